@@ -1,0 +1,190 @@
+//! Everything that can go wrong, by code; and the one place that decides what follows from each.
+
+use pgoutput::Lsn;
+use std::fmt;
+
+/// What follows from a failure (DESIGN: four classes; dead-lettering is not built in, so three remain here).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// A passing fault of the way to PostgreSQL or Kafka: reconnect with back-off for as long as it takes.
+    Transport,
+    /// End the session and replay from the slot; the third time at the same LSN it becomes [`Class::Mendable`].
+    Replay,
+    /// Wait for a person, look again every 30 s, go on when the cause is gone.
+    Mendable,
+    /// Rows may be missing for ever: never goes on by itself.
+    Gap,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $class:ident;)*) => {
+        /// A stable code, used alike in logs, metrics, `/status.json` and the documentation.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Code { $($(#[$doc])* $name,)* }
+
+        impl Code {
+            /// Every code there is.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// As printed: a letter and three digits.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $code,)* }
+            }
+
+            /// What follows from it.
+            pub const fn class(self) -> Class {
+                match self { $(Self::$name => Class::$class,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// PostgreSQL cannot be reached, or the connection broke.
+    ServerUnreachable = "P001", Transport;
+    /// PostgreSQL refused the role or the password, or TLS could not be agreed on.
+    AuthenticationFailed = "P002", Mendable;
+    /// The role may not replicate.
+    RoleLacksReplication = "P003", Mendable;
+    /// `wal_level` is not `logical`.
+    WalLevel = "P004", Mendable;
+    /// No free connection, slot or walsender.
+    ServerFull = "P005", Transport;
+    /// PostgreSQL is starting, stopping or in recovery.
+    ServerNotReady = "P006", Transport;
+    /// What arrived is not the replication protocol.
+    Protocol = "P007", Replay;
+    /// PostgreSQL ended the stream with an error that has no code of its own here.
+    ServerError = "P008", Replay;
+    /// The walsender no longer answers.
+    ServerSilent = "P009", Transport;
+    /// The slot does not exist.
+    SlotMissing = "P010", Gap;
+    /// The slot was invalidated: WAL it needed is gone.
+    SlotLost = "P011", Gap;
+    /// Another process streams from the slot. Not a failure: the router stands by.
+    SlotInUse = "P012", Transport;
+    /// The slot belongs to another plug-in or database, or is physical.
+    SlotUnsuitable = "P013", Mendable;
+    /// The slot stands elsewhere than where this router left it: re-created, advanced, or another history.
+    SlotMoved = "P014", Gap;
+    /// The publication does not exist.
+    PublicationMissing = "P020", Gap;
+    /// An outbox table is not, or no longer, in the publication.
+    PublicationLacksTable = "P021", Gap;
+    /// The publication does not publish inserts.
+    PublicationLacksInsert = "P022", Gap;
+    /// The publication filters rows.
+    PublicationFiltersRows = "P023", Gap;
+    /// The publication's column list leaves out a column that the mapping needs.
+    PublicationLacksColumn = "P024", Gap;
+    /// A partitioned outbox is published by its leaves.
+    PublicationByLeaf = "P025", Gap;
+    /// The publication was dropped and made again while the slot was in use.
+    PublicationReplaced = "P026", Gap;
+    /// The outbox table was replaced by another of the same name.
+    TableReplaced = "P027", Gap;
+    /// The outbox table does not exist.
+    TableMissing = "P028", Mendable;
+
+    /// No broker can be reached.
+    KafkaUnreachable = "K001", Transport;
+    /// A broker refused the credentials, or TLS could not be agreed on.
+    KafkaAuthentication = "K002", Mendable;
+    /// The topic does not exist.
+    TopicMissing = "K010", Transport;
+    /// Writing to the topic is not allowed.
+    TopicForbidden = "K011", Transport;
+    /// The record is larger than the topic takes.
+    RecordTooLarge = "K012", Mendable;
+    /// The broker refused the record.
+    RecordRefused = "K013", Replay;
+    /// The producer met an error after which it may not go on.
+    ProducerFatal = "K014", Transport;
+    /// A record could not be delivered for a reason without a code of its own.
+    DeliveryFailed = "K015", Replay;
+    /// The topic has fewer partitions than before: it was made anew.
+    TopicShrunk = "K016", Replay;
+    /// The cluster does not allow this principal to produce idempotently.
+    ClusterForbidden = "K017", Transport;
+
+    /// The key column is NULL.
+    KeyIsNull = "R001", Mendable;
+    /// The column that chooses the topic is NULL.
+    TopicIsNull = "R002", Mendable;
+    /// The topic's name would not be legal.
+    TopicIllegal = "R003", Mendable;
+    /// The id column is NULL.
+    IdIsNull = "R004", Mendable;
+    /// The row is larger than `limits.row_bytes`.
+    RowTooLarge = "R005", Mendable;
+    /// A mapped column is not in the table.
+    ColumnMissing = "R006", Mendable;
+    /// No preset fits the table, or more than one does.
+    PresetUnclear = "R007", Mendable;
+    /// A mapped column has a type that cannot be written as it is.
+    ColumnType = "R008", Mendable;
+    /// The row's own headers are not a JSON object of texts.
+    HeadersMalformed = "R009", Mendable;
+    /// A value arrived in a form that an INSERT in text mode never has.
+    ValueForm = "R010", Replay;
+    /// More topics than one router follows.
+    TooManyTopics = "R011", Mendable;
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Something went wrong: what, with which object, and what to type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The stable code, which also decides the class.
+    pub code: Code,
+    /// What happened and to which object; lowercase, no full stop; never a key or payload.
+    pub message: String,
+    /// What to type, or what to look at.
+    pub hint: Option<String>,
+    /// Where in the WAL: the commit of the transaction concerned.
+    pub lsn: Option<Lsn>,
+}
+
+impl Failure {
+    /// A failure without a hint or a place.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None, lsn: None }
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds where it happened.
+    #[must_use]
+    pub fn at(mut self, lsn: Lsn) -> Self {
+        self.lsn = Some(lsn);
+        self
+    }
+
+    /// What follows from it.
+    pub fn class(&self) -> Class {
+        self.code.class()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)?;
+        if let Some(lsn) = self.lsn {
+            write!(f, " (at {lsn})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,92 @@
+//! What goes to Kafka: a [`Record`], borrowed from the read buffer until the producer copies it.
+
+use crate::headers::RowHeaders;
+
+/// A topic by its place in the registry of [`crate::Topics`]; the sink keeps its handle under the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TopicId(u16);
+
+impl TopicId {
+    /// The `index`-th topic that was interned, or `None` past the registry's limit of 65,536.
+    pub fn from_index(index: usize) -> Option<Self> {
+        u16::try_from(index).ok().map(Self)
+    }
+
+    /// The place in any table that is kept per topic.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// One Kafka record. Nothing in it is owned: the sink copies what it keeps.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// Where to; its partition count was known before the record was made.
+    pub topic: TopicId,
+    /// Computed here as the Java client does, never by the producer's own partitioner.
+    pub partition: i32,
+    /// The aggregate id's bytes.
+    pub key: &'a [u8],
+    /// The payload's bytes; `None` is Kafka's null (a tombstone on a compacted topic).
+    pub value: Option<&'a [u8]>,
+    /// Headers in the order in which they are written.
+    pub headers: Headers<'a>,
+    /// Commit time of the source transaction, milliseconds since 1970.
+    pub timestamp_ms: i64,
+}
+
+/// Bytes that one record is charged beside its key, value and headers: the producer's own book-keeping for a message
+/// and its header list (sizes of librdkafka's structures, rounded up).
+const OVERHEAD: usize = 256;
+
+impl Record<'_> {
+    /// What the record holds of the window while it is unacknowledged, in bytes.
+    pub fn held_bytes(&self) -> usize {
+        self.payload_bytes() + OVERHEAD
+    }
+
+    /// Bytes of key, value and headers together.
+    pub fn payload_bytes(&self) -> usize {
+        let headers: usize =
+            self.headers.iter().map(|h| h.name.len() + h.value.map_or(0, <[u8]>::len)).sum();
+        self.key.len() + self.value.map_or(0, <[u8]>::len) + headers
+    }
+}
+
+/// One header; a `None` value is Kafka's null.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// Name as configured, or the member's name in the row's own headers.
+    pub name: &'a str,
+    /// Raw bytes.
+    pub value: Option<&'a [u8]>,
+}
+
+/// The headers of one record: those of the format first, then the members of the row's own `headers` column.
+#[derive(Debug, Clone, Copy)]
+pub struct Headers<'a> {
+    format: &'a [Header<'a>],
+    row: &'a RowHeaders,
+}
+
+impl<'a> Headers<'a> {
+    /// Chains the two lists without copying either.
+    pub fn new(format: &'a [Header<'a>], row: &'a RowHeaders) -> Self {
+        Self { format, row }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.format.len() + self.row.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// In writing order.
+    pub fn iter(&self) -> impl Iterator<Item = Header<'a>> + use<'a> {
+        self.format.iter().copied().chain(self.row.iter())
+    }
+}

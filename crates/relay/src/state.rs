@@ -1,0 +1,61 @@
+//! What the router says of itself: one word and one reason.
+
+use crate::failure::{Class, Failure};
+
+/// The states of DESIGN §4, as printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Not yet streaming: connecting, or waiting to connect again.
+    Starting,
+    /// Another process streams from the slot.
+    Standby,
+    /// Rows flow, or would if there were any.
+    Streaming,
+    /// Connected, but nothing can be acknowledged.
+    Blocked,
+    /// Stopping: what was read is being delivered.
+    Draining,
+    /// A person is needed; the process stays up.
+    Failed,
+}
+
+impl State {
+    /// Every state there is.
+    pub const ALL: [Self; 6] = [
+        Self::Starting,
+        Self::Standby,
+        Self::Streaming,
+        Self::Blocked,
+        Self::Draining,
+        Self::Failed,
+    ];
+
+    /// The word that metrics, `/status.json` and logs use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Standby => "standby",
+            Self::Streaming => "streaming",
+            Self::Blocked => "blocked",
+            Self::Draining => "draining",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A state with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    /// The word.
+    pub state: State,
+    /// Why, where there is a why.
+    pub reason: Option<Failure>,
+}
+
+impl Condition {
+    /// Whether only a person's explicit acceptance ends this condition.
+    pub fn is_gap(&self) -> bool {
+        self.state == State::Failed
+            && self.reason.as_ref().is_some_and(|reason| reason.class() == Class::Gap)
+    }
+}

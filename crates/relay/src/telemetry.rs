@@ -1,0 +1,134 @@
+//! What the core tells of itself: plain numbers, counted by the one task that owns them and copied out as a
+//! [`Snapshot`] for whoever shows them.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use pgoutput::Lsn;
+
+use crate::{failure::Code, state::Condition, topic::TopicName};
+
+/// Upper bounds of the latency buckets, in seconds; what is slower falls into `+Inf`.
+pub const LATENCY_BOUNDS: [f64; 18] = [
+    0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+    120.0, 300.0,
+];
+
+/// The same bounds in microseconds, for counting without floating point.
+const LATENCY_BOUNDS_MICROS: [i64; 18] = [
+    1_000,
+    2_000,
+    3_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    30_000_000,
+    60_000_000,
+    120_000_000,
+    300_000_000,
+];
+
+/// Commit to acknowledgement, as a Prometheus histogram counts it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Latencies {
+    /// Events per bucket of [`LATENCY_BOUNDS`], not cumulative; the last is `+Inf`.
+    pub buckets: [u64; 19],
+    /// Sum over all events, in microseconds.
+    pub sum_micros: u64,
+}
+
+impl Latencies {
+    /// Counts `events` that took `micros` each. A clock that runs backwards counts as zero.
+    pub(crate) fn count(&mut self, micros: i64, events: u32) {
+        let micros = micros.max(0);
+        let bucket = LATENCY_BOUNDS_MICROS.partition_point(|&bound| bound < micros);
+        if let Some(count) = self.buckets.get_mut(bucket) {
+            *count += u64::from(events);
+        }
+        self.sum_micros += u64::try_from(micros).unwrap_or(0) * u64::from(events);
+    }
+
+    /// All events.
+    pub fn events(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+/// What became of one topic's events.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TopicTotals {
+    /// The topic.
+    pub name: TopicName,
+    /// Events that the broker acknowledged.
+    pub acked: u64,
+    /// How long after their commit.
+    pub latencies: Latencies,
+}
+
+/// The core at one moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// State and reason.
+    pub condition: Condition,
+    /// The last position seen on the wire in this session; zero before the first.
+    pub received: Lsn,
+    /// End of the prefix that is received and acknowledged.
+    pub acked: Lsn,
+    /// What the server was last told.
+    pub confirmed: Lsn,
+    /// Events past the last confirmed position.
+    pub window_events: u64,
+    /// What they hold, in bytes.
+    pub window_bytes: u64,
+    /// Events that the broker has not acknowledged.
+    pub unacked_events: u64,
+    /// How long the broker has acknowledged nothing while something was waiting.
+    pub waiting_for_ack: Option<Duration>,
+    /// Totals per topic, in the order of first use.
+    pub topics: Vec<TopicTotals>,
+    /// Committed transactions that carried at least one event.
+    pub transactions: u64,
+    /// INSERTs of tables that are no outbox of ours.
+    pub rows_ignored: u64,
+    /// Connections made again, by peer.
+    pub reconnects: Reconnects,
+    /// Failures since the start, by code.
+    pub errors: BTreeMap<Code, u64>,
+    /// Process id of the walsender that holds the slot, when another router does.
+    pub slot_holder: Option<i32>,
+}
+
+/// Connections made again since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reconnects {
+    /// To PostgreSQL's walsender.
+    pub postgres: u64,
+    /// Producers made anew.
+    pub kafka: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_falls_into_the_first_bucket_that_is_not_below_it() {
+        let mut latencies = Latencies::default();
+        for micros in [-5, 0, 1_000] {
+            latencies.count(micros, 1);
+        }
+        latencies.count(1_001, 2);
+        latencies.count(400_000_000, 1);
+        assert_eq!(latencies.buckets[..2], [3, 2]);
+        assert_eq!(latencies.buckets[18], 1);
+        assert_eq!(latencies.events(), 6);
+        assert_eq!(latencies.sum_micros, 1_000 + 2_002 + 400_000_000);
+    }
+}

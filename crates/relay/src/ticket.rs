@@ -1,0 +1,112 @@
+//! [`Ticket`]: what travels with a record to the broker and back, in the 64 bits that a producer carries for us.
+//!
+//! ```text
+//! 63      56 55                        20 19                  0
+//! [session  ][transaction               ][size in 64 B units   ]
+//! ```
+//! The session number keeps a late acknowledgement of an earlier connection out of the ledger of the present one: 8
+//! bits are enough, since at most one earlier session can still be in flight. The transaction number counts ledger
+//! entries and is compared modulo 2³⁶. The size lets the window shrink by exactly what it grew, without a table of
+//! records in flight; it saturates at 64 MiB.
+
+const SIZE_BITS: u32 = 20;
+const TRANSACTION_BITS: u32 = 36;
+const SIZE_MAX: u64 = (1 << SIZE_BITS) - 1;
+pub(crate) const TRANSACTION_MASK: u64 = (1 << TRANSACTION_BITS) - 1;
+/// Bytes in one unit of a ticket's size.
+pub(crate) const SIZE_UNIT: u64 = 64;
+
+/// A record's claim on its transaction in the ledger. One per record, neither `Clone` nor `Copy`, made by the ledger
+/// alone and consumed when the record is acknowledged.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a ticket that is dropped leaves its transaction unacknowledged for ever"]
+pub struct Ticket(u64);
+
+/// The transaction that a ticket belongs to: session and place in that session's ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransactionRef {
+    /// Which session issued it.
+    pub(crate) session: SessionId,
+    /// The ledger's running number, modulo 2³⁶.
+    pub(crate) number: u64,
+}
+
+/// Numbers sessions, wrapping at 256.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionId(pub(crate) u8);
+
+impl SessionId {
+    /// The session after this one.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
+impl Ticket {
+    pub(crate) fn new(session: SessionId, number: u64, size: u64) -> Self {
+        let size = size.min(SIZE_MAX);
+        Self(
+            u64::from(session.0) << (SIZE_BITS + TRANSACTION_BITS)
+                | (number & TRANSACTION_MASK) << SIZE_BITS
+                | size,
+        )
+    }
+
+    /// Units that a record of `bytes` holds of the window: rounded up, saturating.
+    pub(crate) fn units(bytes: usize) -> u64 {
+        u64::try_from(bytes).map_or(SIZE_MAX, |bytes| bytes.div_ceil(SIZE_UNIT).min(SIZE_MAX))
+    }
+
+    /// For the producer's opaque pointer. Pair with [`Ticket::from_opaque`].
+    pub fn into_opaque(self) -> u64 {
+        self.0
+    }
+
+    /// The ticket that a report carries. Only for a sink, and once per report: this is the one place where the
+    /// compiler cannot see that a ticket is not used twice.
+    pub fn from_opaque(opaque: u64) -> Self {
+        Self(opaque)
+    }
+
+    /// The transaction, without consuming the ticket: for naming what a failed delivery belonged to.
+    pub fn transaction(&self) -> TransactionRef {
+        TransactionRef {
+            session: SessionId(u8::try_from(self.0 >> (SIZE_BITS + TRANSACTION_BITS)).unwrap_or(0)),
+            number: (self.0 >> SIZE_BITS) & TRANSACTION_MASK,
+        }
+    }
+
+    /// Consumes the ticket: its transaction and its size in units.
+    pub(crate) fn redeem(self) -> (TransactionRef, u64) {
+        (self.transaction(), self.0 & SIZE_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn survives_the_journey_through_an_opaque_pointer() {
+        let ticket = Ticket::new(SessionId(255), TRANSACTION_MASK, SIZE_MAX);
+        let (transaction, size) = Ticket::from_opaque(ticket.into_opaque()).redeem();
+        assert_eq!(
+            transaction,
+            TransactionRef { session: SessionId(255), number: TRANSACTION_MASK }
+        );
+        assert_eq!(size, SIZE_MAX);
+    }
+
+    #[test]
+    fn transaction_numbers_wrap_without_touching_the_session() {
+        let ticket = Ticket::new(SessionId(7), TRANSACTION_MASK + 3, 1);
+        assert_eq!(ticket.transaction(), TransactionRef { session: SessionId(7), number: 2 });
+    }
+
+    #[test]
+    fn sizes_round_up_and_saturate() {
+        assert_eq!(Ticket::units(1), 1);
+        assert_eq!(Ticket::units(65), 2);
+        assert_eq!(Ticket::units(usize::MAX), SIZE_MAX);
+    }
+}
