@@ -21,10 +21,10 @@ pub enum Frame<'a> {
 /// A piece of output, with the position it was decoded from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct XLogData<'a> {
-    /// Where the WAL record lies that this output comes from; [`Lsn::ZERO`] for output that comes
-    /// from no record, such as a Relation message.
+    /// Where the WAL record lies that this output comes from. [`Lsn::ZERO`] where the server has
+    /// more to send for the same record: before a Relation, a Type, a Begin with an Origin.
     pub wal_start: Lsn,
-    /// The same position again: pgoutput gives no better end. Not a position to confirm.
+    /// The same position again: the server knows no better end. Not a position to confirm.
     pub wal_end: Lsn,
     /// The server's clock when it sent this.
     pub sent_at: PgTimestamp,
@@ -35,8 +35,8 @@ pub struct XLogData<'a> {
 /// A sign of life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keepalive {
-    /// How far the server has decoded. Everything before it that concerns this stream has been
-    /// sent already, committed or not.
+    /// How far the server has decoded. A transaction whose commit record lies before it has been
+    /// sent, unless one is still under way: then this says nothing about that one.
     pub wal_end: Lsn,
     /// The server's clock when it sent this.
     pub sent_at: PgTimestamp,

@@ -72,11 +72,11 @@ pub struct RelationColumns<'a> {
 /// The name of a type that is not built in; precedes the Relation message that refers to it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Type<'a> {
-    /// The type's OID.
+    /// The type's OID, also where it is a domain.
     pub id: Oid,
-    /// Its schema; empty means `pg_catalog`.
+    /// Its schema, or that of a domain's base type; empty means `pg_catalog`.
     pub namespace: &'a [u8],
-    /// Its name.
+    /// Its name, or that of a domain's base type.
     pub name: &'a [u8],
 }
 
