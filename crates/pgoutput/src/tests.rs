@@ -1,0 +1,8 @@
+//! Tests on hand-made bytes; those on captured streams are in `tests/captured_streams.rs`.
+
+mod frames;
+mod malformed;
+mod messages;
+mod prefix;
+mod properties;
+mod wire;

@@ -1,0 +1,272 @@
+//! A relation of the wire read through the configuration: which column, by position, has which role.
+//!
+//! PostgreSQL sends a Relation message before the first row of a table and again after every change of its shape, also
+//! inside a transaction, so columns are found by *name* each time and never by a remembered position. What does not
+//! fit is kept as the failure that the next INSERT will meet: nothing newer is produced before it is mended.
+
+use pgoutput::{Relation, RelationColumn, TupleColumns, TupleData};
+
+use crate::{
+    failure::{Code, Failure},
+    table::{Format, OutboxTable, Preset, Role},
+};
+
+/// Column positions by role, resolved for one relation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Columns {
+    /// One per column of the relation, in its order.
+    slots: Vec<Slot>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    /// The event does not need this column.
+    Unused,
+    /// The column has a role; its text is `bytea`'s hexadecimal form or plain text.
+    Used(Role, Encoding),
+}
+
+/// How a value's text stands for its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// The text itself.
+    Text,
+    /// `\x` and two digits per byte (`bytea_output = hex` is pinned).
+    Hex,
+}
+
+/// The value of one role in one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Value<'a> {
+    /// The table has no such column.
+    #[default]
+    Absent,
+    /// SQL NULL.
+    Null,
+    /// As sent.
+    Some(&'a [u8], Encoding),
+}
+
+/// An outbox row: its values by role.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Event<'a> {
+    pub(crate) id: Value<'a>,
+    pub(crate) aggregate_type: Value<'a>,
+    pub(crate) aggregate_id: Value<'a>,
+    pub(crate) event_type: Value<'a>,
+    pub(crate) payload: Value<'a>,
+    pub(crate) headers: Value<'a>,
+    pub(crate) traceparent: Value<'a>,
+    pub(crate) tracestate: Value<'a>,
+}
+
+impl<'a> Event<'a> {
+    fn value_mut(&mut self, role: Role) -> &mut Value<'a> {
+        match role {
+            Role::Id => &mut self.id,
+            Role::AggregateType => &mut self.aggregate_type,
+            Role::AggregateId => &mut self.aggregate_id,
+            Role::EventType => &mut self.event_type,
+            Role::Payload => &mut self.payload,
+            Role::Headers => &mut self.headers,
+            Role::TraceParent => &mut self.traceparent,
+            Role::TraceState => &mut self.tracestate,
+        }
+    }
+}
+
+impl Columns {
+    /// Finds the columns of `table` in the relation.
+    ///
+    /// # Errors
+    /// A column is missing, no preset fits or two do, or a type cannot be written as it is.
+    pub(crate) fn resolve(table: &OutboxTable, relation: &Relation<'_>) -> Result<Self, Failure> {
+        let columns: Vec<RelationColumn<'_>> = relation.columns().collect();
+        let roles = roles_of(table, &columns)?;
+        let mut slots = vec![Slot::Unused; columns.len()];
+        for (role, position) in roles {
+            if let (Some(slot), Some(column)) = (slots.get_mut(position), columns.get(position)) {
+                if let Slot::Used(other, _) = slot {
+                    return Err(Failure::new(
+                        Code::PresetUnclear,
+                        format!(
+                            "column {} of {} is mapped twice, as {} and as {}",
+                            lossy(column.name),
+                            table.name,
+                            other.as_str(),
+                            role.as_str()
+                        ),
+                    ));
+                }
+                *slot = Slot::Used(role, encoding(table, role, column)?);
+            }
+        }
+        Ok(Self { slots })
+    }
+
+    /// The values of one row.
+    ///
+    /// # Errors
+    /// The row has another number of columns than its relation, or a value in a form that an INSERT never has.
+    #[inline]
+    pub(crate) fn event<'a>(&self, row: TupleColumns<'a>) -> Result<Event<'a>, Failure> {
+        if row.len() != self.slots.len() {
+            return Err(Failure::new(
+                Code::ValueForm,
+                format!("a row of {} columns for a relation of {}", row.len(), self.slots.len()),
+            ));
+        }
+        self.partial_event(row)
+    }
+
+    /// The values of a row that was cut short: those columns that arrived whole.
+    pub(crate) fn partial_event<'a>(&self, row: TupleColumns<'a>) -> Result<Event<'a>, Failure> {
+        let mut event = Event::default();
+        for (slot, data) in self.slots.iter().zip(row) {
+            let Slot::Used(role, encoding) = *slot else { continue };
+            *event.value_mut(role) = match data {
+                TupleData::Text(bytes) => Value::Some(bytes, encoding),
+                TupleData::Null => Value::Null,
+                TupleData::UnchangedToast | TupleData::Binary(_) => {
+                    return Err(Failure::new(
+                        Code::ValueForm,
+                        format!("the {} of a row came neither as text nor as NULL", role.as_str()),
+                    ));
+                }
+            };
+        }
+        Ok(event)
+    }
+}
+
+/// Which role is at which position.
+type Roles = Vec<(Role, usize)>;
+
+fn roles_of(table: &OutboxTable, columns: &[RelationColumn<'_>]) -> Result<Roles, Failure> {
+    let fit = |preset| fit(table, preset, columns);
+    match table.preset {
+        Preset::Auto => match (fit(Preset::Default), fit(Preset::Debezium)) {
+            (Ok(ours), Ok(theirs)) if ours == theirs => Ok(ours),
+            (Ok(_), Ok(_)) => Err(Failure::new(
+                Code::PresetUnclear,
+                format!("{} has the columns of two presets, default and debezium", table.name),
+            )
+            .hint("name one: preset = \"default\" or preset = \"debezium\" in its [[outbox]] block")),
+            (Ok(roles), Err(_)) | (Err(_), Ok(roles)) => Ok(roles),
+            (Err(ours), Err(theirs)) => Err(Failure::new(
+                Code::PresetUnclear,
+                format!(
+                    "no preset fits {}: default lacks {}, debezium lacks {}",
+                    table.name,
+                    ours.join(", "),
+                    theirs.join(", ")
+                ),
+            )
+            .hint("map the columns by hand, e.g. columns.aggregate_id = [\"old_name\", \"new_name\"] in its [[outbox]] block, and restart")),
+        },
+        preset @ (Preset::Default | Preset::Debezium) => fit(preset).map_err(|missing| {
+            let roles = missing.join(", ");
+            Failure::new(Code::ColumnMissing, format!("{} has no column for {roles}", table.name)).hint(
+                "name it: columns.ROLE = [\"old_name\", \"new_name\"] in the table's [[outbox]] block, and restart",
+            )
+        }),
+    }
+}
+
+/// The positions of the roles under one preset, or the required roles for which there is no column.
+fn fit(
+    table: &OutboxTable,
+    preset: Preset,
+    columns: &[RelationColumn<'_>],
+) -> Result<Roles, Vec<&'static str>> {
+    let position = |name: &str| columns.iter().position(|column| column.name == name.as_bytes());
+    let mut roles = Roles::new();
+    let mut missing = Vec::new();
+    for role in Role::ALL {
+        let found = match table.columns.get(role) {
+            Some(names) => names.iter().find_map(|name| position(name)),
+            None => preset_names(preset, role).iter().find_map(|name| position(name)),
+        };
+        match found {
+            Some(position) => roles.push((role, position)),
+            // A column that the configuration names is meant to be there, whatever its role.
+            None if is_required(table, role)
+                || table.columns.get(role).is_some_and(|names| !names.is_empty()) =>
+            {
+                missing.push(role.as_str());
+            }
+            None => {}
+        }
+    }
+    if missing.is_empty() { Ok(roles) } else { Err(missing) }
+}
+
+fn is_required(table: &OutboxTable, role: Role) -> bool {
+    match role {
+        Role::Id | Role::AggregateId | Role::Payload => true,
+        Role::AggregateType => table.topic.depends_on_row(),
+        Role::EventType => table.format == Format::Plain,
+        Role::Headers | Role::TraceParent | Role::TraceState => false,
+    }
+}
+
+/// The column names of a preset; the first that the relation has is taken.
+fn preset_names(preset: Preset, role: Role) -> &'static [&'static str] {
+    match (role, preset) {
+        (Role::Id, _) => &["id"],
+        (Role::AggregateType, Preset::Default | Preset::Auto) => &["aggregate_type"],
+        (Role::AggregateType, Preset::Debezium) => &["aggregatetype"],
+        (Role::AggregateId, Preset::Default | Preset::Auto) => &["aggregate_id"],
+        (Role::AggregateId, Preset::Debezium) => &["aggregateid"],
+        (Role::EventType, Preset::Default | Preset::Auto) => &["event_type"],
+        (Role::EventType, Preset::Debezium) => &["type"],
+        (Role::Payload, _) => &["payload"],
+        (Role::Headers, Preset::Default | Preset::Auto) => &["headers"],
+        // Debezium's router knows no such column: a column of that name is the application's own.
+        (Role::Headers, Preset::Debezium) => &[],
+        (Role::TraceParent, _) => &["traceparent"],
+        (Role::TraceState, _) => &["tracestate"],
+    }
+}
+
+/// OIDs of `src/include/catalog/pg_type.dat`, stable across versions.
+mod oid {
+    pub(super) const BYTEA: u32 = 17;
+    /// Types whose text is what Debezium's `StringConverter` writes: `name`, `int8`, `int2`, `int4`, `text`, `json`,
+    /// `bpchar`, `varchar`, `uuid`, `jsonb`.
+    pub(super) const SAME_TEXT: [u32; 10] = [19, 20, 21, 23, 25, 114, 1042, 1043, 2950, 3802];
+    /// The first OID that is not PostgreSQL's own: enums, domains and extension types such as `citext`.
+    pub(super) const FIRST_NORMAL: u32 = 16384;
+}
+
+fn encoding(
+    table: &OutboxTable,
+    role: Role,
+    column: &RelationColumn<'_>,
+) -> Result<Encoding, Failure> {
+    let type_oid = column.type_oid.as_u32();
+    if type_oid == oid::BYTEA {
+        return Ok(Encoding::Hex);
+    }
+    let same_text = oid::SAME_TEXT.contains(&type_oid) || type_oid >= oid::FIRST_NORMAL;
+    if table.format == Format::Debezium && !same_text {
+        return Err(Failure::new(
+            Code::ColumnType,
+            format!(
+                "column {} of {} ({}) has type oid {type_oid}, whose text differs from what Debezium writes",
+                lossy(column.name),
+                table.name,
+                role.as_str(),
+            ),
+        )
+        .hint("make it text, varchar, uuid, an integer, json, jsonb or bytea, or use format = \"plain\""));
+    }
+    Ok(Encoding::Text)
+}
+
+fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,413 @@
+//! The ledger: which WAL position may be confirmed. The heart of the product.
+//!
+//! # Why this is right
+//!
+//! PostgreSQL forgets WAL up to the position that we confirm, and on reconnection sends a transaction again if and
+//! only if its commit record *starts* at or after that position. So the position must be the `end_lsn` of a commit, not
+//! its `commit_lsn` (that would send the last transaction again for ever), nor anything one adds to either (that would
+//! skip a commit that begins exactly there).
+//!
+//! Transactions arrive in commit order, their acknowledgements in any order, because partitions answer independently.
+//! The ledger keeps one entry per transaction in order of arrival, and moves its position only over the *contiguous
+//! prefix* of entries that are complete (commit seen) and settled (every record acknowledged). A transaction without
+//! rows of ours is an entry with nothing outstanding.
+//!
+//! A keepalive carries the position up to which the walsender has decoded and sent. Everything received before it has
+//! an entry, so the keepalive becomes a *barrier*: an entry with nothing outstanding. It may be confirmed exactly when
+//! all before it is settled. Were it never confirmed, a slot whose outbox is idle would retain the WAL of every other
+//! table until the disk is full. While a transaction is open, part of it has been received although its commit lies
+//! ahead, so a keepalive that arrives then is ignored: another will come.
+//!
+//! Memory is one entry per transaction in flight, whatever its number of rows, since an entry is a few counters; and
+//! transactions in flight are bounded by the window.
+
+use std::collections::VecDeque;
+
+use pgoutput::{Lsn, PgTimestamp};
+
+use crate::{
+    ports::AckRun,
+    ticket::{SIZE_UNIT, SessionId, TRANSACTION_MASK, Ticket, TransactionRef},
+};
+
+/// A position that the server may be told. Only the ledger makes one, and a status update accepts nothing else:
+/// confirming too early is a mistake that cannot be typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConfirmedLsn(Lsn);
+
+impl ConfirmedLsn {
+    /// The position.
+    pub fn lsn(self) -> Lsn {
+        self.0
+    }
+}
+
+/// Limits of the window: what may lie past the last confirmed position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// In events. Also the bound on duplicates after a crash of the router.
+    pub events: u64,
+    /// In bytes of key, value, headers and the producer's book-keeping.
+    pub bytes: u64,
+}
+
+/// Events and their size, in units of [`Ticket`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Load {
+    events: u64,
+    units: u64,
+}
+
+impl Load {
+    fn add(&mut self, other: Self) {
+        self.events += other.events;
+        self.units += other.units;
+    }
+
+    fn remove(&mut self, other: Self) {
+        self.events = self.events.saturating_sub(other.events);
+        self.units = self.units.saturating_sub(other.units);
+    }
+
+    fn fits(self, window: Window) -> bool {
+        self.events < window.events && self.units.saturating_mul(SIZE_UNIT) < window.bytes
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Where the commit record starts; for a barrier, the keepalive's position.
+    commit_lsn: Lsn,
+    committed_at: PgTimestamp,
+    progress: Progress,
+    /// Everything that was produced of it.
+    load: Load,
+    /// What of it the broker has not acknowledged.
+    unacked: Load,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// Its commit has not been seen.
+    Open,
+    /// Received whole; the position after it.
+    Complete(Lsn),
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    session: SessionId,
+    entries: VecDeque<Entry>,
+    /// Number of the front entry; the others follow without gaps.
+    front: u64,
+    /// End of the contiguous settled prefix.
+    settled: Lsn,
+    /// What the server was told.
+    told: Lsn,
+    /// Past `told`: the window.
+    unconfirmed: Load,
+    /// Past `told` but settled: leaves the window with the next status update.
+    settled_untold: Load,
+    unacked: Load,
+}
+
+/// What a run of acknowledgements did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Credit {
+    /// It was counted; the transaction committed at this time.
+    Counted(PgTimestamp),
+    /// It belongs to an earlier session: the ledger knows nothing of it, and nothing is confirmed by it.
+    Stale,
+}
+
+/// The order of messages that the ledger relies on was broken: the stream is not what it claims to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Disorder {
+    /// Begin inside a transaction.
+    #[error("a transaction begins inside another")]
+    NestedBegin,
+    /// Commit without a transaction.
+    #[error("a commit without a begin")]
+    CommitWithoutBegin,
+    /// A row outside a transaction.
+    #[error("a row outside a transaction")]
+    RowOutsideTransaction,
+    /// The commit names another position than its begin did.
+    #[error("the commit at {commit} does not match its begin, which announced {begin}")]
+    WrongCommit {
+        /// As announced.
+        begin: Lsn,
+        /// As committed.
+        commit: Lsn,
+    },
+    /// A transaction ends before it commits, or before an earlier one.
+    #[error("position {0} lies before one that was already received")]
+    Backwards(Lsn),
+    /// More acknowledgements than records.
+    #[error("more acknowledgements than records")]
+    Overcredit,
+}
+
+impl Ledger {
+    /// An empty ledger for one session.
+    pub(crate) fn new(session: SessionId) -> Self {
+        Self {
+            session,
+            entries: VecDeque::new(),
+            front: 0,
+            settled: Lsn::ZERO,
+            told: Lsn::ZERO,
+            unconfirmed: Load::default(),
+            settled_untold: Load::default(),
+            unacked: Load::default(),
+        }
+    }
+
+    /// A transaction begins; `commit_lsn` is where its commit record will start.
+    ///
+    /// # Errors
+    /// Another transaction is open.
+    pub(crate) fn begin(
+        &mut self,
+        commit_lsn: Lsn,
+        committed_at: PgTimestamp,
+    ) -> Result<(), Disorder> {
+        if self.open().is_some() {
+            return Err(Disorder::NestedBegin);
+        }
+        self.entries.push_back(Entry {
+            commit_lsn,
+            committed_at,
+            progress: Progress::Open,
+            load: Load::default(),
+            unacked: Load::default(),
+        });
+        Ok(())
+    }
+
+    /// A record of the open transaction is about to be produced: its ticket, for which it counts as unacknowledged
+    /// from now on.
+    ///
+    /// # Errors
+    /// No transaction is open.
+    #[inline]
+    pub(crate) fn issue(&mut self, bytes: usize) -> Result<Ticket, Disorder> {
+        let units = Ticket::units(bytes);
+        let number = self.back_number();
+        let entry = match self.entries.back_mut() {
+            Some(entry) if entry.progress == Progress::Open => entry,
+            _ => return Err(Disorder::RowOutsideTransaction),
+        };
+        let load = Load { events: 1, units };
+        entry.load.add(load);
+        entry.unacked.add(load);
+        self.unacked.add(load);
+        self.unconfirmed.add(load);
+        Ok(Ticket::new(self.session, number, units))
+    }
+
+    /// The record was not enqueued after all.
+    pub(crate) fn withdraw(&mut self, ticket: Ticket) {
+        let (transaction, units) = ticket.redeem();
+        let load = Load { events: 1, units };
+        if transaction.session == self.session
+            && let Some(entry) = self.entry_mut(transaction.number)
+        {
+            entry.load.remove(load);
+            entry.unacked.remove(load);
+            self.unacked.remove(load);
+            self.unconfirmed.remove(load);
+        }
+    }
+
+    /// The open transaction committed; `end_lsn` is the first byte after its commit record. Tells what it carried.
+    ///
+    /// # Errors
+    /// No transaction is open, or it is another one.
+    pub(crate) fn commit(&mut self, commit_lsn: Lsn, end_lsn: Lsn) -> Result<Carried, Disorder> {
+        let settled = self.settled;
+        let Some(entry) = self.entries.back_mut().filter(|e| e.progress == Progress::Open) else {
+            return Err(Disorder::CommitWithoutBegin);
+        };
+        if entry.commit_lsn != commit_lsn {
+            return Err(Disorder::WrongCommit { begin: entry.commit_lsn, commit: commit_lsn });
+        }
+        if end_lsn <= commit_lsn || end_lsn < settled {
+            return Err(Disorder::Backwards(end_lsn));
+        }
+        entry.progress = Progress::Complete(end_lsn);
+        let carried = if entry.load.events == 0 { Carried::Nothing } else { Carried::Events };
+        self.settle();
+        Ok(carried)
+    }
+
+    /// A keepalive: the walsender has sent everything before `position`. Ignored while a transaction is open.
+    pub(crate) fn keepalive(&mut self, position: Lsn, sent_at: PgTimestamp) {
+        let known = self.entries.back().map_or(self.settled, Entry::end);
+        if self.open().is_some() || position <= known {
+            return;
+        }
+        // Neighbouring barriers merge, so that an outage does not grow the ledger by a keepalive a second.
+        match self.entries.back_mut() {
+            Some(last) if last.load.events == 0 => last.progress = Progress::Complete(position),
+            _ => self.entries.push_back(Entry {
+                commit_lsn: position,
+                committed_at: sent_at,
+                progress: Progress::Complete(position),
+                load: Load::default(),
+                unacked: Load::default(),
+            }),
+        }
+        self.settle();
+    }
+
+    /// The broker acknowledged records.
+    ///
+    /// # Errors
+    /// More were acknowledged than produced: the books no longer balance.
+    pub(crate) fn credit(&mut self, run: &AckRun) -> Result<Credit, Disorder> {
+        if run.transaction.session != self.session {
+            return Ok(Credit::Stale);
+        }
+        let load = Load { events: u64::from(run.records), units: run.size };
+        let entry = self.entry_mut(run.transaction.number).ok_or(Disorder::Overcredit)?;
+        if entry.unacked.events < load.events || entry.unacked.units < load.units {
+            return Err(Disorder::Overcredit);
+        }
+        entry.unacked.remove(load);
+        let committed_at = entry.committed_at;
+        self.unacked.remove(load);
+        self.settle();
+        Ok(Credit::Counted(committed_at))
+    }
+
+    /// Where a record's transaction commits, if it is one of this session's.
+    pub(crate) fn commit_lsn_of(&self, transaction: TransactionRef) -> Option<Lsn> {
+        let index = self.index(transaction.number)?;
+        let entry = self.entries.get(index)?;
+        (transaction.session == self.session).then_some(entry.commit_lsn)
+    }
+
+    /// The position that may be confirmed now. Does not move the window: [`Ledger::tell`] does.
+    pub(crate) fn settled(&self) -> ConfirmedLsn {
+        ConfirmedLsn(self.settled)
+    }
+
+    /// The position to put into the status update that is about to be sent: the window begins after it.
+    pub(crate) fn tell(&mut self) -> ConfirmedLsn {
+        self.told = self.settled;
+        self.unconfirmed.remove(self.settled_untold);
+        self.settled_untold = Load::default();
+        ConfirmedLsn(self.told)
+    }
+
+    /// What the server was last told.
+    pub(crate) fn told(&self) -> Lsn {
+        self.told
+    }
+
+    /// Whether another record may be read: the window has room, or nothing but the open transaction fills it. A
+    /// transaction larger than the window passes through with its *unacknowledged* part bounded.
+    #[inline]
+    pub(crate) fn has_room(&self, window: Window) -> bool {
+        self.unconfirmed.fits(window)
+            || (self.entries.len() == 1
+                && self.settled_untold.events == 0
+                && self.open().is_some()
+                && self.unacked.fits(window))
+    }
+
+    /// Whether enough is settled but untold that the window would rather move now than wait for the timer.
+    pub(crate) fn is_worth_telling(&self, window: Window) -> bool {
+        self.settled_untold.events >= (window.events / 4).max(1)
+            || self.settled_untold.units * SIZE_UNIT >= (window.bytes / 4).max(1)
+    }
+
+    /// Whether everything received is settled and nothing is open.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether a transaction is being received.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open().is_some()
+    }
+
+    /// Where the open transaction will commit.
+    pub(crate) fn open_commit_lsn(&self) -> Option<Lsn> {
+        self.open().map(|entry| entry.commit_lsn)
+    }
+
+    /// Whether every received transaction but the open one is settled.
+    pub(crate) fn is_settled_but_for_open(&self) -> bool {
+        self.entries.is_empty()
+            || (self.entries.len() == 1 && self.is_open() && self.unacked.events == 0)
+    }
+
+    /// Events past the last confirmed position, and their bytes.
+    pub(crate) fn window(&self) -> (u64, u64) {
+        (self.unconfirmed.events, self.unconfirmed.units * SIZE_UNIT)
+    }
+
+    /// Events that the broker has not acknowledged.
+    pub(crate) fn unacked(&self) -> u64 {
+        self.unacked.events
+    }
+
+    /// Moves the position over the settled prefix.
+    fn settle(&mut self) {
+        while let Some(entry) = self.entries.front() {
+            match entry.progress {
+                Progress::Complete(end) if entry.unacked.events == 0 => {
+                    self.settled = end;
+                    self.settled_untold.add(entry.load);
+                    self.entries.pop_front();
+                    self.front += 1;
+                }
+                Progress::Complete(_) | Progress::Open => return,
+            }
+        }
+    }
+
+    fn open(&self) -> Option<&Entry> {
+        self.entries.back().filter(|entry| entry.progress == Progress::Open)
+    }
+
+    fn back_number(&self) -> u64 {
+        // Meaningful only while there is a back entry; `issue` checks that.
+        let length = u64::try_from(self.entries.len()).unwrap_or(u64::MAX);
+        (self.front + length).wrapping_sub(1)
+    }
+
+    /// The place of an entry from its number modulo 2³⁶.
+    fn index(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.wrapping_sub(self.front) & TRANSACTION_MASK).ok()
+    }
+
+    fn entry_mut(&mut self, number: u64) -> Option<&mut Entry> {
+        let index = self.index(number)?;
+        self.entries.get_mut(index)
+    }
+}
+
+impl Entry {
+    fn end(&self) -> Lsn {
+        match self.progress {
+            Progress::Open => self.commit_lsn,
+            Progress::Complete(end) => end,
+        }
+    }
+}
+
+/// Whether a transaction carried events of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carried {
+    /// At least one.
+    Events,
+    /// None: it only moves the position.
+    Nothing,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,300 @@
+//! The ledger against a naive model that keeps every record, and the cases that the manual's wording invites to get
+//! wrong. Invariants are those of the crate's documentation.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn lsn(position: u64) -> Lsn {
+    Lsn::from_u64(position)
+}
+
+const T0: PgTimestamp = PgTimestamp::from_micros(0);
+const WINDOW: Window = Window { events: 4, bytes: 1 << 20 };
+
+fn run_of(tickets: Vec<Ticket>) -> Vec<AckRun> {
+    let topic = crate::TopicId::from_index(0).unwrap();
+    let mut acks = crate::Acks::default();
+    for ticket in tickets {
+        acks.push(ticket, topic);
+    }
+    acks.runs().to_vec()
+}
+
+fn credit(ledger: &mut Ledger, tickets: Vec<Ticket>) {
+    for run in run_of(tickets) {
+        assert!(matches!(ledger.credit(&run), Ok(Credit::Counted(_))));
+    }
+}
+
+/// One transaction of `records` records, committed at `at..at + 8`.
+fn transaction(ledger: &mut Ledger, at: u64, records: usize) -> Vec<Ticket> {
+    ledger.begin(lsn(at), T0).unwrap();
+    let tickets = (0..records).map(|_| ledger.issue(100).unwrap()).collect();
+    ledger.commit(lsn(at), lsn(at + 8)).unwrap();
+    tickets
+}
+
+#[test]
+fn a_later_transaction_waits_for_an_earlier_one() {
+    // I1
+    let mut ledger = Ledger::new(SessionId(0));
+    let first = transaction(&mut ledger, 100, 2);
+    let second = transaction(&mut ledger, 200, 1);
+    credit(&mut ledger, second);
+    assert_eq!(ledger.settled().lsn(), Lsn::ZERO);
+    credit(&mut ledger, first);
+    assert_eq!(ledger.settled().lsn(), lsn(208));
+}
+
+#[test]
+fn a_transaction_counts_only_with_its_commit() {
+    // I3
+    let mut ledger = Ledger::new(SessionId(0));
+    ledger.begin(lsn(100), T0).unwrap();
+    let ticket = ledger.issue(1).unwrap();
+    credit(&mut ledger, vec![ticket]);
+    assert_eq!(ledger.settled().lsn(), Lsn::ZERO);
+    ledger.commit(lsn(100), lsn(108)).unwrap();
+    assert_eq!(ledger.settled().lsn(), lsn(108));
+}
+
+#[test]
+fn what_is_confirmed_is_the_end_of_the_commit_record() {
+    // `commit_lsn` would send the transaction again for ever; one more would skip the next.
+    let mut ledger = Ledger::new(SessionId(0));
+    let tickets = transaction(&mut ledger, 100, 1);
+    credit(&mut ledger, tickets);
+    assert_eq!(ledger.settled().lsn(), lsn(108));
+    // The next commit may begin exactly there.
+    let tickets = transaction(&mut ledger, 108, 1);
+    assert_eq!(ledger.settled().lsn(), lsn(108));
+    credit(&mut ledger, tickets);
+    assert_eq!(ledger.settled().lsn(), lsn(116));
+}
+
+#[test]
+fn a_keepalive_waits_for_all_that_came_before_it() {
+    // I4
+    let mut ledger = Ledger::new(SessionId(0));
+    let tickets = transaction(&mut ledger, 100, 1);
+    ledger.keepalive(lsn(500), T0);
+    ledger.keepalive(lsn(600), T0);
+    assert_eq!(ledger.entries.len(), 2, "neighbouring barriers merge");
+    assert_eq!(ledger.settled().lsn(), Lsn::ZERO);
+    credit(&mut ledger, tickets);
+    assert_eq!(ledger.settled().lsn(), lsn(600));
+}
+
+#[test]
+fn a_keepalive_inside_a_transaction_is_ignored() {
+    // I4
+    let mut ledger = Ledger::new(SessionId(0));
+    ledger.begin(lsn(100), T0).unwrap();
+    ledger.keepalive(lsn(500), T0);
+    ledger.commit(lsn(100), lsn(108)).unwrap();
+    assert_eq!(ledger.settled().lsn(), lsn(108));
+}
+
+#[test]
+fn an_idle_stream_advances_by_keepalives() {
+    let mut ledger = Ledger::new(SessionId(0));
+    ledger.keepalive(lsn(500), T0);
+    assert_eq!(ledger.tell().lsn(), lsn(500));
+    ledger.keepalive(lsn(400), T0);
+    assert_eq!(ledger.tell().lsn(), lsn(500), "I2: never backwards");
+}
+
+#[test]
+fn acknowledgements_of_an_earlier_session_confirm_nothing() {
+    let mut old = Ledger::new(SessionId(1));
+    let tickets = transaction(&mut old, 100, 1);
+    let mut new = Ledger::new(SessionId(2));
+    let _pending = transaction(&mut new, 100, 1);
+    assert_eq!(new.credit(&run_of(tickets)[0]), Ok(Credit::Stale));
+    assert_eq!(new.settled().lsn(), Lsn::ZERO);
+}
+
+#[test]
+fn an_acknowledgement_too_many_is_noticed() {
+    let mut ledger = Ledger::new(SessionId(0));
+    let tickets = transaction(&mut ledger, 100, 1);
+    let run = run_of(tickets)[0];
+    ledger.credit(&run).unwrap();
+    assert_eq!(ledger.credit(&run), Err(Disorder::Overcredit));
+}
+
+#[test]
+fn the_window_is_what_lies_past_the_last_told_position() {
+    let mut ledger = Ledger::new(SessionId(0));
+    let stuck = transaction(&mut ledger, 100, 1);
+    let rest = transaction(&mut ledger, 200, 3);
+    credit(&mut ledger, rest);
+    assert_eq!(ledger.unacked(), 1);
+    assert!(!ledger.has_room(WINDOW), "one stuck record holds the others back");
+    credit(&mut ledger, stuck);
+    assert!(!ledger.has_room(WINDOW), "settled, but the server has not been told");
+    assert!(ledger.is_worth_telling(WINDOW));
+    ledger.tell();
+    assert!(ledger.has_room(WINDOW));
+}
+
+#[test]
+fn a_transaction_larger_than_the_window_passes_with_its_unacknowledged_part_bounded() {
+    let mut ledger = Ledger::new(SessionId(0));
+    ledger.begin(lsn(100), T0).unwrap();
+    let mut unacked = Vec::new();
+    for _ in 0..100 {
+        while ledger.has_room(WINDOW) {
+            unacked.push(ledger.issue(10).unwrap());
+        }
+        assert_eq!(unacked.len(), 4);
+        credit(&mut ledger, vec![unacked.remove(0)]);
+    }
+}
+
+#[test]
+fn a_large_transaction_waits_for_what_precedes_it() {
+    let mut ledger = Ledger::new(SessionId(0));
+    let _stuck = transaction(&mut ledger, 100, 1);
+    ledger.begin(lsn(200), T0).unwrap();
+    let mut tickets = Vec::new();
+    while ledger.has_room(WINDOW) {
+        tickets.push(ledger.issue(10).unwrap());
+    }
+    assert_eq!(tickets.len(), 3);
+    credit(&mut ledger, tickets);
+    assert!(!ledger.has_room(WINDOW));
+}
+
+#[test]
+fn a_withdrawn_ticket_leaves_no_trace() {
+    let mut ledger = Ledger::new(SessionId(0));
+    ledger.begin(lsn(100), T0).unwrap();
+    let ticket = ledger.issue(10).unwrap();
+    ledger.withdraw(ticket);
+    assert_eq!((ledger.unacked(), ledger.window()), (0, (0, 0)));
+    assert_eq!(ledger.commit(lsn(100), lsn(108)), Ok(Carried::Nothing));
+    assert_eq!(ledger.settled().lsn(), lsn(108));
+}
+
+#[test]
+fn broken_order_is_noticed() {
+    let mut ledger = Ledger::new(SessionId(0));
+    assert_eq!(ledger.issue(1), Err(Disorder::RowOutsideTransaction));
+    assert_eq!(ledger.commit(lsn(1), lsn(2)), Err(Disorder::CommitWithoutBegin));
+    ledger.begin(lsn(100), T0).unwrap();
+    assert_eq!(ledger.begin(lsn(200), T0), Err(Disorder::NestedBegin));
+    let wrong = Disorder::WrongCommit { begin: lsn(100), commit: lsn(101) };
+    assert_eq!(ledger.commit(lsn(101), lsn(102)), Err(wrong));
+    assert_eq!(ledger.commit(lsn(100), lsn(100)), Err(Disorder::Backwards(lsn(100))));
+}
+
+/// The naive model: every transaction with every record, nothing incremental.
+#[derive(Debug, Default)]
+struct Model {
+    transactions: Vec<ModelTransaction>,
+    told: u64,
+}
+
+#[derive(Debug)]
+struct ModelTransaction {
+    end: Option<u64>,
+    acked: Vec<bool>,
+}
+
+impl Model {
+    fn settled(&self) -> u64 {
+        self.transactions
+            .iter()
+            .take_while(|t| t.end.is_some() && t.acked.iter().all(|acked| *acked))
+            .filter_map(|t| t.end)
+            .last()
+            .unwrap_or(0)
+    }
+
+    fn unacked(&self) -> u64 {
+        let count =
+            self.transactions.iter().flat_map(|t| &t.acked).filter(|acked| !**acked).count();
+        u64::try_from(count).unwrap()
+    }
+
+    fn past_told(&self) -> u64 {
+        let past = self.transactions.iter().filter(|t| t.end.is_none_or(|end| end > self.told));
+        u64::try_from(past.map(|t| t.acked.len()).sum::<usize>()).unwrap()
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Begin,
+    Record,
+    Commit,
+    Keepalive,
+    Ack(prop::sample::Index),
+    Tell,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        2 => Just(Step::Begin),
+        4 => Just(Step::Record),
+        2 => Just(Step::Commit),
+        1 => Just(Step::Keepalive),
+        4 => any::<prop::sample::Index>().prop_map(Step::Ack),
+        1 => Just(Step::Tell),
+    ];
+    prop::collection::vec(step, 0..200)
+}
+
+proptest! {
+    /// I1, I2, I3, I4, and the window, after every step.
+    #[test]
+    fn agrees_with_the_naive_model(steps in steps()) {
+        let mut ledger = Ledger::new(SessionId(3));
+        let mut model = Model::default();
+        let mut tickets: Vec<(usize, usize, Ticket)> = Vec::new();
+        let mut position = 0;
+        let mut last_settled = 0;
+        for step in steps {
+            position += 8;
+            let open = model.transactions.last().is_some_and(|t| t.end.is_none());
+            match step {
+                Step::Begin if !open => {
+                    ledger.begin(lsn(position), T0).unwrap();
+                    model.transactions.push(ModelTransaction { end: None, acked: Vec::new() });
+                }
+                Step::Record if open => {
+                    let number = model.transactions.len() - 1;
+                    let acked = &mut model.transactions[number].acked;
+                    tickets.push((number, acked.len(), ledger.issue(64).unwrap()));
+                    acked.push(false);
+                }
+                Step::Commit if open => {
+                    let begin = ledger.open_commit_lsn().unwrap();
+                    ledger.commit(begin, lsn(position)).unwrap();
+                    model.transactions.last_mut().unwrap().end = Some(position);
+                }
+                Step::Keepalive => {
+                    ledger.keepalive(lsn(position), T0);
+                    if !open {
+                        model.transactions
+                            .push(ModelTransaction { end: Some(position), acked: Vec::new() });
+                    }
+                }
+                Step::Ack(which) if !tickets.is_empty() => {
+                    let (number, record, ticket) = tickets.swap_remove(which.index(tickets.len()));
+                    credit(&mut ledger, vec![ticket]);
+                    model.transactions[number].acked[record] = true;
+                }
+                Step::Tell => model.told = ledger.tell().lsn().as_u64(),
+                Step::Begin | Step::Record | Step::Commit | Step::Ack(_) => {}
+            }
+            prop_assert_eq!(ledger.settled().lsn().as_u64(), model.settled());
+            prop_assert!(ledger.settled().lsn().as_u64() >= last_settled);
+            last_settled = ledger.settled().lsn().as_u64();
+            prop_assert_eq!(ledger.unacked(), model.unacked());
+            prop_assert_eq!(ledger.window(), (model.past_told(), model.past_told() * 64));
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Event → record: the key, the topic and partition, the value and the headers. Plain functions over borrowed bytes;
+//! what must be decoded (`bytea`, the row's own headers) goes into buffers that are reused from row to row.
+
+use std::{collections::HashMap, num::NonZeroI32};
+
+use pgoutput::PgTimestamp;
+
+use crate::{
+    columns::{Columns, Encoding, Event, Value},
+    failure::{Code, Failure},
+    headers::RowHeaders,
+    partition::partition_for_key,
+    record::{Header, Headers, Record, TopicId},
+    table::{Format, OutboxTable},
+    topics::Topics,
+};
+
+/// Distinct routing values whose topics are remembered per table. Beyond it the topic is worked out anew each time:
+/// an application that puts an id into the aggregate type must not cost memory without end.
+const REMEMBERED_MAX: usize = 16_384;
+
+/// Routes the rows of one table.
+#[derive(Debug)]
+pub(crate) struct Router {
+    table: OutboxTable,
+    columns: Columns,
+    /// Routing value → topic, so that a name is rendered and validated once.
+    remembered: HashMap<Box<[u8]>, TopicId>,
+}
+
+/// Buffers of one row; see [`RowHeaders`].
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    headers: RowHeaders,
+}
+
+/// A row that is ready to become a record once its topic's partitions are known.
+#[derive(Debug)]
+pub(crate) struct Routed<'a> {
+    pub(crate) topic: TopicId,
+    key: &'a [u8],
+    value: Option<&'a [u8]>,
+    format_headers: [Header<'a>; 4],
+    format_header_count: usize,
+    row_headers: &'a RowHeaders,
+}
+
+impl Router {
+    pub(crate) fn new(table: OutboxTable, columns: Columns) -> Self {
+        Self { table, columns, remembered: HashMap::new() }
+    }
+
+    pub(crate) fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    pub(crate) fn table(&self) -> &OutboxTable {
+        &self.table
+    }
+
+    /// Routes one row.
+    ///
+    /// # Errors
+    /// The row cannot be a record: which column, and what to do. Never a value of the row but its id.
+    #[inline]
+    pub(crate) fn route<'a>(
+        &'a mut self,
+        event: &Event<'a>,
+        topics: &mut Topics,
+        scratch: &'a mut Scratch,
+    ) -> Result<Routed<'a>, Failure> {
+        let id = match event.id {
+            Value::Some(id, _) => id,
+            Value::Null | Value::Absent => {
+                return Err(self.refuse(
+                    event,
+                    Code::IdIsNull,
+                    "its id is NULL",
+                    "fill it, or map columns.id to a column that is never NULL",
+                ));
+            }
+        };
+        let topic = self.topic(event, topics)?;
+        let Scratch { key, value, headers } = scratch;
+        let key = match event.aggregate_id {
+            Value::Some(text, encoding) => self.bytes(event, text, encoding, key)?,
+            Value::Null | Value::Absent => {
+                return Err(self.refuse(
+                    event,
+                    Code::KeyIsNull,
+                    "its aggregate id is NULL, so it has no key to be ordered by",
+                    "map columns.aggregate_id to a column that is never NULL and restart",
+                ));
+            }
+        };
+        let value = match event.payload {
+            Value::Some(text, encoding) => Some(self.bytes(event, text, encoding, value)?),
+            Value::Null | Value::Absent => None,
+        };
+        let (format_headers, format_header_count) = self.format_headers(event, id);
+        headers.clear();
+        if let (Format::Plain, Value::Some(json, _)) = (self.table.format, event.headers) {
+            let taken = format_headers.get(..format_header_count).unwrap_or_default();
+            if let Err(why) = headers.read(json, taken) {
+                return Err(self.refuse(
+                    event,
+                    Code::HeadersMalformed,
+                    &format!("its headers cannot be used: {why}"),
+                    "mend what writes them; to leave the column out, map columns.headers = []",
+                ));
+            }
+        }
+        Ok(Routed { topic, key, value, format_headers, format_header_count, row_headers: headers })
+    }
+
+    fn topic(&mut self, event: &Event<'_>, topics: &mut Topics) -> Result<TopicId, Failure> {
+        let routing: &[u8] = match event.aggregate_type {
+            _ if !self.table.topic.depends_on_row() => b"",
+            Value::Some(text, _) => text,
+            Value::Null | Value::Absent => {
+                return Err(self.refuse(
+                    event,
+                    Code::TopicIsNull,
+                    "its aggregate type is NULL, so it has no topic",
+                    "fill it, or set a topic without ${aggregate_type} and restart",
+                ));
+            }
+        };
+        if let Some(topic) = self.remembered.get(routing) {
+            return Ok(*topic);
+        }
+        let text = String::from_utf8_lossy(routing);
+        let name = self.table.topic.render(&text).map_err(|why| {
+            let shown: String = text.chars().take(64).collect();
+            self.refuse(
+                event,
+                Code::TopicIllegal,
+                &format!("its aggregate type {shown:?} makes no legal topic: {why}"),
+                "mend what writes it, or set a topic without ${aggregate_type} and restart",
+            )
+        })?;
+        let topic = topics.intern(name)?;
+        if self.remembered.len() < REMEMBERED_MAX {
+            self.remembered.insert(routing.into(), topic);
+        }
+        Ok(topic)
+    }
+
+    fn format_headers<'a>(&'a self, event: &Event<'a>, id: &'a [u8]) -> ([Header<'a>; 4], usize) {
+        let names = &self.table.headers;
+        let mut headers = [Header { name: &names.id, value: Some(id) }; 4];
+        let mut count = 1;
+        let mut push = |name: &'a str, value: Value<'a>| {
+            let value = match value {
+                Value::Absent => return,
+                Value::Null => None,
+                Value::Some(text, _) => Some(text),
+            };
+            if let Some(header) = headers.get_mut(count) {
+                *header = Header { name, value };
+                count += 1;
+            }
+        };
+        match self.table.format {
+            Format::Debezium => {}
+            Format::Plain => {
+                push(&names.event_type, event.event_type);
+                // A trace context that the application did not set is no header at all.
+                for (name, value) in
+                    [("traceparent", event.traceparent), ("tracestate", event.tracestate)]
+                {
+                    if let Value::Some(..) = value {
+                        push(name, value);
+                    }
+                }
+            }
+        }
+        (headers, count)
+    }
+
+    fn bytes<'a>(
+        &self,
+        event: &Event<'_>,
+        text: &'a [u8],
+        encoding: Encoding,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], Failure> {
+        match encoding {
+            Encoding::Text => Ok(text),
+            Encoding::Hex => match decode_hex(text, buffer) {
+                Some(()) => Ok(buffer),
+                None => Err(self.refuse(
+                    event,
+                    Code::ValueForm,
+                    "a bytea came in another form than hexadecimal",
+                    "remove whatever changes bytea_output on the way",
+                )),
+            },
+        }
+    }
+
+    fn refuse(&self, event: &Event<'_>, code: Code, what: &str, remedy: &str) -> Failure {
+        Failure::new(code, format!("{} of {}: {what}", described(event), self.table.name))
+            .hint(remedy)
+    }
+}
+
+/// The row by its id, which is the one value of a row that errors may show.
+pub(crate) fn described(event: &Event<'_>) -> String {
+    match event.id {
+        Value::Some(id, _) => {
+            let id: String = String::from_utf8_lossy(id).chars().take(64).collect();
+            format!("the row with id {id}")
+        }
+        Value::Null | Value::Absent => "a row without an id".to_owned(),
+    }
+}
+
+impl<'a> Routed<'a> {
+    /// The record, now that the partition count is known.
+    #[inline]
+    pub(crate) fn record(
+        &'a self,
+        partitions: NonZeroI32,
+        committed_at: PgTimestamp,
+    ) -> Record<'a> {
+        let format_headers =
+            self.format_headers.get(..self.format_header_count).unwrap_or_default();
+        Record {
+            topic: self.topic,
+            partition: partition_for_key(self.key, partitions),
+            key: self.key,
+            value: self.value,
+            headers: Headers::new(format_headers, self.row_headers),
+            timestamp_ms: committed_at.unix_millis(),
+        }
+    }
+}
+
+/// Decodes `\x…` into `bytes`; `None` if the text is anything else.
+fn decode_hex(text: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
+    let digits = text.strip_prefix(b"\\x")?;
+    let (pairs, []) = digits.as_chunks::<2>() else { return None };
+    bytes.clear();
+    bytes.reserve(pairs.len());
+    for [high, low] in pairs {
+        bytes.push(hex_digit(*high)? << 4 | hex_digit(*low)?);
+    }
+    Some(())
+}
+
+fn hex_digit(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

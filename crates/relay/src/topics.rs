@@ -1,0 +1,199 @@
+//! The topics in use: interned once, referred to by number, and produced to only when their partitions are known.
+//!
+//! librdkafka would enqueue records for a topic that it knows nothing of and fail them later, one by one, behind
+//! records of other topics; and a gapless producer guards only against errors in a produce *response*. So a record for
+//! a topic that has not been looked up is held, with everything behind it.
+
+use std::{collections::HashMap, num::NonZeroI32, time::Duration};
+
+use crate::{
+    clock::Moment,
+    failure::{Code, Failure},
+    record::TopicId,
+    topic::TopicName,
+};
+
+/// What is known of a topic that can be produced to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicFacts {
+    /// Its partition count, pinned until everything produced under it is confirmed.
+    pub partitions: NonZeroI32,
+    /// `max.message.bytes`, where the broker lets us see it.
+    pub max_message_bytes: Option<usize>,
+}
+
+/// How long after a refused look-up the next is made.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+enum Knowledge {
+    /// Nobody has asked, or what was known is void: ask.
+    Unknown,
+    /// A look-up is under way.
+    Asked,
+    /// It can be produced to.
+    Known(TopicFacts),
+    /// It cannot, for this reason; ask again at this moment.
+    Refused(Failure, Moment),
+}
+
+#[derive(Debug)]
+struct Topic {
+    name: TopicName,
+    knowledge: Knowledge,
+}
+
+/// The registry.
+#[derive(Debug, Default)]
+pub(crate) struct Topics {
+    topics: Vec<Topic>,
+    by_name: HashMap<TopicName, TopicId>,
+}
+
+/// Whether a record for a topic can be produced now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    Ready(TopicFacts),
+    /// Not before a look-up says so.
+    Pending,
+}
+
+impl Topics {
+    /// The number of a topic, new or known.
+    pub(crate) fn intern(&mut self, name: TopicName) -> Result<TopicId, Failure> {
+        if let Some(id) = self.by_name.get(&name) {
+            return Ok(*id);
+        }
+        let id = TopicId::from_index(self.topics.len()).ok_or_else(|| {
+            Failure::new(Code::TooManyTopics, "more than 65536 topics are in use")
+                .hint("use a topic template with fewer results, such as one topic for all")
+        })?;
+        self.topics.push(Topic { name: name.clone(), knowledge: Knowledge::Unknown });
+        self.by_name.insert(name, id);
+        Ok(id)
+    }
+
+    /// Whether it can be produced to.
+    #[inline]
+    pub(crate) fn readiness(&self, id: TopicId) -> Readiness {
+        match self.topics.get(id.index()) {
+            Some(Topic { knowledge: Knowledge::Known(facts), .. }) => Readiness::Ready(*facts),
+            _ => Readiness::Pending,
+        }
+    }
+
+    /// The name of an interned topic.
+    pub(crate) fn name(&self, id: TopicId) -> Option<&TopicName> {
+        self.topics.get(id.index()).map(|topic| &topic.name)
+    }
+
+    /// Every name, in the order of first use.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &TopicName> {
+        self.topics.iter().map(|topic| &topic.name)
+    }
+
+    /// The topics that are produced to.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (TopicId, &TopicName)> {
+        self.topics.iter().enumerate().filter_map(|(index, topic)| match topic.knowledge {
+            Knowledge::Known(_) => Some((TopicId::from_index(index)?, &topic.name)),
+            Knowledge::Unknown | Knowledge::Asked | Knowledge::Refused(..) => None,
+        })
+    }
+
+    /// Why it cannot be produced to, if a look-up said so.
+    pub(crate) fn refusal(&self, id: TopicId) -> Option<&Failure> {
+        match &self.topics.get(id.index())?.knowledge {
+            Knowledge::Refused(failure, _) => Some(failure),
+            Knowledge::Unknown | Knowledge::Asked | Knowledge::Known(_) => None,
+        }
+    }
+
+    /// Whether to look `id` up now; if so it counts as asked.
+    pub(crate) fn ask(&mut self, id: TopicId, at: Moment) -> bool {
+        let Some(topic) = self.topics.get_mut(id.index()) else { return false };
+        let due = match topic.knowledge {
+            Knowledge::Unknown => true,
+            Knowledge::Refused(_, again) => again <= at,
+            Knowledge::Asked | Knowledge::Known(_) => false,
+        };
+        if due && !matches!(topic.knowledge, Knowledge::Refused(..)) {
+            topic.knowledge = Knowledge::Asked;
+        } else if due && let Knowledge::Refused(_, again) = &mut topic.knowledge {
+            // The reason stays in sight while the next look-up is under way.
+            *again = at + Duration::from_secs(3600);
+        }
+        due
+    }
+
+    /// When the refused topic is due for another look-up.
+    pub(crate) fn ask_at(&self, id: TopicId) -> Option<Moment> {
+        match self.topics.get(id.index())?.knowledge {
+            Knowledge::Refused(_, again) => Some(again),
+            Knowledge::Unknown | Knowledge::Asked | Knowledge::Known(_) => None,
+        }
+    }
+
+    /// A look-up was answered.
+    pub(crate) fn answer(&mut self, id: TopicId, answer: Result<TopicFacts, Failure>, at: Moment) {
+        if let Some(topic) = self.topics.get_mut(id.index()) {
+            topic.knowledge = match answer {
+                Ok(facts) => Knowledge::Known(facts),
+                Err(failure) => Knowledge::Refused(failure, at + LOOK_AGAIN),
+            };
+        }
+    }
+
+    /// What is known of it.
+    pub(crate) fn facts(&self, id: TopicId) -> Option<TopicFacts> {
+        match self.readiness(id) {
+            Readiness::Ready(facts) => Some(facts),
+            Readiness::Pending => None,
+        }
+    }
+
+    /// Forgets one look-up.
+    pub(crate) fn forget_one(&mut self, id: TopicId) {
+        if let Some(topic) = self.topics.get_mut(id.index()) {
+            topic.knowledge = Knowledge::Unknown;
+        }
+    }
+
+    /// Forgets what was looked up, but not the numbers: a new producer looks again.
+    pub(crate) fn forget(&mut self) {
+        for topic in &mut self.topics {
+            topic.knowledge = Knowledge::Unknown;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_interned_once() {
+        let mut topics = Topics::default();
+        let a = topics.intern(TopicName::new("a").unwrap()).unwrap();
+        let b = topics.intern(TopicName::new("b").unwrap()).unwrap();
+        assert_eq!(topics.intern(TopicName::new("a").unwrap()).unwrap(), a);
+        assert_ne!(a, b);
+    }
+
+    #[test]
+    fn a_refused_topic_is_looked_up_again_after_a_while_and_keeps_its_reason_meanwhile() {
+        let mut topics = Topics::default();
+        let id = topics.intern(TopicName::new("a").unwrap()).unwrap();
+        let start = Moment::default();
+        assert!(topics.ask(id, start));
+        assert!(!topics.ask(id, start), "one look-up at a time");
+        topics.answer(id, Err(Failure::new(Code::TopicMissing, "no topic a")), start);
+        assert!(!topics.ask(id, start));
+        let again = topics.ask_at(id).unwrap();
+        assert!(topics.ask(id, again));
+        assert!(!topics.ask(id, again));
+        assert!(topics.refusal(id).is_some());
+        let facts = TopicFacts { partitions: NonZeroI32::new(3).unwrap(), max_message_bytes: None };
+        topics.answer(id, Ok(facts), again);
+        assert_eq!(topics.readiness(id), Readiness::Ready(facts));
+    }
+}
