@@ -1,1 +1,17 @@
-//! Placeholder.
+//! The product: what does I/O around the core in `relay`.
+//!
+//! * [`shell`] drives the core: one task, one wait.
+//! * [`postgres`] is the way to PostgreSQL: the replication connection, and ordinary SQL.
+//! * [`kafka`] is the way to Kafka: a `RecordSink` over librdkafka.
+//! * [`monitor`] looks at the slot from outside, [`admin`] tells what it and the core see.
+//! * [`config`] is the contract of configuration, [`cli`] the commands.
+//! * [`app`] puts `run` together.
+
+pub mod admin;
+pub mod app;
+pub mod cli;
+pub mod config;
+pub mod kafka;
+pub mod monitor;
+pub mod postgres;
+pub mod shell;

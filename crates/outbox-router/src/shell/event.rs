@@ -1,0 +1,96 @@
+//! The one wait.
+
+use std::{future::poll_fn, io};
+
+use tokio::time::{Instant, sleep_until};
+
+use super::{REPORT_INTERVAL, Running, Shell, jobs::Done};
+use crate::{
+    monitor::MonitorEvent,
+    postgres::{Fill, Output, ReplicationStream},
+};
+
+/// What can happen next.
+pub(super) enum Event {
+    /// Delivery reports wait in the producer's queue.
+    Acks,
+    /// The process is to stop.
+    Shutdown,
+    /// A job is done.
+    Job(Done),
+    /// The monitor has something to say.
+    Monitor(MonitorEvent),
+    /// A deadline of the core's, or the end of a pause.
+    Due,
+    /// Queued bytes were written, or could not be.
+    Written(io::Result<()>),
+    /// Bytes were read, or could not be.
+    Wal(io::Result<Fill>),
+}
+
+impl Shell {
+    /// Waits for the next thing to do. Cancel-safe, although nobody cancels it.
+    ///
+    /// The order is the priority: what empties comes before what fills, so a flood of rows can starve neither the
+    /// acknowledgements nor the timers.
+    pub(super) async fn next_event(&mut self) -> Event {
+        let now = Instant::now();
+        if self.pause_until.is_some_and(|until| until <= now) {
+            self.pause_until = None;
+        }
+        let wants_wal = self.relay.wants_wal();
+        let has_frames = wants_wal && self.pause_until.is_none() && self.has_frame();
+        let wake_at = self.wake_at();
+        let runs = self.running == Running::On;
+        let Self { sink, stream, jobs, monitor, shutdown, pause_until, .. } = self;
+        let output = stream.as_ref().map_or(Output::Empty, ReplicationStream::output);
+        let reads = wants_wal && pause_until.is_none() && !has_frames;
+        tokio::select! {
+            biased;
+            // 1. Acknowledgements: they make room, and they are what we are here for.
+            () = async { match sink { Some(sink) => sink.wait_acks().await, None => std::future::pending().await } } => Event::Acks,
+            // 2. The wish to stop.
+            _ = shutdown.wait_for(|running| *running == Running::Stopping), if runs => Event::Shutdown,
+            // 3. What the monitor saw: stop confirming, or let go of the server.
+            Some(event) = monitor.recv() => Event::Monitor(event),
+            // 4. Jobs.
+            Some(done) = jobs.join_next(), if !jobs.is_empty() => Event::Job(Done::from_join(done)),
+            // 5. Deadlines: feedback to the server, back-off, pauses.
+            () = sleep_until(wake_at) => Event::Due,
+            // 6. Status updates on their way out. Written while reading stands still, too.
+            result = written(stream), if output == Output::Waiting => Event::Written(result),
+            // 7. WAL, and only if there is room for it: back-pressure is not reading the socket.
+            result = filled(stream), if reads => Event::Wal(result),
+            // 8. Or what was read before and left by a pass that had run long enough.
+            () = std::future::ready(()), if has_frames => Event::Due,
+        }
+    }
+
+    fn wake_at(&self) -> Instant {
+        let core = self.relay.deadline().map(|moment| self.clock.instant(moment));
+        let report = self.reported_at + REPORT_INTERVAL;
+        [core, self.pause_until, Some(self.refresh_at)]
+            .into_iter()
+            .flatten()
+            .fold(report, Instant::min)
+    }
+
+    fn has_frame(&mut self) -> bool {
+        // An error counts: the pass will meet it.
+        self.stream.as_mut().is_some_and(|stream| !matches!(stream.peek(), Ok(None)))
+    }
+}
+
+async fn written(stream: &mut Option<ReplicationStream>) -> io::Result<()> {
+    match stream {
+        Some(stream) => poll_fn(|cx| stream.poll_flush_out(cx)).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn filled(stream: &mut Option<ReplicationStream>) -> io::Result<Fill> {
+    match stream {
+        Some(stream) => poll_fn(|cx| stream.poll_fill(cx)).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,266 @@
+//! The shell around the core: sockets, timers and delivery reports become [`Input`]s, [`Action`]s become deeds.
+//!
+//! One task owns everything that streams, and one place waits ([`Shell::next_event`]). Nothing in here decides: what a
+//! failure means, when to reconnect and what may be confirmed is the core's business. Work that blocks or takes long
+//! (connecting, asking Kafka for a topic, making and destroying a producer) runs beside the task as a [`Job`], so that
+//! status updates never wait for it.
+//!
+//! Read in this order: [`Shell::run`], [`event`] (the wait), [`pass`] (frames), [`jobs`] (what runs beside).
+
+mod clock;
+mod connect;
+mod event;
+mod failure;
+mod jobs;
+mod pass;
+
+use std::{sync::Arc, time::Duration};
+
+use relay::{Acks, Action, Input, Outcome, Relay};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::Instant,
+};
+
+pub use self::connect::Source;
+pub use self::failure::connect_failure;
+use self::{
+    clock::Clock,
+    event::Event,
+    jobs::{Done, Job},
+};
+use crate::{
+    kafka::{KafkaSettings, KafkaSink, TopicDirectory},
+    monitor::{MonitorEvent, RelayReport},
+    postgres::ReplicationStream,
+};
+
+/// How often the rest of the process learns how things are, while nothing changes.
+const REPORT_INTERVAL: Duration = Duration::from_millis(500);
+/// And at most this often while much does.
+const REPORT_GAP: Duration = Duration::from_millis(100);
+/// How often the partition counts of the topics in use are looked at again.
+const TOPIC_REFRESH: Duration = Duration::from_secs(30);
+/// The same while Kafka is in trouble: the look that succeeds is what ends `blocked` on an idle outbox.
+const TROUBLED_REFRESH: Duration = Duration::from_secs(1);
+
+/// What the shell is made of.
+pub struct Parts {
+    /// The core.
+    pub relay: Relay,
+    /// How to reach PostgreSQL, and what to expect there.
+    pub source: Source,
+    /// How to make a producer.
+    pub kafka: KafkaSettings,
+    /// What the monitor says.
+    pub monitor: mpsc::Receiver<MonitorEvent>,
+    /// Where the core's state is told.
+    pub reports: watch::Sender<RelayReport>,
+    /// Turns true when the process is to stop.
+    pub shutdown: watch::Receiver<Running>,
+    /// The clock whose origin the core was made with.
+    pub clock: Clock,
+}
+
+/// Whether the process is to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Running {
+    /// Yes.
+    On,
+    /// It was asked to stop.
+    Stopping,
+}
+
+/// See the module's documentation.
+pub struct Shell {
+    relay: Relay,
+    clock: Clock,
+    source: Arc<Source>,
+    kafka: KafkaSettings,
+    /// `None` while it is being made.
+    sink: Option<KafkaSink>,
+    directory: Option<TopicDirectory>,
+    /// The smallest batch that any topic in use takes.
+    batch_bytes: usize,
+    /// `None` while there is no connection.
+    stream: Option<ReplicationStream>,
+    jobs: JoinSet<Done>,
+    connecting: Option<tokio::task::AbortHandle>,
+    monitor: mpsc::Receiver<MonitorEvent>,
+    reports: watch::Sender<RelayReport>,
+    shutdown: watch::Receiver<Running>,
+    acks: Acks,
+    /// The socket is left alone until then, so that the server need not wake us for every message.
+    pause_until: Option<Instant>,
+    reported_at: Instant,
+    refresh_at: Instant,
+    refreshing: Option<tokio::task::AbortHandle>,
+    running: Running,
+    outcome: Option<Outcome>,
+}
+
+impl Shell {
+    /// Puts the parts together; nothing happens before [`Shell::run`].
+    pub fn new(parts: Parts) -> Self {
+        let now = Instant::now();
+        Self {
+            relay: parts.relay,
+            clock: parts.clock,
+            source: Arc::new(parts.source),
+            kafka: parts.kafka,
+            sink: None,
+            directory: None,
+            batch_bytes: KafkaSettings::BATCH_BYTES,
+            stream: None,
+            jobs: JoinSet::new(),
+            connecting: None,
+            monitor: parts.monitor,
+            reports: parts.reports,
+            shutdown: parts.shutdown,
+            acks: Acks::default(),
+            pause_until: None,
+            reported_at: now,
+            refresh_at: now + TOPIC_REFRESH,
+            refreshing: None,
+            running: Running::On,
+            outcome: None,
+        }
+    }
+
+    /// Runs until the core says how it ends.
+    pub async fn run(mut self) -> Outcome {
+        self.start(Job::OpenSink);
+        loop {
+            while let Some(action) = self.relay.next_action() {
+                self.carry_out(action);
+            }
+            if let Some(outcome) = self.outcome {
+                self.leave().await;
+                return outcome;
+            }
+            self.report_if_due();
+            let event = self.next_event().await;
+            self.apply(event);
+        }
+    }
+
+    /// One event becomes inputs of the core; then everything that is at hand is done.
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::Acks | Event::Due => {}
+            Event::Shutdown => {
+                self.running = Running::Stopping;
+                self.input(Input::Shutdown);
+            }
+            Event::Monitor(MonitorEvent::GapSuspected(failure)) => {
+                self.input(Input::GapSuspected(failure));
+            }
+            Event::Monitor(MonitorEvent::ServerStopping) => self.input(Input::ServerStopping),
+            Event::Job(done) => self.finished(done),
+            Event::Wal(fill) => self.filled(fill),
+            Event::Written(result) => {
+                if let Err(error) = result {
+                    self.disconnected(failure::broken(&error));
+                }
+            }
+        }
+        self.collect_acks();
+        self.pass();
+        self.look_at_kafka();
+        self.input(Input::Tick);
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Connect => self.start(Job::Connect),
+            Action::WatchSlot => self.start(Job::WatchSlot),
+            Action::Disconnect => self.disconnect(),
+            Action::Status(update) => {
+                if let Some(stream) = &mut self.stream {
+                    self.source.told(update.flush.lsn());
+                    stream.queue_status(&failure::encode(update));
+                }
+            }
+            Action::CopyDone => {
+                if let Some(stream) = &mut self.stream {
+                    stream.queue_copy_done();
+                }
+            }
+            Action::ReplaceSink => self.start(Job::OpenSink),
+            Action::LookUpTopic(id, name) => self.start(Job::LookUpTopic(id, name)),
+            Action::Exit(outcome) => self.outcome = Some(outcome),
+        }
+    }
+
+    fn input(&mut self, input: Input<'_>) {
+        self.relay.handle(input, self.clock.now());
+    }
+
+    /// Bounded: reports of some thousand records, then frames get their turn.
+    fn collect_acks(&mut self) {
+        const REPORTS_MAX: usize = 4096;
+        let Some(sink) = &mut self.sink else { return };
+        self.acks.clear();
+        let trouble = sink.poll_acks(&mut self.acks, REPORTS_MAX);
+        let now = self.clock.now();
+        if !self.acks.is_empty() {
+            self.relay.handle(Input::Acks(&self.acks), now);
+        }
+        if let Some(trouble) = trouble {
+            let transaction = trouble.ticket;
+            self.relay.handle(Input::DeliveryFailed { transaction, failure: trouble.failure }, now);
+        }
+    }
+
+    fn look_at_kafka(&mut self) {
+        let Some(sink) = &self.sink else { return };
+        let trouble = sink.health().cloned();
+        let is_troubled = trouble.is_some();
+        self.input(Input::SinkTrouble(trouble));
+        let now = Instant::now();
+        if is_troubled {
+            self.refresh_at = self.refresh_at.min(now + TROUBLED_REFRESH);
+        }
+        let is_idle = self.refreshing.as_ref().is_none_or(tokio::task::AbortHandle::is_finished);
+        if now >= self.refresh_at && is_idle {
+            self.refresh_at = now + TOPIC_REFRESH;
+            self.start(Job::RefreshTopics);
+        }
+    }
+
+    fn disconnected(&mut self, failure: relay::Failure) {
+        self.stream = None;
+        self.input(Input::Disconnected(failure));
+    }
+
+    fn disconnect(&mut self) {
+        self.stream = None;
+        self.pause_until = None;
+        if let Some(connecting) = self.connecting.take() {
+            connecting.abort();
+        }
+    }
+
+    fn report_if_due(&mut self) {
+        let now = Instant::now();
+        if now >= self.reported_at + REPORT_GAP {
+            self.reported_at = now;
+            let snapshot = self.relay.snapshot(self.clock.now().at);
+            self.reports.send_replace(RelayReport { snapshot, published_at: now });
+        }
+    }
+
+    /// Destroying a producer flushes for up to half a second and joins its threads: not on this task.
+    async fn leave(mut self) {
+        let snapshot = self.relay.snapshot(self.clock.now().at);
+        self.reports.send_replace(RelayReport { snapshot, published_at: Instant::now() });
+        self.jobs.abort_all();
+        if let Some(sink) = self.sink.take() {
+            // A panic while closing changes nothing: what was not acknowledged was not confirmed.
+            if let Err(error) = tokio::task::spawn_blocking(move || sink.close()).await {
+                tracing::warn!(%error, "the producer did not close in good order");
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! One pass: everything that was read goes through the core, for a bounded time.
+
+use std::{io, time::Duration};
+
+use relay::{Input, Pace, Step};
+use tokio::time::Instant;
+
+use super::{Shell, failure};
+use crate::postgres::{Fill, Incoming, ProtocolError, ServerMessage};
+
+/// The longest that acknowledgements and status updates wait for frames.
+const PASS_LIMIT: Duration = Duration::from_millis(5);
+/// How many frames go by between two looks at the clock.
+const FRAMES_PER_LOOK: u32 = 64;
+/// While catching up: how long the socket fills before it is read again. The server's walsender wakes its reader for
+/// every message; a reader that is not there is not woken, and the server sends up to 2.4 times as fast.
+const GULP_PAUSE: Duration = Duration::from_millis(1);
+
+/// Why a pass ended, where that needs an answer.
+enum End {
+    Broken(ProtocolError),
+    Refused(ServerMessage),
+    StreamEnded,
+    Closed,
+}
+
+impl Shell {
+    /// A read is done.
+    pub(super) fn filled(&mut self, fill: io::Result<Fill>) {
+        match fill {
+            Ok(Fill::Bytes(_)) => {
+                if self.relay.pace() == Pace::InGulps {
+                    self.pause_until = Some(Instant::now() + GULP_PAUSE);
+                }
+            }
+            Ok(Fill::NoRoom | Fill::Closed) => {}
+            Err(error) => self.disconnected(failure::broken(&error)),
+        }
+    }
+
+    /// Offers frames to the core until it wants no more, none are left, or the time is up.
+    pub(super) fn pass(&mut self) {
+        let started = Instant::now();
+        loop {
+            let end = self.offer_some();
+            match end {
+                None => {}
+                Some(End::Broken(error)) => self.disconnected(failure::protocol(&error)),
+                Some(End::Refused(message)) => self.disconnected(failure::ended(&message)),
+                Some(End::StreamEnded) => {
+                    self.stream = None;
+                    self.input(Input::StreamEnded);
+                }
+                Some(End::Closed) => self.disconnected(failure::closed()),
+            }
+            let is_done = !self.relay.wants_wal()
+                || self.stream.as_mut().is_none_or(|s| matches!(s.peek(), Ok(None)));
+            if is_done || started.elapsed() >= PASS_LIMIT {
+                return;
+            }
+        }
+    }
+
+    /// A few frames, without looking at the clock.
+    fn offer_some(&mut self) -> Option<End> {
+        let now = self.clock.now();
+        let Self { relay, stream: Some(stream), sink, .. } = self else { return None };
+        let sink = sink.as_mut()?;
+        for _ in 0..FRAMES_PER_LOOK {
+            if !relay.wants_wal() {
+                return None;
+            }
+            let step = match stream.peek() {
+                Ok(None) => return None,
+                Ok(Some(Incoming::Frame(payload))) => relay.frame(payload, now, sink),
+                Ok(Some(Incoming::Oversized { announced, prefix })) => {
+                    relay.oversized(announced, prefix, now)
+                }
+                Ok(Some(Incoming::Notice(notice))) => {
+                    relay.handle(Input::Notice(&failure::notice(notice)), now);
+                    Step::Taken
+                }
+                Ok(Some(Incoming::CopyDone)) => return Some(End::StreamEnded),
+                Ok(Some(Incoming::Error(message))) => return Some(End::Refused(message)),
+                Ok(Some(Incoming::Closed)) => return Some(End::Closed),
+                Err(error) => return Some(End::Broken(error)),
+            };
+            match step {
+                Step::Taken => stream.consume(),
+                Step::Held => return None,
+            }
+        }
+        None
+    }
+}
