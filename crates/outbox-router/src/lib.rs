@@ -1,1 +1,3 @@
-//! Placeholder.
+//! The product: everything of the router that touches the world.
+
+pub mod postgres;
