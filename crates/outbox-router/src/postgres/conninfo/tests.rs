@@ -1,0 +1,197 @@
+//! Connection strings as people write them, and what must not leak from those that are wrong.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+fn empty(_: &str) -> Option<String> {
+    None
+}
+
+fn resolve(text: &str) -> Result<ConnInfo, ConnInfoError> {
+    ConnInfo::resolve(Some(text), &empty)
+}
+
+fn password(info: &ConnInfo) -> Option<&str> {
+    info.password.as_ref().map(|password| std::str::from_utf8(password.expose()).unwrap())
+}
+
+#[test]
+fn a_full_url_is_percent_decoded() {
+    let info = resolve(
+        "postgres://or%40der:p%40s%2Fs@db.example:6432/sh%20op?sslmode=require&application_name=x%3Dy&connect_timeout=3",
+    )
+    .unwrap();
+    assert_eq!(info.host, Host::Tcp("db.example".into()));
+    assert_eq!((info.port, &*info.user, &*info.dbname), (6432, "or@der", "sh op"));
+    assert_eq!(password(&info), Some("p@s/s"));
+    assert_eq!(info.sslmode, SslMode::Require);
+    assert_eq!(info.application_name.as_deref(), Some("x=y"));
+    assert_eq!(info.connect_timeout, Duration::from_secs(3));
+}
+
+#[test]
+fn a_url_may_name_a_socket_directory_in_either_place() {
+    for text in [
+        "postgres://u@/db?host=/run/pg&port=7000",
+        "postgresql://u@%2Frun%2Fpg:7000/db",
+        "host=/run/pg port=7000 user=u dbname=db",
+    ] {
+        let info = resolve(text).unwrap();
+        assert_eq!(info.host, Host::Unix("/run/pg".into()), "{text}");
+        assert_eq!(info.target(), "/run/pg/.s.PGSQL.7000");
+        assert_eq!((info.sslmode, &*info.dbname), (SslMode::Disable, "db"));
+    }
+}
+
+#[test]
+fn an_ipv6_address_stands_in_brackets() {
+    let info = resolve("postgres://u@[2001:db8::1]:6000/db").unwrap();
+    assert_eq!(info.host, Host::Tcp("2001:db8::1".into()));
+    assert_eq!(info.target(), "[2001:db8::1]:6000");
+    assert!(resolve("postgres://u@[::1/db").is_err());
+    assert!(resolve("postgres://u@[::1]6000/db").is_err());
+}
+
+#[test]
+fn key_value_pairs_may_be_quoted_and_spaced() {
+    let info = resolve(r"host = localhost  user='o\'brien' password='a b\\c' dbname=x\ y port='1'")
+        .unwrap();
+    assert_eq!((&*info.user, &*info.dbname, info.port), ("o'brien", "x y", 1));
+    assert_eq!(password(&info), Some(r"a b\c"));
+    for broken in ["host=a user", "user='u", "user=u\\", "= x", "a b=c"] {
+        assert!(matches!(resolve(broken), Err(ConnInfoError::Syntax(_))), "{broken}");
+    }
+}
+
+#[test]
+fn the_string_wins_over_the_environment_and_that_over_the_defaults() {
+    let env = |name: &str| match name {
+        "PGUSER" => Some("env_user".to_owned()),
+        "PGPORT" => Some("9999".to_owned()),
+        "PGPASSWORD" => Some("env_password".to_owned()),
+        "PGHOST" => Some("env.example".to_owned()),
+        "PGDATABASE" => Some(String::new()),
+        _ => None,
+    };
+    let info = ConnInfo::resolve(Some("postgres://:1234"), &env).unwrap();
+    assert_eq!(info.host, Host::Tcp("env.example".into()));
+    assert_eq!((info.port, &*info.user, &*info.dbname), (1234, "env_user", "env_user"));
+    assert_eq!(password(&info), Some("env_password"));
+    let info = ConnInfo::resolve(None, &env).unwrap();
+    assert_eq!(info.port, 9999);
+}
+
+#[test]
+fn without_a_host_the_usual_socket_directory_is_meant() {
+    assert_eq!(resolve("user=u").unwrap().target(), "/var/run/postgresql/.s.PGSQL.5432");
+}
+
+#[test]
+fn only_a_server_on_this_machine_is_trusted_without_verification() {
+    let mode = |text: &str| resolve(text).map(|info| (info.sslmode, info.warnings.len())).unwrap();
+    assert_eq!(mode("postgres://u@db.example"), (SslMode::VerifyFull, 0));
+    assert_eq!(mode("postgres://u@10.0.0.1"), (SslMode::VerifyFull, 0));
+    assert_eq!(mode("postgres://u@localhost"), (SslMode::Prefer, 0));
+    assert_eq!(mode("postgres://u@127.0.0.2"), (SslMode::Prefer, 0));
+    assert_eq!(mode("postgres://u@[::1]"), (SslMode::Prefer, 0));
+    // Weaker only when named, and then said at every start.
+    assert_eq!(mode("postgres://u@db.example?sslmode=prefer"), (SslMode::Prefer, 1));
+    assert_eq!(mode("postgres://u@db.example?sslmode=verify-ca"), (SslMode::VerifyCa, 1));
+    assert_eq!(mode("postgres://u@localhost?sslrootcert=system"), (SslMode::VerifyFull, 0));
+    assert!(resolve("postgres://u@db.example?sslmode=require&sslrootcert=system").is_err());
+}
+
+#[test]
+fn what_we_do_not_implement_is_refused_by_name() {
+    assert_eq!(
+        resolve("postgres://u@h?target_session_attrs=primary").unwrap_err(),
+        ConnInfoError::Unknown { name: "target_session_attrs".into() }
+    );
+    assert_eq!(resolve("host=a,b user=u").unwrap_err(), ConnInfoError::SeveralHosts);
+    assert_eq!(resolve("postgres://u@a:1,b:2/x").unwrap_err(), ConnInfoError::SeveralHosts);
+    assert_eq!(resolve("just a name").unwrap_err(), ConnInfoError::Form);
+    assert_eq!(resolve("host=h").unwrap_err(), ConnInfoError::User);
+    let env = |name: &str| (name == "PGSERVICE").then(|| "x".to_owned());
+    assert_eq!(
+        ConnInfo::resolve(Some("user=u"), &env).unwrap_err(),
+        ConnInfoError::Variable("PGSERVICE")
+    );
+}
+
+#[test]
+fn no_error_and_no_debug_output_repeats_a_password() {
+    for text in [
+        "postgres://u:can/ary@h/db",
+        "postgres://u:1can/ary@h/db",
+        "postgres://u:1/canary@h/db",
+        "postgres://u:x@canary@h/db",
+        "postgres://u:x?canary@h/db",
+        "postgres://u:x?a=canary@h/db&canary@x=1",
+        "postgres://u:canary%@h/db",
+        "postgres://u:canary%zz@h/db",
+        "user=u password='canary",
+        "user=u password=x canary",
+        "http://u:canary@h",
+    ] {
+        let error = resolve(text).map(|info| format!("{info:?}")).unwrap_err();
+        let shown = format!("{error} {error:?}");
+        assert!(!shown.contains("canary") && !shown.contains("ary@h"), "{text}: {shown}");
+    }
+    let info = resolve("postgres://u:canary@h/db").unwrap();
+    let shown = format!("{info:?}");
+    assert!(shown.contains("***") && !shown.contains("canary"), "{shown}");
+}
+
+#[test]
+fn a_client_certificate_needs_its_key() {
+    assert!(resolve("user=u host=h sslcert=/c.pem").is_err());
+    assert!(resolve("user=u host=h sslkey=/k.pem").is_err());
+    let info = resolve("user=u host=h sslcert=/c.pem sslkey=/k.pem").unwrap();
+    assert_eq!(info.client_certificate.unwrap().key, PathBuf::from("/k.pem"));
+}
+
+#[test]
+fn the_password_file_is_searched_from_the_top() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pass");
+    let lines = [
+        "# db.example:5432:shop:router:comment",
+        r"db.example:5432:sh\:op:router:colon\:and\\back",
+        "db.example:5433:*:router:other port",
+        "db.example:5432:*:router:first match",
+        "*:*:*:*:anybody",
+    ];
+    fs::write(&path, lines.join("\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let found = |dbname: &str, user: &str| {
+        let text =
+            format!("host=db.example user={user} dbname={dbname} passfile={}", path.display());
+        let info = resolve(&text).unwrap();
+        password(&info).map(str::to_owned)
+    };
+    assert_eq!(found("sh:op", "router").as_deref(), Some(r"colon:and\back"));
+    assert_eq!(found("shop", "router").as_deref(), Some("first match"));
+    assert_eq!(found("shop", "someone").as_deref(), Some("anybody"));
+}
+
+#[test]
+fn a_password_file_that_others_can_read_is_not_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(".pgpass");
+    fs::write(&path, "*:*:*:*:secret").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let home = directory.path().display().to_string();
+    let env = |name: &str| (name == "HOME").then(|| home.clone());
+    let info = ConnInfo::resolve(Some("host=localhost user=u"), &env).unwrap();
+    assert_eq!(info.password, None);
+    assert!(info.warnings.concat().contains("chmod 600"), "{:?}", info.warnings);
+    assert!(!info.warnings.concat().contains("secret"));
+}
+
+#[test]
+fn a_missing_password_file_is_no_reason_for_a_warning() {
+    let info = resolve("host=localhost user=u passfile=/nonexistent/pgpass").unwrap();
+    assert!(info.warnings.is_empty() && info.password.is_none());
+}

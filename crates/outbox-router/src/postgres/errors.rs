@@ -1,0 +1,348 @@
+//! What the server says when it says no, and the one place where that is given a meaning.
+//!
+//! [`ServerTrouble`] names the situation; it does not decide what to do about it: retrying, waiting and failing are
+//! the relay's business. Whatever is not recognised stays [`ServerTrouble::Other`] with its SQLSTATE, never a guess.
+//!
+//! Message texts are translated by the server (`lc_messages`), so a situation is recognised by SQLSTATE and by the
+//! name of the server function that raised the error; the English text only helps where several share both.
+
+mod connect;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use thiserror::Error;
+
+use super::frames::FrameError;
+
+pub use connect::{ConnectError, ConnectErrorKind, TlsSetupError};
+
+/// An ErrorResponse or NoticeResponse, with the fields people and programs need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerMessage {
+    /// `ERROR`, `FATAL`, `WARNING`, …, never translated.
+    pub severity: String,
+    /// The SQLSTATE.
+    pub code: String,
+    /// The primary message, in the server's language.
+    pub message: String,
+    /// More of it.
+    pub detail: Option<String>,
+    /// The server's own advice.
+    pub hint: Option<String>,
+    /// The server function that raised it.
+    pub routine: Option<String>,
+}
+
+impl ServerMessage {
+    /// Reads the fields of a message body. Damage and bytes that are no UTF-8 cost readability, never a panic.
+    #[must_use]
+    pub fn parse(body: &[u8]) -> Self {
+        let mut message = Self::default();
+        let mut translated = String::new();
+        for field in body.split(|byte| *byte == 0) {
+            let Some((kind, text)) = field.split_first() else { break };
+            let text = || String::from_utf8_lossy(text).into_owned();
+            match kind {
+                b'V' => message.severity = text(),
+                b'S' => translated = text(),
+                b'C' => message.code = text(),
+                b'M' => message.message = text(),
+                b'D' => message.detail = Some(text()),
+                b'H' => message.hint = Some(text()),
+                b'R' => message.routine = Some(text()),
+                _ => {}
+            }
+        }
+        // Only servers before 9.6, and some that imitate PostgreSQL, leave V out.
+        if message.severity.is_empty() {
+            message.severity = translated;
+        }
+        message
+    }
+
+    /// What this message means for a connection that follows a slot.
+    #[must_use]
+    pub fn trouble(&self) -> ServerTrouble {
+        classify(self)
+    }
+
+    fn raised_by(&self, routines: &[&str]) -> bool {
+        self.routine.as_deref().is_some_and(|routine| routines.contains(&routine))
+    }
+
+    fn says(&self, words: &str) -> bool {
+        self.message.contains(words)
+            || self.detail.as_deref().is_some_and(|detail| detail.contains(words))
+    }
+}
+
+impl fmt::Display for ServerMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.message)?;
+        if let Some(detail) = &self.detail {
+            write!(f, " ({detail})")?;
+        }
+        write!(f, " [SQLSTATE {}]", self.code)
+    }
+}
+
+impl From<&tokio_postgres::error::DbError> for ServerMessage {
+    fn from(error: &tokio_postgres::error::DbError) -> Self {
+        Self {
+            severity: error.severity().to_owned(),
+            code: error.code().code().to_owned(),
+            message: error.message().to_owned(),
+            detail: error.detail().map(str::to_owned),
+            hint: error.hint().map(str::to_owned),
+            routine: error.routine().map(str::to_owned),
+        }
+    }
+}
+
+/// The situations that the router tells apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerTrouble {
+    /// Wrong password, unknown role, or no matching line in `pg_hba.conf`.
+    Authentication,
+    /// The database does not exist.
+    DatabaseMissing,
+    /// The role may not start a walsender.
+    NoReplicationPrivilege,
+    /// Some other privilege is missing.
+    PermissionDenied,
+    /// `wal_level` is below `logical`.
+    WalLevel,
+    /// There is no slot of that name.
+    SlotMissing,
+    /// Another walsender holds the slot.
+    SlotInUse {
+        /// The process that holds it, as the server says.
+        pid: Option<u32>,
+    },
+    /// The slot was invalidated, or the WAL it needs is gone.
+    SlotLost,
+    /// The slot is physical, of another database or of another plugin.
+    SlotUnfit,
+    /// The publication does not exist in the catalog of the rows' time.
+    PublicationMissing,
+    /// No connection, walsender or slot is free.
+    TooManyConnections,
+    /// The server is starting, stopping or recovering (57P03): it says which in its own words only.
+    NotAccepting,
+    /// The server is stopping, or somebody terminated this session (57P01, 57P02).
+    Terminated,
+    /// Something between us and the server does not know the replication protocol.
+    Pooler,
+    /// Anything else; the SQLSTATE tells.
+    Other,
+}
+
+impl ServerTrouble {
+    /// The stable code, where this trouble has one of its own.
+    #[must_use]
+    pub fn code(&self) -> Option<&'static str> {
+        match self {
+            Self::NotAccepting | Self::Terminated => Some("P001"),
+            Self::Pooler => Some("P002"),
+            Self::WalLevel => Some("P003"),
+            Self::TooManyConnections => Some("P007"),
+            Self::NoReplicationPrivilege => Some("P010"),
+            Self::Authentication => Some("P012"),
+            Self::DatabaseMissing => Some("P015"),
+            Self::PermissionDenied => Some("P016"),
+            Self::PublicationMissing => Some("P020"),
+            Self::SlotMissing => Some("P030"),
+            Self::SlotInUse { .. } => Some("P034"),
+            Self::SlotLost => Some("P035"),
+            Self::SlotUnfit => Some("P036"),
+            Self::Other => None,
+        }
+    }
+
+    /// What to type, or where to look.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Authentication => {
+                Some("check user and password, and the lines for this host in pg_hba.conf")
+            }
+            Self::DatabaseMissing => Some("check the database name in postgres.url"),
+            Self::NoReplicationPrivilege => Some("ALTER ROLE … REPLICATION, as a superuser"),
+            Self::PermissionDenied => Some("GRANT CONNECT ON DATABASE … to the role"),
+            Self::WalLevel => {
+                Some("ALTER SYSTEM SET wal_level = 'logical', then restart PostgreSQL")
+            }
+            Self::SlotMissing => {
+                Some("outbox-router setup, if this slot never existed; else rows may be missing")
+            }
+            Self::SlotInUse { .. } => {
+                Some("another router streams; pg_replication_slots.active_pid tells which process")
+            }
+            Self::SlotLost => Some("rows are missing from the stream: see max_slot_wal_keep_size"),
+            Self::SlotUnfit => Some("the slot must be logical, plugin pgoutput, of this database"),
+            Self::PublicationMissing => Some(
+                "re-creating the publication does not mend the WAL written without it: recover by hand",
+            ),
+            Self::TooManyConnections => {
+                Some("raise max_connections, max_wal_senders or max_replication_slots")
+            }
+            Self::Pooler => Some("connect to PostgreSQL itself, not to a connection pooler"),
+            Self::NotAccepting | Self::Terminated | Self::Other => None,
+        }
+    }
+}
+
+fn classify(message: &ServerMessage) -> ServerTrouble {
+    match message.code.as_str() {
+        "28P01" | "28000" => ServerTrouble::Authentication,
+        "3D000" => ServerTrouble::DatabaseMissing,
+        "42501" => privilege(message),
+        "42704" => missing_object(message),
+        "55006" => slot_in_use(message),
+        "55000" => not_in_prerequisite_state(message),
+        "53300" | "53400" => ServerTrouble::TooManyConnections,
+        "57P01" | "57P02" => ServerTrouble::Terminated,
+        "57P03" => ServerTrouble::NotAccepting,
+        "58P01" if message.says("WAL segment") => ServerTrouble::SlotLost,
+        "0A000" if message.says("physical replication slot") => ServerTrouble::SlotUnfit,
+        // An output plugin that does not know pgoutput's options, whatever it calls the fault.
+        "22023" if message.says("proto_version") => ServerTrouble::SlotUnfit,
+        "08P01" if message.says("startup parameter") => ServerTrouble::Pooler,
+        _ => ServerTrouble::Other,
+    }
+}
+
+fn privilege(message: &ServerMessage) -> ServerTrouble {
+    // "must be superuser or replication role" up to 15, "permission denied to start WAL sender" since.
+    if message.raised_by(&["InitPostgres", "CheckSlotPermissions", "check_permissions"])
+        || message.says("replication")
+        || message.says("WAL sender")
+    {
+        ServerTrouble::NoReplicationPrivilege
+    } else {
+        ServerTrouble::PermissionDenied
+    }
+}
+
+fn missing_object(message: &ServerMessage) -> ServerTrouble {
+    if message.raised_by(&["get_publication_oid"]) || message.says("publication \"") {
+        ServerTrouble::PublicationMissing
+    } else if message.raised_by(&["ReplicationSlotAcquire"]) || message.says("replication slot \"")
+    {
+        ServerTrouble::SlotMissing
+    } else {
+        ServerTrouble::Other
+    }
+}
+
+fn slot_in_use(message: &ServerMessage) -> ServerTrouble {
+    if message.raised_by(&["ReplicationSlotAcquire"]) || message.says("replication slot") {
+        ServerTrouble::SlotInUse { pid: last_number(&message.message) }
+    } else {
+        ServerTrouble::Other
+    }
+}
+
+fn not_in_prerequisite_state(message: &ServerMessage) -> ServerTrouble {
+    if message.raised_by(&["LoadPublications"]) || message.says("skipped loading publication") {
+        // PostgreSQL 18 says so in a WARNING and goes on without the rows.
+        ServerTrouble::PublicationMissing
+    } else if message.says("wal_level") {
+        ServerTrouble::WalLevel
+    } else if message.raised_by(&["RaiseSlotInvalidationError"])
+        || message.says("invalidated")
+        || message.says("can no longer")
+        || message.says("cannot read from logical replication slot")
+    {
+        ServerTrouble::SlotLost
+    } else if message.raised_by(&["CreateDecodingContext"]) || message.says("this database") {
+        ServerTrouble::SlotUnfit
+    } else {
+        ServerTrouble::Other
+    }
+}
+
+/// The process id stands last in the sentence, behind a slot name that may hold digits itself.
+fn last_number(text: &str) -> Option<u32> {
+    let upto = text.rfind(|character: char| character.is_ascii_digit())? + 1;
+    let text = text.get(..upto)?;
+    let from = text.rfind(|character: char| !character.is_ascii_digit()).map(|at| {
+        at + text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
+    });
+    text.get(from.unwrap_or(0)..)?.parse().ok()
+}
+
+/// The server does not speak the protocol as we know it; the connection is of no further use.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ProtocolError {
+    /// A frame's length cannot be true.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// A message that has no place here.
+    #[error("unexpected message {tag:?} while {doing}")]
+    Unexpected {
+        /// The message's tag.
+        tag: char,
+        /// What we were doing.
+        doing: &'static str,
+    },
+    /// A message whose body does not fit its tag.
+    #[error("malformed message {tag:?} while {doing}")]
+    Malformed {
+        /// The message's tag.
+        tag: char,
+        /// What we were doing.
+        doing: &'static str,
+    },
+    /// More rows than any replication command returns.
+    #[error("the answer to a replication command has more than {limit} rows")]
+    TooManyRows {
+        /// The most we take.
+        limit: usize,
+    },
+}
+
+/// A replication command that failed. The connection is to be dropped, except after [`CommandError::Server`].
+#[derive(Debug, Error)]
+pub enum CommandError {
+    /// The server refused.
+    #[error("{command} was refused: {message}")]
+    Server {
+        /// The command's name, without its arguments.
+        command: &'static str,
+        /// What the server said.
+        message: Box<ServerMessage>,
+    },
+    /// The server spoke something else.
+    #[error("{command} failed")]
+    Protocol {
+        /// The command's name, without its arguments.
+        command: &'static str,
+        /// What was wrong.
+        #[source]
+        source: ProtocolError,
+    },
+    /// The connection broke.
+    #[error("{command} failed: the connection broke")]
+    Io {
+        /// The command's name, without its arguments.
+        command: &'static str,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl CommandError {
+    /// What the server's refusal means; none when it was the connection that failed.
+    #[must_use]
+    pub fn trouble(&self) -> Option<ServerTrouble> {
+        match self {
+            Self::Server { message, .. } => Some(message.trouble()),
+            Self::Protocol { .. } | Self::Io { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Why there is no session: everything that can stand between a [`super::super::ConnInfo`] and a server that is
+//! ready for commands.
+//!
+//! Every variant names its target, has a stable code and belongs to a kind; none contains a secret.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::{ProtocolError, ServerMessage, ServerTrouble};
+
+/// A connection that did not come about.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The name has no address.
+    #[error("cannot resolve the host of {target}")]
+    Resolve {
+        /// Host and port.
+        target: String,
+        /// What the resolver said.
+        #[source]
+        source: io::Error,
+    },
+    /// Nobody answers there: refused, no route, no socket file.
+    #[error("cannot connect to PostgreSQL at {target}")]
+    Unreachable {
+        /// Host and port, or the socket.
+        target: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// No session within `connect_timeout`.
+    #[error("no session with PostgreSQL at {target} after {} s", after.as_secs_f32())]
+    Timeout {
+        /// Host and port, or the socket.
+        target: String,
+        /// How long we waited.
+        after: Duration,
+    },
+    /// The connection ended before the session was ready.
+    #[error("PostgreSQL at {target} closed the connection during start-up")]
+    Closed {
+        /// Host and port, or the socket.
+        target: String,
+        /// What the system said, when it was no plain end.
+        #[source]
+        source: Option<io::Error>,
+    },
+    /// Certificate files or trusted authorities that cannot be used.
+    #[error("cannot prepare TLS for {target}")]
+    TlsSetup {
+        /// Host and port.
+        target: String,
+        /// What is wrong with them.
+        #[source]
+        source: TlsSetupError,
+    },
+    /// The server has no TLS, and `sslmode` demands it.
+    #[error("the server at {target} does not offer TLS, which sslmode {mode} demands")]
+    TlsRefused {
+        /// Host and port.
+        target: String,
+        /// The mode in force.
+        mode: super::super::SslMode,
+    },
+    /// What answered our TLS request was neither yes nor no.
+    #[error("the server at {target} answered the TLS request with byte {answer:#04x}")]
+    TlsAnswer {
+        /// Host and port.
+        target: String,
+        /// What it sent.
+        answer: u8,
+    },
+    /// The handshake failed: nearly always a certificate that is not trusted or not this host's.
+    #[error("TLS handshake with {target} failed")]
+    TlsHandshake {
+        /// Host and port.
+        target: String,
+        /// What rustls said.
+        #[source]
+        source: io::Error,
+    },
+    /// The server wants the password as it is, and others could read it on the way.
+    #[error(
+        "the server at {target} asks for the password in clear text over an unencrypted connection"
+    )]
+    PlaintextPassword {
+        /// Host and port.
+        target: String,
+    },
+    /// The server wants a password, and there is none.
+    #[error("the server at {target} asks for a password for user {user:?}, and none is configured")]
+    PasswordMissing {
+        /// Host and port, or the socket.
+        target: String,
+        /// The role.
+        user: String,
+    },
+    /// The server wants to know who we are in a way we do not support.
+    #[error("the server at {target} asks for authentication by {method}, which is not supported")]
+    AuthenticationMethod {
+        /// Host and port, or the socket.
+        target: String,
+        /// The method's name.
+        method: String,
+    },
+    /// The server did not prove that it knows the password itself.
+    #[error("the server at {target} failed to prove its identity in the SCRAM exchange")]
+    ServerProof {
+        /// Host and port, or the socket.
+        target: String,
+        /// Which step failed.
+        #[source]
+        source: io::Error,
+    },
+    /// The server refused the session.
+    #[error("PostgreSQL at {target} refused the session: {message}")]
+    Server {
+        /// Host and port, or the socket.
+        target: String,
+        /// What the server said.
+        message: Box<ServerMessage>,
+    },
+    /// What answers does not speak PostgreSQL's protocol.
+    #[error("what answers at {target} does not speak PostgreSQL's protocol")]
+    Protocol {
+        /// Host and port, or the socket.
+        target: String,
+        /// What was wrong.
+        #[source]
+        source: ProtocolError,
+    },
+    /// The SQL client gave up for a reason of its own.
+    #[error("cannot open an SQL session at {target}")]
+    Client {
+        /// Host and port, or the socket.
+        target: String,
+        /// What it said.
+        #[source]
+        source: tokio_postgres::Error,
+    },
+}
+
+/// Who has to act before a connection can come about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectErrorKind {
+    /// Network, name service or a server that is down: time mends it.
+    Transport,
+    /// Certificates or the server's TLS settings: a person mends it.
+    Tls,
+    /// Passwords and authentication methods: a person mends it.
+    Authentication,
+    /// The server answered; see what the trouble is.
+    Server(ServerTrouble),
+    /// Not PostgreSQL, or something in between that is not transparent.
+    Protocol,
+}
+
+impl ConnectError {
+    /// Whose fault it is.
+    #[must_use]
+    pub fn kind(&self) -> ConnectErrorKind {
+        match self {
+            Self::Resolve { .. }
+            | Self::Unreachable { .. }
+            | Self::Timeout { .. }
+            | Self::Closed { .. }
+            | Self::Client { .. } => ConnectErrorKind::Transport,
+            Self::TlsSetup { .. }
+            | Self::TlsRefused { .. }
+            | Self::TlsAnswer { .. }
+            | Self::TlsHandshake { .. } => ConnectErrorKind::Tls,
+            Self::PlaintextPassword { .. }
+            | Self::PasswordMissing { .. }
+            | Self::AuthenticationMethod { .. }
+            | Self::ServerProof { .. } => ConnectErrorKind::Authentication,
+            Self::Server { message, .. } => {
+                let trouble = message.trouble();
+                if trouble == ServerTrouble::Authentication {
+                    ConnectErrorKind::Authentication
+                } else {
+                    ConnectErrorKind::Server(trouble)
+                }
+            }
+            Self::Protocol { .. } => ConnectErrorKind::Protocol,
+        }
+    }
+
+    /// The stable code under which logs, metrics and the runbook know it.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self.kind() {
+            ConnectErrorKind::Transport => "P001",
+            ConnectErrorKind::Protocol => "P002",
+            ConnectErrorKind::Authentication => "P012",
+            ConnectErrorKind::Tls => "P013",
+            // Unknown refusals count as "cannot be reached": the session is retried, the SQLSTATE is in the text.
+            ConnectErrorKind::Server(trouble) => trouble.code().unwrap_or("P001"),
+        }
+    }
+
+    /// What to type, or where to look.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::TlsRefused { .. } => Some(
+                "set ssl = on in postgresql.conf; only where the network is trusted, add sslmode=disable",
+            ),
+            Self::TlsHandshake { .. } => Some(
+                "give the server's certificate or its authority as sslrootcert; verify-full needs the host in its subjectAltName",
+            ),
+            Self::TlsAnswer { .. } => Some("check that host and port are PostgreSQL's own"),
+            Self::TlsSetup { .. } => Some("check sslrootcert, sslcert and sslkey"),
+            Self::PlaintextPassword { .. } => {
+                Some("use scram-sha-256 in pg_hba.conf, or sslmode=verify-full")
+            }
+            Self::PasswordMissing { .. } => {
+                Some("set it in postgres.url, PGPASSWORD or the password file")
+            }
+            Self::AuthenticationMethod { .. } => {
+                Some("use scram-sha-256 for this role in pg_hba.conf")
+            }
+            Self::ServerProof { .. } => {
+                Some("the server does not know this role's password: is it the right server?")
+            }
+            Self::Server { message, .. } => message.trouble().hint(),
+            Self::Protocol { .. } => ServerTrouble::Pooler.hint(),
+            Self::Resolve { .. }
+            | Self::Unreachable { .. }
+            | Self::Timeout { .. }
+            | Self::Closed { .. }
+            | Self::Client { .. } => None,
+        }
+    }
+}
+
+/// Certificate files or trusted authorities that cannot be used.
+#[derive(Debug, Error)]
+pub enum TlsSetupError {
+    /// A file that cannot be read as PEM.
+    #[error("cannot read {} as PEM", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: rustls::pki_types::pem::Error,
+    },
+    /// A file without a certificate in it.
+    #[error("{} contains no certificate", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The system has no authorities to trust.
+    #[error("the system's trusted certificates cannot be found; give sslrootcert")]
+    NoSystemRoots,
+    /// A host that no certificate can name.
+    #[error("{host:?} is no name that a certificate can carry")]
+    HostName {
+        /// The configured host.
+        host: String,
+    },
+    /// What rustls refuses to work with.
+    #[error("the certificate or key cannot be used")]
+    Rustls(#[from] rustls::Error),
+}

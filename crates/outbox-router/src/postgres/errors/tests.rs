@@ -1,0 +1,160 @@
+//! The refusals of PostgreSQL 13 to 18, as they come over the wire.
+
+use super::*;
+
+fn body(fields: &[(u8, &str)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (kind, text) in fields {
+        bytes.push(*kind);
+        bytes.extend(text.as_bytes());
+        bytes.push(0);
+    }
+    bytes.push(0);
+    bytes
+}
+
+fn trouble(code: &str, routine: &str, message: &str, detail: &str) -> ServerTrouble {
+    let fields = [(b'C', code), (b'R', routine), (b'M', message), (b'D', detail)];
+    ServerMessage::parse(&body(&fields)).trouble()
+}
+
+#[test]
+fn fields_are_read_and_severity_is_the_untranslated_one() {
+    let message = ServerMessage::parse(&body(&[
+        (b'S', "FEHLER"),
+        (b'V', "ERROR"),
+        (b'C', "42704"),
+        (b'M', "gibt es nicht"),
+        (b'H', "anlegen"),
+        (b'F', "slot.c"),
+    ]));
+    assert_eq!((&*message.severity, &*message.code), ("ERROR", "42704"));
+    assert_eq!(message.hint.as_deref(), Some("anlegen"));
+    assert_eq!(message.to_string(), "gibt es nicht [SQLSTATE 42704]");
+}
+
+#[test]
+fn damaged_messages_are_still_messages() {
+    assert_eq!(ServerMessage::parse(b""), ServerMessage::default());
+    assert_eq!(ServerMessage::parse(b"\0\0\0"), ServerMessage::default());
+    assert_eq!(ServerMessage::parse(b"Mno end").message, "no end");
+    assert_eq!(ServerMessage::parse(b"M\xff\xfe\0C\0").message, "\u{fffd}\u{fffd}");
+}
+
+#[test]
+fn a_translated_message_is_recognised_by_code_and_routine() {
+    assert_eq!(
+        trouble("42704", "ReplicationSlotAcquire", "Replikations-Slot »x« existiert nicht", ""),
+        ServerTrouble::SlotMissing
+    );
+    assert_eq!(
+        trouble("42704", "get_publication_oid", "Publikation »x« existiert nicht", ""),
+        ServerTrouble::PublicationMissing
+    );
+    assert_eq!(
+        trouble("55006", "ReplicationSlotAcquire", "Slot »s1« ist aktiv für PID 4711", ""),
+        ServerTrouble::SlotInUse { pid: Some(4711) }
+    );
+    assert_eq!(
+        trouble("42501", "InitPostgres", "keine Berechtigung", ""),
+        ServerTrouble::NoReplicationPrivilege
+    );
+}
+
+#[test]
+fn the_holder_of_a_slot_is_the_last_number() {
+    let pid = |message: &str| trouble("55006", "ReplicationSlotAcquire", message, "");
+    let busy = |pid| ServerTrouble::SlotInUse { pid };
+    assert_eq!(pid("replication slot \"shop_2\" is active for PID 31337"), busy(Some(31337)));
+    assert_eq!(pid("レプリケーションスロット\"s1\"はPID7で有効です"), busy(Some(7)));
+    assert_eq!(pid("busy"), busy(None));
+    assert_eq!(pid("99999999999999"), busy(None));
+}
+
+#[test]
+fn a_lost_slot_is_known_in_every_version() {
+    for (code, routine, message, detail) in [
+        (
+            "55000",
+            "StartLogicalReplication",
+            "cannot read from logical replication slot \"s\"",
+            "This slot has been invalidated because it exceeded the maximum reserved size.",
+        ),
+        (
+            "55000",
+            "CreateDecodingContext",
+            "can no longer get changes from replication slot \"s\"",
+            "",
+        ),
+        (
+            "55000",
+            "RaiseSlotInvalidationError",
+            "auf Slot »s« kann nicht mehr zugegriffen werden",
+            "",
+        ),
+        ("58P01", "WalSndSegmentOpen", "requested WAL segment 0001 has already been removed", ""),
+    ] {
+        assert_eq!(trouble(code, routine, message, detail), ServerTrouble::SlotLost, "{message}");
+    }
+}
+
+#[test]
+fn an_unfit_slot_is_told_from_a_lost_one() {
+    for (code, routine, message) in [
+        (
+            "0A000",
+            "CreateDecodingContext",
+            "cannot use physical replication slot for logical decoding",
+        ),
+        (
+            "55000",
+            "CreateDecodingContext",
+            "replication slot \"s\" was not created in this database",
+        ),
+        ("22023", "pg_decode_startup", "option \"proto_version\" = \"1\" is unknown"),
+    ] {
+        assert_eq!(trouble(code, routine, message, ""), ServerTrouble::SlotUnfit, "{message}");
+    }
+}
+
+#[test]
+fn privileges_are_told_apart() {
+    for message in [
+        "must be superuser or replication role to start walsender",
+        "permission denied to start WAL sender",
+    ] {
+        assert_eq!(trouble("42501", "", message, ""), ServerTrouble::NoReplicationPrivilege);
+    }
+    assert_eq!(
+        trouble("42501", "CheckMyDatabase", "permission denied for database \"shop\"", ""),
+        ServerTrouble::PermissionDenied
+    );
+}
+
+#[test]
+fn the_warning_of_18_about_a_publication_counts() {
+    assert_eq!(
+        trouble("55000", "LoadPublications", "skipped loading publication: p", ""),
+        ServerTrouble::PublicationMissing
+    );
+}
+
+#[test]
+fn wal_level_is_recognised_with_and_without_quotes() {
+    for message in [
+        "logical decoding requires wal_level >= logical",
+        "logical decoding requires \"wal_level\" >= \"logical\"",
+    ] {
+        assert_eq!(
+            trouble("55000", "CheckLogicalDecodingRequirements", message, ""),
+            ServerTrouble::WalLevel
+        );
+    }
+}
+
+#[test]
+fn the_unknown_stays_unknown() {
+    assert_eq!(trouble("XX000", "", "could not find record", ""), ServerTrouble::Other);
+    assert_eq!(trouble("42704", "", "type does not exist", ""), ServerTrouble::Other);
+    assert_eq!(trouble("55006", "dropdb", "database is being accessed", ""), ServerTrouble::Other);
+}

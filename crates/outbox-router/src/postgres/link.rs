@@ -1,0 +1,156 @@
+//! Transport, frame buffer and output in one place: what both commands and streaming stand on.
+//!
+//! Reading and writing are separate polls that never wait for each other: a peer that does not take our bytes must
+//! not keep us from taking its.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::frames::{FrameBuffer, FrameLimits, Head};
+use super::reply::Reply;
+use super::transport::Transport;
+use super::{CommandError, ProtocolError};
+
+/// What a read brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing: the buffer is full of frames that nobody has consumed.
+    NoRoom,
+    /// Nothing, and there will be nothing: the peer closed the connection.
+    Closed,
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    transport: Transport,
+    pub(super) frames: FrameBuffer,
+    pub(super) out: BytesMut,
+    /// How much one call of `poll_fill` may read.
+    pass: usize,
+    end: End,
+}
+
+/// Bytes that arrived before the end are handed out first.
+#[derive(Debug)]
+enum End {
+    Open,
+    Closed,
+    Failed(io::Error),
+}
+
+/// Why no whole message could be had.
+#[derive(Debug)]
+pub(super) enum LinkError {
+    Io(io::Error),
+    Protocol(ProtocolError),
+}
+
+impl LinkError {
+    pub(super) fn during(self, command: &'static str) -> CommandError {
+        match self {
+            Self::Io(source) => CommandError::Io { command, source },
+            Self::Protocol(source) => CommandError::Protocol { command, source },
+        }
+    }
+}
+
+impl Link {
+    pub(super) fn new(transport: Transport, limits: FrameLimits) -> Self {
+        Self {
+            transport,
+            frames: FrameBuffer::new(limits),
+            out: BytesMut::new(),
+            pass: limits.read_buffer,
+            end: End::Open,
+        }
+    }
+
+    pub(super) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.end, End::Closed)
+    }
+
+    /// Reads what is there, up to a buffer's worth. Cancel-safe: it holds nothing back.
+    pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Fill>> {
+        let mut total = 0;
+        while total < self.pass {
+            match &mut self.end {
+                End::Open => {}
+                End::Closed | End::Failed(_) if total > 0 => break,
+                End::Closed => return Poll::Ready(Ok(Fill::Closed)),
+                End::Failed(_) => {
+                    return match std::mem::replace(&mut self.end, End::Closed) {
+                        End::Failed(error) => Poll::Ready(Err(error)),
+                        End::Open | End::Closed => Poll::Ready(Ok(Fill::Closed)),
+                    };
+                }
+            }
+            let mut room = ReadBuf::new(self.frames.unfilled());
+            if room.capacity() == 0 {
+                break;
+            }
+            match Pin::new(&mut self.transport).poll_read(cx, &mut room) {
+                Poll::Pending if total == 0 => return Poll::Pending,
+                Poll::Pending => break,
+                Poll::Ready(Err(error)) => self.end = End::Failed(error),
+                Poll::Ready(Ok(())) => match room.filled().len() {
+                    0 => self.end = End::Closed,
+                    count => {
+                        self.frames.filled(count);
+                        total += count;
+                    }
+                },
+            }
+        }
+        Poll::Ready(Ok(if total == 0 { Fill::NoRoom } else { Fill::Bytes(total) }))
+    }
+
+    /// Writes what is queued, as far as the peer takes it.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.out.is_empty() {
+            match ready!(Pin::new(&mut self.transport).poll_write(cx, &self.out))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => self.out.advance(count),
+            }
+        }
+        Pin::new(&mut self.transport).poll_flush(cx)
+    }
+
+    pub(super) async fn flush(&mut self) -> Result<(), LinkError> {
+        poll_fn(|cx| self.poll_flush(cx)).await.map_err(LinkError::Io)
+    }
+
+    /// The next message outside of streaming, with nothing left to do for its frame.
+    pub(super) async fn reply(&mut self, doing: &'static str) -> Result<Reply, LinkError> {
+        loop {
+            match self.frames.head().map_err(|error| LinkError::Protocol(error.into()))? {
+                Some(Head::Whole { .. }) => {
+                    let reply = Reply::parse(self.frames.shown_bytes(), doing);
+                    self.frames.consume();
+                    return reply.map_err(LinkError::Protocol);
+                }
+                Some(Head::Oversized { .. }) => {
+                    let unexpected = ProtocolError::Unexpected { tag: 'd', doing };
+                    return Err(LinkError::Protocol(unexpected));
+                }
+                None => {}
+            }
+            match poll_fn(|cx| self.poll_fill(cx)).await.map_err(LinkError::Io)? {
+                Fill::Bytes(_) => {}
+                Fill::Closed | Fill::NoRoom => {
+                    return Err(LinkError::Io(io::ErrorKind::UnexpectedEof.into()));
+                }
+            }
+        }
+    }
+}

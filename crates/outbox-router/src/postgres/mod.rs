@@ -1,0 +1,35 @@
+//! PostgreSQL as seen from the wire: where to connect, how to be sure who answers, and the replication stream.
+//!
+//! No published client speaks the replication protocol, so the connection is ours: small, on the message builders
+//! and SCRAM of `postgres-protocol`, with its own framing because a frame's announced length must be judged before
+//! anything is reserved for it. Ordinary SQL goes through `tokio-postgres`, over the very same transport, so that
+//! both connections of a router apply the same TLS rules.
+//!
+//! Read in this order: [`conninfo`] (text → [`ConnInfo`]), `transport` and [`tls`] (a byte stream to the right
+//! server), `auth` and `startup` (a session on it), [`replication`] (commands), [`stream`] (the walsender's
+//! frames and our status updates), [`errors`] (what can go wrong, classified once).
+
+mod auth;
+pub mod conninfo;
+pub mod errors;
+pub mod frames;
+mod link;
+pub mod quote;
+pub mod replication;
+mod reply;
+pub mod sql;
+mod startup;
+pub mod stream;
+pub mod tls;
+pub mod transport;
+
+pub use conninfo::{ConnInfo, ConnInfoError, Host, Password, SslMode};
+pub use errors::{
+    CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerMessage, ServerTrouble,
+    TlsSetupError,
+};
+pub use link::Fill;
+pub use quote::{quote_identifier, quote_literal};
+pub use replication::{ClientEncoding, IdentifySystem, Options, ReplicationConnection};
+pub use sql::{SqlConnection, connect_sql};
+pub use stream::{Incoming, Output, ReplicationStream, STATUS_UPDATE_BYTES};

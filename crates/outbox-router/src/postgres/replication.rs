@@ -1,0 +1,273 @@
+//! A connection in replication mode, before it streams: connect, ask who the server is, run replication commands.
+//!
+//! [`ReplicationConnection::start_replication`] turns it into a [`ReplicationStream`]; that the two are different types is what keeps
+//! a command from being sent into a running stream. Time limits other than that of connecting are the caller's.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use postgres_protocol::message::frontend;
+
+use super::frames::FrameLimits;
+use super::link::{Link, LinkError};
+use super::quote::{publication_names_literal, quote_identifier};
+use super::reply::Reply;
+use super::startup::{self, Session};
+use super::stream::ReplicationStream;
+use super::transport::{SocketOptions, Transport};
+use super::{CommandError, ConnInfo, ConnectError, ProtocolError, ServerMessage};
+
+/// More rows than any replication command returns.
+const ROWS_MAX: usize = 1000;
+
+/// How a replication connection is to behave.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Shown in `pg_stat_replication`.
+    pub application_name: String,
+    /// The encoding rows arrive in.
+    pub client_encoding: ClientEncoding,
+    /// After how much silence of ours the server frees the slot. Short, so that a frozen holder does not keep a
+    /// standby waiting; our status updates are far more frequent.
+    pub wal_sender_timeout: Duration,
+    /// The read buffer's usual size: also the most that one pass reads.
+    pub read_buffer: usize,
+    /// The largest row that is handed out whole.
+    pub row_bytes: usize,
+    /// What to ask of the operating system.
+    pub socket: SocketOptions,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            application_name: "outbox-router".to_owned(),
+            client_encoding: ClientEncoding::Utf8,
+            wal_sender_timeout: Duration::from_secs(10),
+            read_buffer: 1024 * 1024,
+            row_bytes: 16 * 1024 * 1024,
+            socket: SocketOptions::default(),
+        }
+    }
+}
+
+/// What the server converts text to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientEncoding {
+    /// For every database but the one below.
+    Utf8,
+    /// For a database whose `server_encoding` is SQL_ASCII: it holds bytes of no known encoding, a conversion to UTF8 fails at
+    /// the first row that is none, and the stream would stand there for ever.
+    SqlAscii,
+}
+
+impl ClientEncoding {
+    /// What to ask for, given the database's `server_encoding`.
+    #[must_use]
+    pub fn for_server_encoding(server_encoding: &str) -> Self {
+        if server_encoding == "SQL_ASCII" { Self::SqlAscii } else { Self::Utf8 }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Utf8 => "UTF8",
+            Self::SqlAscii => "SQL_ASCII",
+        }
+    }
+}
+
+/// A row of a replication command's answer, in text form.
+pub type Row = Vec<Option<String>>;
+
+/// The answer to `IDENTIFY_SYSTEM`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentifySystem {
+    /// Names the cluster's history, together with the timeline.
+    pub system_id: String,
+    /// The current timeline.
+    pub timeline: u32,
+    /// The current WAL flush position, as text (`X/X`).
+    pub flush_lsn: String,
+    /// The database connected to.
+    pub database: Option<String>,
+}
+
+/// A session in replication mode that is ready for a command.
+#[derive(Debug)]
+pub struct ReplicationConnection {
+    link: Link,
+    session: Session,
+}
+
+impl ReplicationConnection {
+    /// Connects, encrypts, authenticates and pins the session's parameters, all within `connect_timeout`.
+    ///
+    /// # Errors
+    /// Whatever stands in the way; see [`ConnectError`].
+    pub async fn connect(info: &ConnInfo, options: &Options) -> Result<Self, ConnectError> {
+        let connect = async {
+            let transport = Transport::connect(info, &options.socket).await?;
+            let limits =
+                FrameLimits { read_buffer: options.read_buffer, row_bytes: options.row_bytes };
+            let mut link = Link::new(transport, limits);
+            let session = startup::start(&mut link, info, options).await?;
+            Ok(Self { link, session })
+        };
+        let limit = info.connect_timeout;
+        match tokio::time::timeout(limit, Box::pin(connect)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(ConnectError::Timeout { target: info.target(), after: limit }),
+        }
+    }
+
+    /// Asks who the server is.
+    ///
+    /// # Errors
+    /// When the command fails or its answer is not what every PostgreSQL gives.
+    pub async fn identify_system(&mut self) -> Result<IdentifySystem, CommandError> {
+        let command = "IDENTIFY_SYSTEM";
+        let rows = self.query(command, command).await?;
+        let malformed = ProtocolError::Malformed { tag: 'D', doing: "reading IDENTIFY_SYSTEM" };
+        let answer = rows.into_iter().next().and_then(|row| {
+            let [system_id, timeline, flush_lsn, database] = row.try_into().ok()?;
+            Some(IdentifySystem {
+                system_id: system_id?,
+                timeline: timeline?.parse().ok()?,
+                flush_lsn: flush_lsn?,
+                database,
+            })
+        });
+        answer.ok_or(CommandError::Protocol { command, source: malformed })
+    }
+
+    /// Runs a replication command (or, on this kind of connection, an SQL statement) and returns its rows as text.
+    ///
+    /// `name` stands for the command in errors; `text` is never shown.
+    ///
+    /// # Errors
+    /// When the server refuses, in which case the connection stays usable, or the connection breaks.
+    pub async fn query(
+        &mut self,
+        name: &'static str,
+        text: &str,
+    ) -> Result<Vec<Row>, CommandError> {
+        self.send(name, text).await?;
+        let mut rows = Vec::new();
+        let mut refusal = None;
+        loop {
+            match self.reply(name).await? {
+                Reply::Ready => break,
+                Reply::Row(_) if rows.len() == ROWS_MAX => {
+                    let source = ProtocolError::TooManyRows { limit: ROWS_MAX };
+                    return Err(CommandError::Protocol { command: name, source });
+                }
+                Reply::Row(row) => rows.push(row),
+                Reply::Error(message) => refusal = Some(message),
+                Reply::Columns | Reply::Complete | Reply::Nothing => {}
+                Reply::CopyBoth => return Err(unexpected(name, 'W')),
+                Reply::Authentication(_) => return Err(unexpected(name, 'R')),
+                Reply::Parameter { name, value } => self.session.note_parameter(name, value),
+                Reply::Notice(notice) => self.session.note_notice(*notice),
+                Reply::BackendKey { .. } => return Err(unexpected(name, 'K')),
+            }
+        }
+        match refusal {
+            Some(message) => Err(CommandError::Server { command: name, message }),
+            None => Ok(rows),
+        }
+    }
+
+    /// Starts streaming from where the slot stands; the slot is the only cursor, so there is no position to give.
+    ///
+    /// Protocol version 1 and nothing else asked for: whole transactions in commit order, in text.
+    ///
+    /// # Errors
+    /// When the server refuses or the connection breaks; the connection is closed then.
+    pub async fn start_replication(
+        mut self,
+        slot: &str,
+        publications: &[&str],
+    ) -> Result<ReplicationStream, CommandError> {
+        let name = "START_REPLICATION";
+        self.send(name, &start_replication_command(slot, publications)).await?;
+        loop {
+            match self.reply(name).await? {
+                Reply::CopyBoth => return Ok(ReplicationStream::new(self.link, self.session)),
+                Reply::Error(message) => {
+                    return Err(CommandError::Server { command: name, message });
+                }
+                Reply::Parameter { name, value } => self.session.note_parameter(name, value),
+                Reply::Notice(notice) => self.session.note_notice(*notice),
+                Reply::Nothing => {}
+                Reply::Ready => return Err(unexpected(name, 'Z')),
+                Reply::Row(_) => return Err(unexpected(name, 'D')),
+                Reply::Columns => return Err(unexpected(name, 'T')),
+                Reply::Complete => return Err(unexpected(name, 'C')),
+                Reply::Authentication(_) => return Err(unexpected(name, 'R')),
+                Reply::BackendKey { .. } => return Err(unexpected(name, 'K')),
+            }
+        }
+    }
+
+    /// The walsender's process id, as in `pg_stat_activity`.
+    #[must_use]
+    pub fn backend_pid(&self) -> Option<u32> {
+        self.session.pid
+    }
+
+    /// What the server reported of its parameters: `server_version`, `server_encoding`, …
+    #[must_use]
+    pub fn parameters(&self) -> &BTreeMap<String, String> {
+        &self.session.parameters
+    }
+
+    /// Notices and warnings so far.
+    #[must_use]
+    pub fn notices(&self) -> &[ServerMessage] {
+        &self.session.notices
+    }
+
+    async fn send(&mut self, name: &'static str, text: &str) -> Result<(), CommandError> {
+        frontend::query(text, &mut self.link.out)
+            .map_err(|source| CommandError::Io { command: name, source })?;
+        self.link.flush().await.map_err(|error| error.during(name))
+    }
+
+    async fn reply(&mut self, name: &'static str) -> Result<Reply, CommandError> {
+        self.link.reply(name).await.map_err(|error: LinkError| error.during(name))
+    }
+}
+
+fn unexpected(command: &'static str, tag: char) -> CommandError {
+    let source = ProtocolError::Unexpected { tag, doing: command };
+    CommandError::Protocol { command, source }
+}
+
+fn start_replication_command(slot: &str, publications: &[&str]) -> String {
+    format!(
+        "START_REPLICATION SLOT {} LOGICAL 0/0 (proto_version '1', publication_names {})",
+        quote_identifier(slot),
+        publication_names_literal(publications)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_command_names_slot_and_publications_and_no_position() {
+        assert_eq!(
+            start_replication_command("shop", &["orders", "o'd\"d"]),
+            "START_REPLICATION SLOT \"shop\" LOGICAL 0/0 \
+             (proto_version '1', publication_names '\"orders\",\"o''d\"\"d\"')"
+        );
+    }
+
+    #[test]
+    fn only_sql_ascii_is_asked_for_as_it_is() {
+        for (server, asked) in [("UTF8", "UTF8"), ("LATIN1", "UTF8"), ("SQL_ASCII", "SQL_ASCII")] {
+            assert_eq!(ClientEncoding::for_server_encoding(server).name(), asked);
+        }
+    }
+}

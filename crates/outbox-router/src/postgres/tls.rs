@@ -1,0 +1,100 @@
+//! libpq's `sslmode` in terms of rustls: which certificate of the server is good enough.
+//!
+//! | mode | chain | name | |
+//! |---|---|---|---|
+//! | prefer, require | – | – | against eavesdroppers only; `require` with `sslrootcert` checks the chain, as in libpq |
+//! | verify-ca | ✓ | – | |
+//! | verify-full | ✓ | ✓ | |
+//!
+//! A certificate that stands in `sslrootcert` itself is trusted as it is while it is valid: self-signed server certificates, as
+//! `openssl req -x509` makes them, claim to be an authority, and webpki would not take one as a server's. Whatever
+//! the mode, the server must prove that it owns the certificate's key.
+
+mod binding;
+mod verifier;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::TlsConnector;
+
+use super::conninfo::{ClientCertificate, RootCertificates};
+use super::errors::TlsSetupError;
+use super::{ConnInfo, Host, SslMode};
+
+pub use binding::server_end_point;
+use verifier::{Check, ServerVerifier};
+
+/// What a connection attempt needs. Files are read anew each time, so that renewed certificates are picked up.
+pub(super) fn connector(
+    info: &ConnInfo,
+) -> Result<(TlsConnector, ServerName<'static>), TlsSetupError> {
+    let name = match &info.host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(directory) => directory.display().to_string(),
+    };
+    let server_name =
+        ServerName::try_from(name.clone()).map_err(|_| TlsSetupError::HostName { host: name })?;
+    Ok((TlsConnector::from(Arc::new(client_config(info)?)), server_name))
+}
+
+fn client_config(info: &ConnInfo) -> Result<ClientConfig, TlsSetupError> {
+    let provider = Arc::new(ring::default_provider());
+    let check = match (info.sslmode, &info.sslrootcert) {
+        (SslMode::VerifyFull, _) => Check::ChainAndName,
+        (SslMode::VerifyCa, _) | (SslMode::Require, Some(_)) => Check::Chain,
+        (SslMode::Require, None) | (SslMode::Prefer | SslMode::Disable, _) => Check::Possession,
+    };
+    let pinned = match (check, &info.sslrootcert) {
+        (Check::Possession, _) => Vec::new(),
+        (Check::Chain | Check::ChainAndName, Some(RootCertificates::File(path))) => {
+            certificates(path)?
+        }
+        (Check::Chain | Check::ChainAndName, Some(RootCertificates::System) | None) => {
+            system_roots()?
+        }
+    };
+    let mut roots = RootCertStore::empty();
+    // One odd certificate among the system's two hundred must not stop us; in a file of ours it stays pinned.
+    roots.add_parsable_certificates(pinned.iter().cloned());
+    let pinned = match &info.sslrootcert {
+        Some(RootCertificates::File(_)) => pinned,
+        Some(RootCertificates::System) | None => Vec::new(),
+    };
+    let verifier = ServerVerifier::new(check, roots, pinned, &provider);
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    match &info.client_certificate {
+        None => Ok(builder.with_no_client_auth()),
+        Some(ClientCertificate { certificate, key }) => {
+            let chain = certificates(certificate)?;
+            let key = PrivateKeyDer::from_pem_file(key)
+                .map_err(|source| TlsSetupError::File { path: key.clone(), source })?;
+            Ok(builder.with_client_auth_cert(chain, key)?)
+        }
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsSetupError> {
+    let unreadable = |source| TlsSetupError::File { path: path.to_owned(), source };
+    let found: Vec<_> =
+        CertificateDer::pem_file_iter(path).and_then(Iterator::collect).map_err(unreadable)?;
+    if found.is_empty() {
+        return Err(TlsSetupError::Empty { path: path.to_owned() });
+    }
+    Ok(found)
+}
+
+fn system_roots() -> Result<Vec<CertificateDer<'static>>, TlsSetupError> {
+    let found = rustls_native_certs::load_native_certs();
+    if found.certs.is_empty() { Err(TlsSetupError::NoSystemRoots) } else { Ok(found.certs) }
+}

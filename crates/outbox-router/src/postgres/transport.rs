@@ -1,0 +1,230 @@
+//! A byte stream to the server: TCP, TCP under TLS, or a unix socket, behind one type.
+//!
+//! The TLS rules of libpq's `sslmode` live here: encryption is asked for with one SSLRequest; plain text follows only
+//! a clear "no" and only where the mode allows it, never a failed handshake. Exactly one byte is read as the answer, so
+//! nothing an attacker slips in behind it can be taken for decrypted data: it would reach the handshake and break it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use postgres_protocol::message::frontend;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpSocket, TcpStream, UnixStream};
+use tokio_rustls::client::TlsStream;
+
+use super::errors::ConnectError;
+use super::{ConnInfo, Host, SslMode, tls};
+
+/// What to ask of the operating system.
+#[derive(Clone, Copy, Debug)]
+pub struct SocketOptions {
+    /// `SO_RCVBUF`, set before the connection is made; `None` leaves it to the kernel's autotuning.
+    ///
+    /// A fixed size of 256 KiB to 2 MiB, read with short pauses, lets a walsender send without waking us for every
+    /// message: on single-row transactions that more than doubles its rate. Autotuning loses it again.
+    pub receive_buffer: Option<usize>,
+    /// How long sent data may stay unacknowledged by the peer's kernel before the connection counts as dead.
+    pub user_timeout: Duration,
+}
+
+impl Default for SocketOptions {
+    fn default() -> Self {
+        Self { receive_buffer: Some(1024 * 1024), user_timeout: Duration::from_secs(30) }
+    }
+}
+
+/// Idle time before the kernel probes a silent peer, and between probes. Together with three lost probes: half a minute.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_PROBES: u32 = 3;
+
+/// The stream.
+#[derive(Debug)]
+pub enum Transport {
+    /// Plain TCP.
+    Tcp(TcpStream),
+    /// TCP under TLS.
+    Tls(Box<TlsStream<TcpStream>>),
+    /// A socket in the file system.
+    Unix(UnixStream),
+}
+
+/// Who could read what is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Privacy {
+    /// Nobody: it is encrypted.
+    Encrypted,
+    /// Nobody: it does not leave this machine.
+    Local,
+    /// Anybody on the way.
+    Exposed,
+}
+
+impl Transport {
+    /// Decided by what was really connected, not by how the host was written.
+    #[must_use]
+    pub fn privacy(&self) -> Privacy {
+        match self {
+            Self::Tls(_) => Privacy::Encrypted,
+            Self::Unix(_) => Privacy::Local,
+            Self::Tcp(stream) => match stream.peer_addr() {
+                Ok(address) if address.ip().to_canonical().is_loopback() => Privacy::Local,
+                Ok(_) | Err(_) => Privacy::Exposed,
+            },
+        }
+    }
+
+    /// `tls-server-end-point` (RFC 5929): what ties a SCRAM exchange to this very TLS session.
+    #[must_use]
+    pub fn channel_binding(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Tls(stream) => {
+                let (_, session) = stream.get_ref();
+                let certificate = session.peer_certificates()?.first()?;
+                tls::server_end_point(certificate)
+            }
+            Self::Tcp(_) | Self::Unix(_) => None,
+        }
+    }
+
+    /// Connects and, where the mode wants it, encrypts. The caller sets the time limit for the whole.
+    pub(super) async fn connect(
+        info: &ConnInfo,
+        options: &SocketOptions,
+    ) -> Result<Self, ConnectError> {
+        let stream = match &info.host {
+            Host::Unix(_) => {
+                let path = info.socket_path();
+                let stream = UnixStream::connect(&path).await;
+                // As in libpq, sslmode says nothing about a unix socket.
+                return stream.map(Self::Unix).map_err(|source| unreachable(info, source));
+            }
+            Host::Tcp(name) => connect_tcp(info, name, options).await?,
+        };
+        match info.sslmode {
+            SslMode::Disable => Ok(Self::Tcp(stream)),
+            SslMode::Prefer | SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => {
+                encrypt(info, stream).await
+            }
+        }
+    }
+}
+
+fn unreachable(info: &ConnInfo, source: io::Error) -> ConnectError {
+    ConnectError::Unreachable { target: info.target(), source }
+}
+
+async fn connect_tcp(
+    info: &ConnInfo,
+    name: &str,
+    options: &SocketOptions,
+) -> Result<TcpStream, ConnectError> {
+    let addresses: Vec<SocketAddr> = match info.hostaddr {
+        Some(address) => vec![SocketAddr::new(address, info.port)],
+        None => tokio::net::lookup_host((name, info.port))
+            .await
+            .map_err(|source| ConnectError::Resolve { target: info.target(), source })?
+            .collect(),
+    };
+    // One address that swallows packets must leave time for the next.
+    let share = info.connect_timeout / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in addresses {
+        let attempt = tokio::time::timeout(share, connect_address(address, options)).await;
+        match attempt.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(unreachable(info, last))
+}
+
+async fn connect_address(address: SocketAddr, options: &SocketOptions) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    let raw = SockRef::from(&socket);
+    if let Some(bytes) = options.receive_buffer {
+        // Before the handshake: the window scale is agreed there.
+        raw.set_recv_buffer_size(bytes)?;
+    }
+    raw.set_tcp_nodelay(true)?;
+    raw.set_tcp_user_timeout(Some(options.user_timeout))?;
+    raw.set_tcp_keepalive(
+        &TcpKeepalive::new()
+            .with_time(KEEPALIVE_IDLE)
+            .with_interval(KEEPALIVE_INTERVAL)
+            .with_retries(KEEPALIVE_PROBES),
+    )?;
+    socket.connect(address).await
+}
+
+async fn encrypt(info: &ConnInfo, mut stream: TcpStream) -> Result<Transport, ConnectError> {
+    let target = || info.target();
+    let setup = |source| ConnectError::TlsSetup { target: target(), source };
+    // Before a word is sent: a missing file should not depend on what the server answers.
+    let (connector, server_name) = tls::connector(info).map_err(setup)?;
+    let mut request = BytesMut::new();
+    frontend::ssl_request(&mut request);
+    let closed = |source| ConnectError::Closed { target: target(), source: Some(source) };
+    stream.write_all(&request).await.map_err(closed)?;
+    match stream.read_u8().await.map_err(closed)? {
+        b'S' => {}
+        b'N' if info.sslmode == SslMode::Prefer => return Ok(Transport::Tcp(stream)),
+        b'N' => return Err(ConnectError::TlsRefused { target: target(), mode: info.sslmode }),
+        // Also an ErrorResponse: it is unauthenticated, so its text is not worth showing.
+        answer => return Err(ConnectError::TlsAnswer { target: target(), answer }),
+    }
+    connector
+        .connect(server_name, stream)
+        .await
+        .map(|stream| Transport::Tls(Box::new(stream)))
+        .map_err(|source| ConnectError::TlsHandshake { target: target(), source })
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
