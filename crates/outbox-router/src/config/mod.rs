@@ -1,0 +1,76 @@
+//! The configuration: from a TOML file, the environment and flags to a [`Config`] in which every value is typed,
+//! checked and present, or to every problem at once with its place and a hint.
+//!
+//! Precedence: flag, environment, file, default; no file is needed. A key that does not exist is refused, a duration or
+//! size needs its unit, and nothing that may be secret is ever printed: not by `Debug`, not in a message, not in the
+//! excerpt of the file. The process's environment is an argument, so that tests need none.
+
+mod environment;
+mod error;
+mod keys;
+mod model;
+mod names;
+mod print;
+mod quantity;
+mod read;
+mod reference;
+mod secret;
+mod sections;
+mod source;
+mod tree;
+mod validate;
+
+use std::path::Path;
+
+pub use environment::{Environment, PREFIX};
+pub use error::{Code, ConfigError, ConfigErrors, Place};
+pub use keys::KEYS;
+pub use model::{
+    Admin, BytesBehind, Config, CreateTopics, Kafka, Limits, Log, LogFormat, Monitor, Postgres,
+    Properties,
+};
+pub use names::{PublicationName, SlotName};
+pub use print::effective;
+pub use quantity::{print_duration, print_size};
+pub use secret::{HIDDEN, Secret, is_secret_property, without_password};
+pub use sections::default_table;
+pub use source::Excerpt;
+
+use read::Problems;
+use source::SourceFile;
+
+/// Reads the file, if there is one, and lays environment and flags (`key=value`) upon it.
+///
+/// # Errors
+/// Everything that is wrong, at once, unless the file cannot be read at all.
+pub fn load(
+    file: Option<&Path>,
+    environment: &Environment,
+    flags: &[String],
+) -> Result<Config, ConfigErrors> {
+    let source = file.map(read_file).transpose()?;
+    let mut tree = match &source {
+        Some(source) => tree::parse(source)?,
+        None => tree::Table::new(),
+    };
+    let mut problems = Problems::new(source.as_ref());
+    let flags = flags.iter().map(|flag| environment::flag(flag));
+    for change in environment.overrides().into_iter().map(Ok).chain(flags) {
+        if let Err(error) = change.and_then(|change| tree::lay(&mut tree, change)) {
+            problems.push(error);
+        }
+    }
+    reference::resolve(&mut tree, environment, &mut problems);
+    let config = sections::read(tree, &mut problems);
+    validate::validate(&config, &mut problems);
+    problems.or(config)
+}
+
+fn read_file(path: &Path) -> Result<SourceFile, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let message = format!("cannot read {}: {error}", path.display());
+        ConfigError::new(Code::FileUnreadable, message)
+            .hint("--config FILE or OUTBOX_ROUTER_CONFIG names the file; none is needed at all")
+    })?;
+    Ok(SourceFile { path: path.to_owned(), text })
+}

@@ -1,0 +1,325 @@
+//! Takes typed values out of the tree, one table at a time. Whatever is wrong is noted with its place and reading goes
+//! on, so that a person sees all problems at once; whatever is left when a table has been read is an unknown key.
+
+use std::ops::RangeInclusive;
+
+use super::{
+    error::{Code, ConfigError, ConfigErrors, Rejection},
+    keys::{self, KEYS},
+    quantity::{NotAQuantity, Quantity},
+    secret::{HIDDEN, Secret},
+    source::SourceFile,
+    tree::{Node, Origin, Quoting, Table, Value},
+};
+
+/// The problems found so far.
+#[derive(Debug)]
+pub(super) struct Problems<'f> {
+    file: Option<&'f SourceFile>,
+    errors: Vec<ConfigError>,
+}
+
+impl<'f> Problems<'f> {
+    pub(super) const fn new(file: Option<&'f SourceFile>) -> Self {
+        Self { file, errors: Vec::new() }
+    }
+
+    /// Notes a problem with the place that brought it.
+    pub(super) fn report(&mut self, error: ConfigError, origin: &Origin) {
+        self.errors.push(error.at(origin.place(self.file)));
+    }
+
+    /// Notes a problem that has its place already, or none.
+    pub(super) fn push(&mut self, error: ConfigError) {
+        self.errors.push(error);
+    }
+
+    /// `value`, unless there were problems.
+    pub(super) fn or<T>(self, value: T) -> Result<T, ConfigErrors> {
+        if self.errors.is_empty() { Ok(value) } else { Err(ConfigErrors(self.errors)) }
+    }
+}
+
+/// One table of the tree, being emptied by its reader.
+pub(super) struct Section {
+    path: String,
+    members: Table,
+    asked: Vec<&'static str>,
+}
+
+impl Section {
+    /// The whole tree.
+    pub(super) const fn root(members: Table) -> Self {
+        Self { path: String::new(), members, asked: Vec::new() }
+    }
+
+    fn path_of(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    fn take(&mut self, key: &'static str) -> Option<Node> {
+        self.asked.push(key);
+        self.members.remove(key).map(|member| member.node)
+    }
+
+    fn wrong_type(
+        &self,
+        key: &str,
+        node: &Node,
+        expected: &str,
+        hint: impl Into<Option<String>>,
+        problems: &mut Problems<'_>,
+    ) {
+        let (path, kind) = (self.path_of(key), node.value.kind());
+        let mut error =
+            ConfigError::new(Code::WrongType, format!("{path} must be {expected}, not {kind}"));
+        error.hint = hint.into();
+        problems.report(error, &node.origin);
+    }
+
+    fn reject(&self, key: &str, node: &Node, why: Rejection, problems: &mut Problems<'_>) {
+        let shown = match &node.value {
+            Value::Text(text) if text.quoting == Quoting::Allowed => format!("{:?}", text.text),
+            Value::Text(_) | Value::List(_) | Value::Table(_) => HIDDEN.to_owned(),
+            Value::Literal { text, .. } => text.clone(),
+        };
+        let message = format!("{} {shown} {}", self.path_of(key), why.message);
+        let mut error = ConfigError::new(why.code, message);
+        error.hint = why.hint;
+        problems.report(error, &node.origin);
+    }
+
+    /// A table within; empty when it is absent or something else.
+    pub(super) fn section(&mut self, key: &'static str, problems: &mut Problems<'_>) -> Self {
+        self.optional_section(key, problems).unwrap_or_else(|| self.inner(key, Table::new()))
+    }
+
+    /// A table within that means something by being there.
+    pub(super) fn optional_section(
+        &mut self,
+        key: &'static str,
+        problems: &mut Problems<'_>,
+    ) -> Option<Self> {
+        let node = self.take(key)?;
+        match node.value {
+            Value::Table(members) => Some(self.inner(key, members)),
+            Value::Text(_) | Value::Literal { .. } | Value::List(_) => {
+                self.wrong_type(key, &node, "a table", None, problems);
+                None
+            }
+        }
+    }
+
+    /// A list of tables.
+    pub(super) fn sections(&mut self, key: &'static str, problems: &mut Problems<'_>) -> Vec<Self> {
+        let Some(node) = self.take(key) else { return Vec::new() };
+        let hint = Some(format!("write [[{key}]], in double brackets, above each of them"));
+        let Value::List(items) = node.value else {
+            self.wrong_type(key, &node, "a list of tables", hint, problems);
+            return Vec::new();
+        };
+        let mut sections = Vec::new();
+        for (index, item) in items.into_iter().enumerate() {
+            match item.value {
+                Value::Table(members) => {
+                    sections.push(self.inner(&format!("{key}[{index}]"), members));
+                }
+                Value::Text(_) | Value::Literal { .. } | Value::List(_) => {
+                    self.wrong_type(key, &item, "a list of tables", hint.clone(), problems);
+                }
+            }
+        }
+        sections
+    }
+
+    fn inner(&self, key: &str, members: Table) -> Self {
+        Self { path: self.path_of(key), members, asked: Vec::new() }
+    }
+
+    /// A text that `parse` understands.
+    pub(super) fn text<T>(
+        &mut self,
+        key: &'static str,
+        problems: &mut Problems<'_>,
+        parse: impl FnOnce(&str) -> Result<T, Rejection>,
+    ) -> Option<T> {
+        let node = self.take(key)?;
+        match &node.value {
+            Value::Text(text) => match parse(&text.text) {
+                Ok(value) => Some(value),
+                Err(why) => {
+                    self.reject(key, &node, why, problems);
+                    None
+                }
+            },
+            Value::Literal { text, .. } => {
+                let hint = format!("write it in quotes: \"{text}\"");
+                self.wrong_type(key, &node, "a text", hint, problems);
+                None
+            }
+            Value::List(_) | Value::Table(_) => {
+                self.wrong_type(key, &node, "a text", None, problems);
+                None
+            }
+        }
+    }
+
+    /// A text that no message quotes.
+    pub(super) fn secret(
+        &mut self,
+        key: &'static str,
+        problems: &mut Problems<'_>,
+    ) -> Option<Secret<String>> {
+        let node = self.take(key)?;
+        if let Value::Text(text) = node.value {
+            return Some(Secret::new(text.text));
+        }
+        self.wrong_type(key, &node, "a text", None, problems);
+        None
+    }
+
+    /// One text, or a list of alternatives.
+    pub(super) fn texts(
+        &mut self,
+        key: &'static str,
+        problems: &mut Problems<'_>,
+        parse: impl Fn(&str) -> Result<String, Rejection>,
+    ) -> Option<Vec<String>> {
+        let node = self.take(key)?;
+        let Node { value, origin } = node;
+        let items = match value {
+            Value::List(items) if !items.is_empty() => items,
+            value @ (Value::Text(_) | Value::Literal { .. } | Value::List(_) | Value::Table(_)) => {
+                vec![Node { value, origin }]
+            }
+        };
+        let mut texts = Vec::new();
+        for item in items {
+            match &item.value {
+                Value::Text(text) => match parse(&text.text) {
+                    Ok(text) => texts.push(text),
+                    Err(why) => self.reject(key, &item, why, problems),
+                },
+                Value::Literal { .. } | Value::List(_) | Value::Table(_) => {
+                    self.wrong_type(key, &item, "a text or a list of texts", None, problems);
+                }
+            }
+        }
+        Some(texts)
+    }
+
+    /// A whole number without a unit.
+    pub(super) fn count(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+        problems: &mut Problems<'_>,
+    ) -> Option<u64> {
+        let node = self.take(key)?;
+        let digits = match &node.value {
+            Value::Literal { text, kind: "an integer" } => text.clone(),
+            // Environment, flags and references bring only texts.
+            Value::Text(text)
+                if !matches!(node.origin, Origin::File(_))
+                    || text.quoting == Quoting::Forbidden =>
+            {
+                text.text.replace('_', "")
+            }
+            Value::Text(_) | Value::Literal { .. } | Value::List(_) | Value::Table(_) => {
+                self.wrong_type(key, &node, "a whole number", None, problems);
+                return None;
+            }
+        };
+        let (least, most) = (range.start(), range.end());
+        match digits.parse() {
+            Ok(number) if range.contains(&number) => return Some(number),
+            Ok(_) | Err(_) => {}
+        }
+        let why = Rejection::value(format!("is not a whole number from {least} to {most}"));
+        self.reject(key, &node, why, problems);
+        None
+    }
+
+    /// A duration in milliseconds or a size in bytes.
+    pub(super) fn quantity(
+        &mut self,
+        key: &'static str,
+        quantity: Quantity,
+        range: RangeInclusive<u64>,
+        problems: &mut Problems<'_>,
+    ) -> Option<u64> {
+        let node = self.take(key)?;
+        let text = match &node.value {
+            Value::Text(text) => text.text.as_str(),
+            Value::Literal { text, kind: "an integer" } => text.as_str(),
+            Value::Literal { .. } | Value::List(_) | Value::Table(_) => {
+                self.wrong_type(key, &node, quantity.noun(), None, problems);
+                return None;
+            }
+        };
+        let why = match quantity.parse(text) {
+            Ok(amount) if range.contains(&amount) => return Some(amount),
+            Ok(_) => {
+                let [least, most] = [range.start(), range.end()].map(|n| quantity.print(*n));
+                Rejection::value(format!("is not between {least} and {most}"))
+            }
+            Err(why) => {
+                let problem = match why {
+                    NotAQuantity::Bare => "has no unit".to_owned(),
+                    NotAQuantity::Unit => "has a unit that is not known".to_owned(),
+                    NotAQuantity::Malformed => format!("is not {}", quantity.noun()),
+                };
+                Rejection::unit(problem).hint(format!("write it like {}", quantity.example()))
+            }
+        };
+        self.reject(key, &node, why, problems);
+        None
+    }
+
+    /// Every member as a text, whatever its name: for properties that another program understands.
+    pub(super) fn properties(mut self, problems: &mut Problems<'_>) -> Vec<(String, String)> {
+        let mut properties = Vec::new();
+        for (name, member) in std::mem::take(&mut self.members) {
+            match &member.node.value {
+                Value::Text(text) => properties.push((name, text.text.clone())),
+                Value::Literal { text, .. } => properties.push((name, text.clone())),
+                Value::List(_) | Value::Table(_) => {
+                    self.wrong_type(&name, &member.node, "a text", None, problems);
+                }
+            }
+        }
+        properties
+    }
+
+    /// Whatever was not asked for is unknown.
+    pub(super) fn finish(self, problems: &mut Problems<'_>) {
+        for key in &self.asked {
+            let path = self.path_of(key);
+            debug_assert!(is_listed(&path), "{path} is missing in keys::KEYS");
+        }
+        for (name, member) in &self.members {
+            let place = match self.path.as_str() {
+                "" => "at the top level".to_owned(),
+                path => format!("in {path}"),
+            };
+            let message = format!("there is no key {name} {place}");
+            let mut error = ConfigError::new(Code::UnknownKey, message);
+            let likely =
+                keys::elsewhere(name).or_else(|| keys::nearest(name, self.asked.iter().copied()));
+            error.hint = likely.map(|key| format!("did you mean {key}?"));
+            problems.report(error, &member.key);
+        }
+    }
+}
+
+/// Whether a path is a key, or the way to one. The number of a table in its list does not matter.
+fn is_listed(path: &str) -> bool {
+    let mut general = String::new();
+    for part in path.split_inclusive('[') {
+        general.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    }
+    KEYS.iter().any(|key| {
+        key.strip_prefix(general.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    })
+}

@@ -1,0 +1,172 @@
+//! `${env:NAME}` and `${file:/path}` inside of texts, resolved after parsing: what they bring is never read as TOML, nor
+//! searched for further references. `$${` writes a literal `${`; `${aggregate_type}` is left for the topic.
+
+use std::{io::Read, path::Path};
+
+use super::{
+    environment::Environment,
+    error::{Code, ConfigError},
+    read::Problems,
+    tree::{Node, Quoting, Table, Text, Value},
+};
+
+/// A secret or certificate is far smaller; a wrong path (a device, a log) must not fill the memory.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Resolves every reference in the tree, reporting those that lead nowhere.
+pub(super) fn resolve(table: &mut Table, environment: &Environment, problems: &mut Problems<'_>) {
+    for (name, member) in table {
+        resolve_node(name, &mut member.node, environment, problems);
+    }
+}
+
+fn resolve_node(
+    path: &str,
+    node: &mut Node,
+    environment: &Environment,
+    problems: &mut Problems<'_>,
+) {
+    match &mut node.value {
+        Value::Literal { .. } => {}
+        Value::List(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                resolve_node(&format!("{path}[{index}]"), item, environment, problems);
+            }
+        }
+        Value::Table(table) => {
+            for (name, member) in table {
+                resolve_node(&format!("{path}.{name}"), &mut member.node, environment, problems);
+            }
+        }
+        Value::Text(text) => match expand(&text.text, environment) {
+            Ok(expanded) => *text = expanded,
+            Err(dead) => {
+                let error = ConfigError::new(Code::Reference, format!("{path}: {}", dead.message));
+                problems.report(error.hint(dead.hint), &node.origin);
+            }
+        },
+    }
+}
+
+/// A reference that leads nowhere.
+struct Dead {
+    message: String,
+    hint: &'static str,
+}
+
+const LITERAL: &str = "${env:NAME} and ${file:/path} are resolved; a literal ${ is written $${";
+
+fn expand(text: &str, environment: &Environment) -> Result<Text, Dead> {
+    let mut expanded = String::new();
+    let mut quoting = Quoting::Allowed;
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        if let Some(before) = before.strip_suffix('$') {
+            expanded.push_str(before);
+            expanded.push_str("${");
+            rest = after;
+            continue;
+        }
+        expanded.push_str(before);
+        let Some((name, after)) = after.split_once('}') else {
+            return Err(Dead { message: "a ${ is never closed".to_owned(), hint: LITERAL });
+        };
+        match name.split_once(':') {
+            Some(("env", name)) => expanded.push_str(variable(name, environment)?),
+            Some(("file", path)) => expanded.push_str(&file(path)?),
+            None if name == "aggregate_type" => {
+                expanded.push_str("${aggregate_type}");
+                rest = after;
+                continue;
+            }
+            Some(_) | None => return Err(unknown(name)),
+        }
+        quoting = Quoting::Forbidden;
+        rest = after;
+    }
+    expanded.push_str(rest);
+    Ok(Text { text: expanded, quoting })
+}
+
+/// Quoted only where it has the look of a name: it may be part of a password.
+fn unknown(name: &str) -> Dead {
+    let plain = name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    let shown = if plain { format!("${{{name}}}") } else { "a ${…}".to_owned() };
+    Dead { message: format!("{shown} has no meaning here"), hint: LITERAL }
+}
+
+fn variable<'e>(name: &str, environment: &'e Environment) -> Result<&'e str, Dead> {
+    environment.get(name).ok_or_else(|| Dead {
+        message: format!("the environment variable {name} is not set"),
+        hint: "set it where the router is started",
+    })
+}
+
+/// The file's text without the line end that editors and `echo` leave.
+fn file(path: &str) -> Result<String, Dead> {
+    let dead = |what: String| Dead {
+        message: format!("cannot read {path}: {what}"),
+        hint: "the path in ${file:…} must be readable by the router's user",
+    };
+    let opened = std::fs::File::open(Path::new(path)).map_err(|error| dead(error.to_string()))?;
+    let mut text = String::new();
+    let read = opened.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
+    let length = read.map_err(|error| dead(error.to_string()))?;
+    if u64::try_from(length).is_ok_and(|length| length > FILE_BYTES_MAX) {
+        return Err(dead("it is larger than 1MiB".to_owned()));
+    }
+    let end = text.trim_end_matches(['\r', '\n']).len();
+    text.truncate(end);
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(text: &str) -> Result<(String, Quoting), String> {
+        let variables = [("USER_NAME", "u${env:X}"), ("EMPTY", "")];
+        let environment =
+            Environment::new(variables.map(|(name, value)| (name.into(), value.into())));
+        expand(text, &environment).map(|t| (t.text, t.quoting)).map_err(|dead| dead.message)
+    }
+
+    #[test]
+    fn references_are_replaced_once_and_the_rest_is_left_alone() {
+        let cases = [
+            ("plain $ {} $$", "plain $ {} $$", Quoting::Allowed),
+            ("a.${aggregate_type}.b", "a.${aggregate_type}.b", Quoting::Allowed),
+            ("$${env:X}", "${env:X}", Quoting::Allowed),
+            ("<${env:USER_NAME}>", "<u${env:X}>", Quoting::Forbidden),
+            ("${env:EMPTY}", "", Quoting::Forbidden),
+        ];
+        for (text, result, quoting) in cases {
+            assert_eq!(expanded(text), Ok((result.to_owned(), quoting)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_reference_that_leads_nowhere_says_so() {
+        let cases = [
+            ("${env:NOPE}", "the environment variable NOPE is not set"),
+            ("${NOPE}", "${NOPE} has no meaning here"),
+            ("pass${w0rd}", "a ${…} has no meaning here"),
+            ("${env:X", "a ${ is never closed"),
+            (
+                "${file:/nowhere/at/all}",
+                "cannot read /nowhere/at/all: No such file or directory (os error 2)",
+            ),
+        ];
+        for (text, message) in cases {
+            assert_eq!(expanded(text), Err(message.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_loses_only_its_last_line_ends() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), " a\nb \r\n").unwrap();
+        let text = format!("${{file:{}}}", file.path().display());
+        assert_eq!(expanded(&text), Ok((" a\nb ".to_owned(), Quoting::Forbidden)));
+    }
+}

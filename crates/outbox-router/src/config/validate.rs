@@ -1,0 +1,49 @@
+//! What no value can be blamed for alone.
+
+use super::{
+    error::{Code, ConfigError},
+    model::Config,
+    quantity::print_size,
+    read::Problems,
+};
+
+/// Checks the values against each other.
+pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
+    let limits = &config.limits;
+    if limits.window_bytes < limits.row_bytes {
+        let (window, row) = (print_size(limits.window_bytes), print_size(limits.row_bytes));
+        let message =
+            format!("limits.window_bytes ({window}) is smaller than limits.row_bytes ({row})");
+        problems.push(
+            ConfigError::new(Code::Contradiction, message)
+                .hint("one row of the largest size must fit into the window"),
+        );
+    }
+    let behind = &config.monitor.bytes_behind;
+    if behind.warning >= behind.critical {
+        let (warning, critical) = (print_size(behind.warning), print_size(behind.critical));
+        let message = format!(
+            "monitor.bytes_behind.warning ({warning}) is not below \
+             monitor.bytes_behind.critical ({critical})"
+        );
+        problems.push(
+            ConfigError::new(Code::Contradiction, message)
+                .hint("the warning must come before the error"),
+        );
+    }
+    for (index, outbox) in config.outbox.iter().enumerate() {
+        if let Some(first) = config.outbox.iter().take(index).position(|o| o.name == outbox.name) {
+            let message =
+                format!("outbox[{first}] and outbox[{index}] are both the table {}", outbox.name);
+            problems.push(
+                ConfigError::new(Code::Contradiction, message)
+                    .hint("one [[outbox]] for each table"),
+            );
+        }
+        if outbox.headers.id == outbox.headers.event_type {
+            let name = &outbox.headers.id;
+            let message = format!("outbox[{index}].headers gives two headers the name {name:?}");
+            problems.push(ConfigError::new(Code::Contradiction, message));
+        }
+    }
+}

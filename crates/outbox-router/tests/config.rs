@@ -1,0 +1,177 @@
+//! What the configuration accepts, where values come from, and that it never prints a secret.
+
+use std::{io::Write as _, time::Duration};
+
+use outbox_router::config::{self, Config, Environment, effective};
+use relay::{Format, Preset, Role};
+
+/// Loads a file's text with environment and flags.
+fn load(
+    text: &str,
+    environment: &[(&str, &str)],
+    flags: &[&str],
+) -> Result<Config, config::ConfigErrors> {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(text.as_bytes()).expect("written");
+    let pairs = environment.iter().map(|(name, value)| (name.into(), value.into()));
+    let flags: Vec<String> = flags.iter().map(ToString::to_string).collect();
+    config::load(Some(file.path()), &Environment::new(pairs), &flags)
+}
+
+fn file(text: &str) -> Config {
+    load(text, &[], &[]).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+#[test]
+fn nothing_at_all_is_every_default() {
+    let config = config::load(None, &Environment::default(), &[]).unwrap();
+    assert_eq!(config, Config::default());
+    assert!(config.outboxes().tables.is_empty());
+}
+
+#[test]
+fn values_arrive_typed() {
+    let config = file(
+        r#"
+        name = "orders"
+        outbox = [{ table = '"Weird Schema".outbox', preset = "debezium", format = "debezium" }]
+        [kafka]
+        create_topics = { partitions = 6 }
+        [kafka.properties]
+        "linger.ms" = 0.5
+        compression.type = "lz4"
+        socket.keepalive.enable = true
+        [limits]
+        window_events = 1_000
+        row_bytes = "1MiB"
+        [monitor]
+        interval = "500ms"
+        "#,
+    );
+    let table = config.outboxes().tables.remove(0);
+    assert_eq!(table.name.schema, "Weird Schema");
+    assert_eq!((table.preset, table.format), (Preset::Debezium, Format::Debezium));
+    let create = config.kafka.create_topics.unwrap();
+    assert_eq!((create.partitions, create.replication_factor), (6, -1));
+    let properties: Vec<_> = config.kafka.properties.shown().collect();
+    let expected =
+        [("compression.type", "lz4"), ("linger.ms", "0.5"), ("socket.keepalive.enable", "true")];
+    assert_eq!(properties, expected);
+    assert_eq!((config.limits.window_events, config.limits.row_bytes), (1_000, 1 << 20));
+    assert_eq!(config.monitor.interval, Duration::from_millis(500));
+}
+
+#[test]
+fn columns_take_one_name_or_alternatives() {
+    let config = file("[[outbox]]\ncolumns.id = \"ID\"\ncolumns.aggregate_id = [\"a\", \"b\"]");
+    let columns = &config.outbox[0].columns;
+    assert_eq!(columns.get(Role::Id).unwrap(), ["ID"]);
+    assert_eq!(columns.get(Role::AggregateId).unwrap(), ["a", "b"]);
+    assert_eq!(columns.get(Role::Payload), None);
+}
+
+#[test]
+fn flag_beats_environment_beats_file_beats_default() {
+    let text = "[limits]\nwindow_events = 1\nwindow_bytes = \"20MiB\"\nshutdown = \"1s\"";
+    let environment = [
+        ("OUTBOX_ROUTER__LIMITS__WINDOW_EVENTS", "2"),
+        ("OUTBOX_ROUTER__LIMITS__WINDOW_BYTES", "21MiB"),
+        ("OUTBOX_ROUTER_CONFIG", "is none of our keys"),
+    ];
+    let limits = load(text, &environment, &["limits.window_events=3"]).unwrap().limits;
+    assert_eq!(limits.window_events, 3);
+    assert_eq!(limits.window_bytes, 21 << 20);
+    assert_eq!(limits.shutdown, Duration::from_secs(1));
+    assert_eq!(limits.row_bytes, 16 << 20);
+}
+
+#[test]
+fn any_key_can_be_set_without_a_file() {
+    let environment = [
+        ("OUTBOX_ROUTER__KAFKA__BOOTSTRAP_SERVERS", "a:1,b:2"),
+        ("OUTBOX_ROUTER__KAFKA__PROPERTIES__SASL_PASSWORD", "p"),
+        ("OUTBOX_ROUTER__KAFKA__CREATE_TOPICS__PARTITIONS", "12"),
+        ("OUTBOX_ROUTER__OUTBOX__0__TABLE", "a.b"),
+        ("OUTBOX_ROUTER__OUTBOX__1__TABLE", "c.d"),
+        ("OUTBOX_ROUTER__OUTBOX__1__COLUMNS__ID__0", "x"),
+        ("OUTBOX_ROUTER__OUTBOX__1__COLUMNS__ID__1", "y"),
+        ("OUTBOX_ROUTER__OUTBOX__2__TABLE", "${env:TABLE}"),
+        ("OUTBOX_ROUTER__LIMITS__WINDOW_EVENTS", "1_000"),
+        ("TABLE", "e.f"),
+    ];
+    let flags = ["kafka.properties.linger.ms=7", "outbox.0.topic=one"].map(str::to_owned);
+    let environment = Environment::new(environment.map(|(n, v)| (n.into(), v.into())));
+    let config = config::load(None, &environment, &flags).unwrap();
+    assert_eq!(config.kafka.bootstrap_servers, "a:1,b:2");
+    assert_eq!(config.kafka.properties.get("sasl.password").unwrap().expose(), "p");
+    assert_eq!(config.kafka.properties.get("linger.ms").unwrap().expose(), "7");
+    assert_eq!(config.kafka.create_topics.unwrap().partitions, 12);
+    assert_eq!(config.limits.window_events, 1_000);
+    let tables: Vec<String> = config.outbox.iter().map(|o| o.name.to_string()).collect();
+    assert_eq!(tables, ["a.b", "c.d", "e.f"]);
+    assert_eq!(config.outbox[0].topic.to_string(), "one");
+    assert_eq!(config.outbox[1].columns.get(Role::Id).unwrap(), ["x", "y"]);
+}
+
+#[test]
+fn an_override_replaces_what_the_file_says_of_the_same_property() {
+    let variable = ("OUTBOX_ROUTER__KAFKA__PROPERTIES__COMPRESSION_TYPE", "zstd");
+    let config = load("[kafka.properties]\ncompression.type = \"lz4\"", &[variable], &[]).unwrap();
+    let properties: Vec<_> = config.kafka.properties.shown().collect();
+    assert_eq!(properties, [("compression.type", "zstd")]);
+}
+
+#[test]
+fn no_secret_is_ever_printed() {
+    let text = r#"
+        [postgres]
+        url = "postgres://u:canary@h/db?sslmode=require"
+        [kafka.properties]
+        "sasl.password" = "canary"
+        "ssl.key.pem" = "canary"
+    "#;
+    let variable = ("OUTBOX_ROUTER__KAFKA__PROPERTIES__SSL_KEY_PASSWORD", "canary");
+    let config = load(text, &[variable], &[]).unwrap();
+    for shown in [format!("{config:?}"), format!("{config:#?}"), effective(&config)] {
+        assert!(!shown.contains("canary"), "{shown}");
+    }
+    assert!(effective(&config).contains("postgres://u:***@h/db?sslmode=require"));
+
+    let refused = [
+        "[postgres]\nurl = \"postgres://u:canary@h\nslot = 5",
+        "[postgres]\nurl = canary",
+        "[postgres]\npassword = \"canary\"",
+        "[postgres]\nurl = [\"canary\"]",
+        "[kafka.properties]\nsasl.password = [\"canary\"]",
+        "[kafka]\nsasl.password = \"canary\"",
+        "kafka.properties = { \"sasl.password\" = \"canary\" \"x\" }",
+    ];
+    for text in refused {
+        let told = load(text, &[], &[]).unwrap_err();
+        assert!(!told.to_string().contains("canary"), "{told}");
+    }
+}
+
+#[test]
+fn the_effective_configuration_reads_back_as_itself() {
+    let config = file(
+        r#"
+        name = "x"
+        [postgres]
+        url = "postgres://u@h/db"
+        [[outbox]]
+        table = '"A ""b".outbox'
+        topic = "t.${aggregate_type}"
+        columns.id = ["a", "ü\"\\"]
+        headers.id = "$${x}"
+        [kafka]
+        create_topics = { partitions = 3, replication_factor = 1 }
+        properties.linger.ms = "3"
+        [monitor]
+        bytes_behind = { warning = "1000B", critical = "3MiB" }
+        "#,
+    );
+    assert_eq!(file(&effective(&config)), config);
+    let defaults = Config::default();
+    assert_eq!(file(&effective(&defaults)), defaults);
+}
