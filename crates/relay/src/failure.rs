@@ -107,6 +107,8 @@ codes! {
     TopicShrunk = "K016", Replay;
     /// The cluster does not allow this principal to produce idempotently.
     ClusterForbidden = "K017", Transport;
+    /// A topic takes smaller batches than the producer makes: it is made anew with that limit.
+    BatchLimit = "K018", Transport;
 
     /// The key column is NULL.
     KeyIsNull = "R001", Mendable;

@@ -4,10 +4,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use relay::{Code, Failure, Lsn, Outboxes};
+use tokio::sync::watch;
 
 use super::failure;
 use crate::{
-    monitor::{Baseline, Connect as _, Encoding, Expectations, Obstacle, SqlConnection, preflight},
+    monitor::{Baseline, Encoding, Expectations, Obstacle, SqlConnection, preflight},
     postgres::{
         ClientEncoding, ConnInfo, Options, ReplicationConnection, ReplicationStream, ServerTrouble,
         connect_sql,
@@ -28,15 +29,10 @@ pub struct Source {
     pub outboxes: Outboxes,
     /// The largest row that is read whole.
     pub row_bytes: usize,
-    /// What this process knows of the slot's past.
-    pub memory: Mutex<Memory>,
-}
-
-/// What must still be true when we come back.
-#[derive(Debug, Default)]
-pub struct Memory {
-    earlier: Option<Baseline>,
-    confirmed: Option<Lsn>,
+    /// What the last preflight saw, for the monitor, and for the next one to compare with.
+    pub baselines: watch::Sender<Option<Baseline>>,
+    /// The highest position that the slot can have been told by us; `None` when another may have moved it.
+    pub confirmed: Mutex<Option<Lsn>>,
 }
 
 /// A connection, or why there is none.
@@ -67,8 +63,8 @@ impl Source {
 
     /// Notes what the server was told: the slot can stand no further than this when we come back.
     pub(super) fn told(&self, flush: Lsn) {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.confirmed = memory.confirmed.max(Some(flush));
+        let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        *confirmed = (*confirmed).max(Some(flush));
     }
 
     /// Looks at slot and publication, connects and starts streaming.
@@ -121,15 +117,12 @@ impl Source {
     }
 
     async fn preflight(&self) -> Result<Baseline, Obstacle> {
-        let expected = {
-            let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            Expectations {
-                slot: self.slot.clone(),
-                publication: self.publication.clone(),
-                outboxes: self.outboxes.clone(),
-                confirmed: memory.confirmed,
-                earlier: memory.earlier.clone(),
-            }
+        let expected = Expectations {
+            slot: self.slot.clone(),
+            publication: self.publication.clone(),
+            outboxes: self.outboxes.clone(),
+            confirmed: *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner),
+            earlier: self.baselines.borrow().clone(),
         };
         let SqlConnection { client, driver } = self.sql().await?;
         tokio::select! {
@@ -140,14 +133,13 @@ impl Source {
     }
 
     fn remember(&self, baseline: Baseline) {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.confirmed = memory.confirmed.max(Some(baseline.confirmed()));
-        memory.earlier = Some(baseline);
+        self.told(baseline.confirmed());
+        self.baselines.send_replace(Some(baseline));
     }
 
     /// Another process holds the slot and moves it: where it stood when we knew it says nothing any more.
     fn forget_position(&self) {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner).confirmed = None;
+        *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Returns when the slot is free.

@@ -1,11 +1,12 @@
 //! The one wait.
 
-use std::{future::poll_fn, io};
+use std::{future::poll_fn, io, task::Poll};
 
 use tokio::time::{Instant, sleep_until};
 
 use super::{REPORT_INTERVAL, Running, Shell, jobs::Done};
 use crate::{
+    kafka::KafkaSink,
     monitor::MonitorEvent,
     postgres::{Fill, Output, ReplicationStream},
 };
@@ -43,12 +44,11 @@ impl Shell {
         let wake_at = self.wake_at();
         let runs = self.running == Running::On;
         let Self { sink, stream, jobs, monitor, shutdown, pause_until, .. } = self;
-        let output = stream.as_ref().map_or(Output::Empty, ReplicationStream::output);
-        let reads = wants_wal && pause_until.is_none() && !has_frames;
+        let reads = if wants_wal && pause_until.is_none() && !has_frames { Reads::Yes } else { Reads::No };
         tokio::select! {
             biased;
             // 1. Acknowledgements: they make room, and they are what we are here for.
-            () = async { match sink { Some(sink) => sink.wait_acks().await, None => std::future::pending().await } } => Event::Acks,
+            () = acks_arrived(sink) => Event::Acks,
             // 2. The wish to stop.
             _ = shutdown.wait_for(|running| *running == Running::Stopping), if runs => Event::Shutdown,
             // 3. What the monitor saw: stop confirming, or let go of the server.
@@ -57,11 +57,10 @@ impl Shell {
             Some(done) = jobs.join_next(), if !jobs.is_empty() => Event::Job(Done::from_join(done)),
             // 5. Deadlines: feedback to the server, back-off, pauses.
             () = sleep_until(wake_at) => Event::Due,
-            // 6. Status updates on their way out. Written while reading stands still, too.
-            result = written(stream), if output == Output::Waiting => Event::Written(result),
-            // 7. WAL, and only if there is room for it: back-pressure is not reading the socket.
-            result = filled(stream), if reads => Event::Wal(result),
-            // 8. Or what was read before and left by a pass that had run long enough.
+            // 6. Status updates on their way out, written while reading stands still, too; then WAL, and only if there
+            //    is room for it: back-pressure is not reading the socket.
+            event = exchanged(stream, reads) => event,
+            // 7. Or what was read before and left by a pass that had run long enough.
             () = std::future::ready(()), if has_frames => Event::Due,
         }
     }
@@ -69,7 +68,7 @@ impl Shell {
     fn wake_at(&self) -> Instant {
         let core = self.relay.deadline().map(|moment| self.clock.instant(moment));
         let report = self.reported_at + REPORT_INTERVAL;
-        [core, self.pause_until, Some(self.refresh_at)]
+        [core, self.pause_until, self.reopen_at, Some(self.refresh_at)]
             .into_iter()
             .flatten()
             .fold(report, Instant::min)
@@ -81,16 +80,32 @@ impl Shell {
     }
 }
 
-async fn written(stream: &mut Option<ReplicationStream>) -> io::Result<()> {
-    match stream {
-        Some(stream) => poll_fn(|cx| stream.poll_flush_out(cx)).await,
-        None => std::future::pending().await,
-    }
+/// Whether there is room for more WAL.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    Yes,
+    No,
 }
 
-async fn filled(stream: &mut Option<ReplicationStream>) -> io::Result<Fill> {
-    match stream {
-        Some(stream) => poll_fn(|cx| stream.poll_fill(cx)).await,
+async fn exchanged(stream: &mut Option<ReplicationStream>, reads: Reads) -> Event {
+    let Some(stream) = stream else { return std::future::pending().await };
+    poll_fn(|cx| {
+        if stream.output() == Output::Waiting
+            && let Poll::Ready(result) = stream.poll_flush_out(cx)
+        {
+            return Poll::Ready(Event::Written(result));
+        }
+        match reads {
+            Reads::Yes => stream.poll_fill(cx).map(Event::Wal),
+            Reads::No => Poll::Pending,
+        }
+    })
+    .await
+}
+
+async fn acks_arrived(sink: &mut Option<KafkaSink>) {
+    match sink {
+        Some(sink) => sink.wait_acks().await,
         None => std::future::pending().await,
     }
 }

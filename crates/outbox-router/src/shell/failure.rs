@@ -5,21 +5,21 @@ use std::{error::Error, io};
 use relay::{Code, Failure, ServerNotice, StatusUpdate};
 
 use crate::postgres::{
-    CommandError, ConnectError, ProtocolError, STATUS_UPDATE_BYTES, ServerMessage, ServerTrouble,
+    CommandError, ConnectError, ConnectErrorKind, ProtocolError, STATUS_UPDATE_BYTES, ServerMessage, ServerTrouble,
 };
 
 /// Why no connection could be made.
 pub fn connect_failure(error: &ConnectError) -> Failure {
-    match error.trouble() {
-        Some(trouble) => from_trouble(&trouble, chain(error)),
-        None => {
-            let code = if error.is_refusal() { Code::AuthenticationFailed } else { Code::ServerUnreachable };
-            let failure = Failure::new(code, chain(error));
-            match error.hint() {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            }
-        }
+    let code = match error.kind() {
+        ConnectErrorKind::Server(trouble) => return from_trouble(&trouble, chain(error)),
+        ConnectErrorKind::Transport => Code::ServerUnreachable,
+        ConnectErrorKind::Tls | ConnectErrorKind::Authentication => Code::AuthenticationFailed,
+        ConnectErrorKind::Protocol => Code::Protocol,
+    };
+    let failure = Failure::new(code, chain(error));
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }
 

@@ -97,11 +97,7 @@ impl Shell {
         let (ids, names): (Vec<TopicId>, Vec<TopicName>) =
             self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).unzip();
         let handle = self.jobs.spawn_blocking(move || {
-            let counts = if names.is_empty() {
-                directory.ping().map(|()| Vec::new())
-            } else {
-                directory.refresh(&names)
-            };
+            let counts = directory.refresh(&names);
             Done::Refreshed(counts.map(|counts| ids.into_iter().zip(counts).collect()))
         });
         self.refreshing = Some(handle);
@@ -177,7 +173,8 @@ impl Shell {
             Ok(counts) => {
                 sink.clear_health();
                 for (id, partitions) in counts {
-                    self.input(Input::Partitions(id, partitions));
+                    let facts = TopicFacts { partitions, max_message_bytes: None };
+                    self.input(Input::Topic(id, Ok(facts)));
                 }
             }
             Err(failure) => sink.note_trouble(failure),

@@ -7,6 +7,7 @@
 //!
 //! Read in this order: [`Shell::run`], [`event`] (the wait), [`pass`] (frames), [`jobs`] (what runs beside).
 
+mod announce;
 mod clock;
 mod connect;
 mod event;
@@ -23,10 +24,9 @@ use tokio::{
     time::Instant,
 };
 
-pub use self::connect::Source;
-pub use self::failure::connect_failure;
+pub use self::{clock::Clock, connect::Source, failure::connect_failure};
 use self::{
-    clock::Clock,
+    announce::Announcer,
     event::Event,
     jobs::{Done, Job},
 };
@@ -93,7 +93,10 @@ pub struct Shell {
     acks: Acks,
     /// The socket is left alone until then, so that the server need not wake us for every message.
     pause_until: Option<Instant>,
+    announcer: Announcer,
     reported_at: Instant,
+    /// When to try again to make a producer.
+    reopen_at: Option<Instant>,
     refresh_at: Instant,
     refreshing: Option<tokio::task::AbortHandle>,
     running: Running,
@@ -108,10 +111,10 @@ impl Shell {
             relay: parts.relay,
             clock: parts.clock,
             source: Arc::new(parts.source),
+            batch_bytes: parts.kafka.batch_bytes(),
             kafka: parts.kafka,
             sink: None,
             directory: None,
-            batch_bytes: KafkaSettings::BATCH_BYTES,
             stream: None,
             jobs: JoinSet::new(),
             connecting: None,
@@ -120,7 +123,9 @@ impl Shell {
             shutdown: parts.shutdown,
             acks: Acks::default(),
             pause_until: None,
+            announcer: Announcer::default(),
             reported_at: now,
+            reopen_at: None,
             refresh_at: now + TOPIC_REFRESH,
             refreshing: None,
             running: Running::On,
@@ -208,17 +213,21 @@ impl Shell {
             self.relay.handle(Input::Acks(&self.acks), now);
         }
         if let Some(trouble) = trouble {
-            let transaction = trouble.ticket;
+            let transaction = trouble.transaction;
             self.relay.handle(Input::DeliveryFailed { transaction, failure: trouble.failure }, now);
         }
     }
 
     fn look_at_kafka(&mut self) {
+        let now = Instant::now();
+        if self.reopen_at.is_some_and(|reopen_at| reopen_at <= now) {
+            self.reopen_at = None;
+            self.start(Job::OpenSink);
+        }
         let Some(sink) = &self.sink else { return };
         let trouble = sink.health().cloned();
         let is_troubled = trouble.is_some();
         self.input(Input::SinkTrouble(trouble));
-        let now = Instant::now();
         if is_troubled {
             self.refresh_at = self.refresh_at.min(now + TROUBLED_REFRESH);
         }
@@ -246,15 +255,19 @@ impl Shell {
         let now = Instant::now();
         if now >= self.reported_at + REPORT_GAP {
             self.reported_at = now;
-            let snapshot = self.relay.snapshot(self.clock.now().at);
-            self.reports.send_replace(RelayReport { snapshot, published_at: now });
+            self.report(now);
         }
+    }
+
+    fn report(&mut self, now: Instant) {
+        let snapshot = self.relay.snapshot(self.clock.now().at);
+        self.announcer.announce(&snapshot.condition);
+        self.reports.send_replace(RelayReport { snapshot, published_at: now });
     }
 
     /// Destroying a producer flushes for up to half a second and joins its threads: not on this task.
     async fn leave(mut self) {
-        let snapshot = self.relay.snapshot(self.clock.now().at);
-        self.reports.send_replace(RelayReport { snapshot, published_at: Instant::now() });
+        self.report(Instant::now());
         self.jobs.abort_all();
         if let Some(sink) = self.sink.take() {
             // A panic while closing changes nothing: what was not acknowledged was not confirmed.

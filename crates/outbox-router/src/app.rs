@@ -1,0 +1,231 @@
+//! `run`, put together: which tasks there are, and how they end.
+//!
+//! Three things run, and ARCHITECTURE.md says why each exists: the *relay* on a thread of its own, so that nothing
+//! else can delay a status update; the *monitor* and the *admin endpoint* on the main thread. They share no state: two
+//! `watch` channels carry what each tells of itself, one bounded channel the two events that the monitor may send.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::Mutex,
+    thread,
+    time::Duration,
+};
+
+use relay::{OnFatal, Outcome, Relay, Settings, Timing, Window};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
+
+use crate::{
+    admin,
+    config::Config,
+    kafka::{CreateTopics, KafkaSettings, SettingRefused},
+    monitor::{self, MonitorReport, RelayReport, Thresholds, WindowLimits},
+    postgres::{ConnInfo, ConnInfoError},
+    shell::{Clock, Parts, Running, Shell, Source},
+};
+
+/// What the server allows a silent client; a third of it is our own beat.
+const WAL_SENDER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Events of the monitor that the relay has not taken; each code is told once, so this is never full.
+const MONITOR_EVENTS: usize = 16;
+
+/// Why `run` could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The connection string.
+    #[error("postgres.url: {0}")]
+    ConnInfo(#[from] ConnInfoError),
+    /// A librdkafka property that would weaken a promise, or is unknown.
+    #[error("kafka.properties: {0}")]
+    Kafka(#[from] SettingRefused),
+    /// The admin address.
+    #[error("admin.listen: cannot listen on {address}: {source}")]
+    Listen {
+        /// As configured.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Threads, signals, the runtime.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+/// What is built from the configuration before anything is started: all of it can be wrong, none of it connects.
+pub struct App {
+    config: Config,
+    conninfo: ConnInfo,
+    kafka: KafkaSettings,
+    on_fatal: OnFatal,
+}
+
+impl App {
+    /// Checks what only the parts themselves can check.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub fn build(
+        config: Config,
+        on_fatal: OnFatal,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, StartError> {
+        let url = config.postgres.url.as_ref().map(|url| url.expose().as_str());
+        let conninfo = ConnInfo::resolve(url, environment)?;
+        let kafka = kafka_settings(&config);
+        kafka.check()?;
+        Ok(Self { config, conninfo, kafka, on_fatal })
+    }
+
+    /// Runs until the relay says how it ends.
+    ///
+    /// # Errors
+    /// The admin address is taken, or the system lacks a thread.
+    pub fn run(self) -> Result<Outcome, StartError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(self.run_tasks())
+    }
+
+    async fn run_tasks(self) -> Result<Outcome, StartError> {
+        let address = self.config.admin.listen;
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|source| StartError::Listen { address, source })?;
+        let clock = Clock::start();
+        let relay = Relay::new(self.core_settings(), clock.now().at);
+        let first = RelayReport {
+            snapshot: relay.snapshot(clock.now().at),
+            published_at: Instant::now(),
+        };
+        let (relay_reports, relay_seen) = watch::channel(first);
+        let (monitor_reports, monitor_seen) = watch::channel(MonitorReport::initial(Instant::now()));
+        let (baselines, baseline_seen) = watch::channel(None);
+        let (events, monitor_events) = mpsc::channel(MONITOR_EVENTS);
+        let (stop, stopping) = watch::channel(Running::On);
+
+        let mut ended = on_its_own_thread(Parts {
+            relay,
+            source: self.source(baselines),
+            kafka: self.kafka.clone(),
+            monitor: monitor_events,
+            reports: relay_reports,
+            shutdown: stopping,
+            clock,
+        })?;
+        let watching = self.source(watch::channel(None).0);
+        let monitor = monitor::run(
+            self.monitor_settings(),
+            monitor::ConnectBy(|| watching.sql()),
+            monitor::Channels {
+                relay: relay_seen.clone(),
+                baseline: baseline_seen,
+                events,
+                report: monitor_reports,
+            },
+        );
+        let admin = admin::serve(listener, admin::Settings, relay_seen, monitor_seen);
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        tokio::pin!(monitor, admin);
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut ended => {
+                    // The relay's thread hangs up without an outcome only when it panicked.
+                    return outcome.map_err(|_| StartError::System(io::Error::other("the relay panicked")));
+                }
+                _ = terminate.recv() => stop.send_modify(|running| *running = Running::Stopping),
+                _ = interrupt.recv() => stop.send_modify(|running| *running = Running::Stopping),
+                () = &mut monitor => {}
+                result = &mut admin => result?,
+            }
+        }
+    }
+
+    fn core_settings(&self) -> Settings {
+        let limits = self.config.limits;
+        Settings {
+            outboxes: self.config.outboxes(),
+            window: Window { events: limits.window_events, bytes: limits.window_bytes },
+            row_bytes: size(limits.row_bytes),
+            timing: Timing {
+                status_interval: WAL_SENDER_TIMEOUT / 3,
+                silence_limit: WAL_SENDER_TIMEOUT,
+            },
+            drain: limits.shutdown,
+            on_fatal: self.on_fatal,
+            seed: u64::from(std::process::id()),
+        }
+    }
+
+    fn source(&self, baselines: watch::Sender<Option<monitor::Baseline>>) -> Source {
+        Source {
+            conninfo: self.conninfo.clone(),
+            application_name: self.config.name.clone(),
+            slot: self.config.postgres.slot.as_str().to_owned(),
+            publication: self.config.postgres.publication.as_str().to_owned(),
+            outboxes: self.config.outboxes(),
+            row_bytes: size(self.config.limits.row_bytes),
+            baselines,
+            confirmed: Mutex::default(),
+        }
+    }
+
+    fn monitor_settings(&self) -> monitor::Settings {
+        let bytes_behind = self.config.monitor.bytes_behind;
+        monitor::Settings {
+            slot: self.config.postgres.slot.as_str().to_owned(),
+            publication: self.config.postgres.publication.as_str().to_owned(),
+            outboxes: self.config.outboxes(),
+            interval: self.config.monitor.interval,
+            thresholds: Thresholds { warning: bytes_behind.warning, critical: bytes_behind.critical },
+            window: self.window_limits(),
+        }
+    }
+
+    fn window_limits(&self) -> WindowLimits {
+        let limits = self.config.limits;
+        WindowLimits { events: limits.window_events, bytes: limits.window_bytes }
+    }
+}
+
+/// What librdkafka is told.
+pub fn kafka_settings(config: &Config) -> KafkaSettings {
+    let kafka = &config.kafka;
+    KafkaSettings {
+        client_id: config.name.clone(),
+        bootstrap_servers: kafka.bootstrap_servers.clone(),
+        properties: kafka
+            .properties
+            .iter()
+            .map(|(name, value)| (name.to_owned(), value.expose().clone()))
+            .collect(),
+        create_topics: kafka.create_topics.map(|create| CreateTopics {
+            partitions: create.partitions,
+            replication_factor: i32::from(create.replication_factor),
+        }),
+        window_bytes: size(config.limits.window_bytes),
+        row_bytes: size(config.limits.row_bytes),
+    }
+}
+
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// Runs the shell on a thread and a runtime of its own; the receiver gets its outcome.
+fn on_its_own_thread(parts: Parts) -> io::Result<oneshot::Receiver<Outcome>> {
+    let (sender, receiver) = oneshot::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    thread::Builder::new().name("relay".to_owned()).spawn(move || {
+        let outcome = runtime.block_on(Shell::new(parts).run());
+        // Nobody waits only when the main thread is already on its way out.
+        drop(sender.send(outcome));
+    })?;
+    Ok(receiver)
+}

@@ -1,0 +1,41 @@
+//! Log lines when the state changes, and only then: a person who reads them at night wants the story, not the noise.
+
+use relay::{Code, Condition, State};
+
+/// Remembers what was said last.
+#[derive(Debug, Default)]
+pub(super) struct Announcer {
+    said: Option<(State, Option<Code>)>,
+}
+
+impl Announcer {
+    /// Says what changed: ERROR wakes somebody, WARN is out of the ordinary but handled, INFO is a change of state.
+    pub(super) fn announce(&mut self, condition: &Condition) {
+        let reason = condition.reason.as_ref();
+        let now = (condition.state, reason.map(|reason| reason.code));
+        if self.said == Some(now) {
+            return;
+        }
+        self.said = Some(now);
+        let state = condition.state.as_str();
+        let Some(reason) = reason else {
+            tracing::info!(state, "the router is {state}");
+            return;
+        };
+        let code = reason.code.as_str();
+        let hint = reason.hint.as_deref();
+        let lsn = reason.lsn.map(tracing::field::display);
+        match condition.state {
+            State::Failed => {
+                tracing::error!(state, code, hint, lsn, "the router stopped: {}", reason.message);
+            }
+            State::Starting
+            | State::Standby
+            | State::Streaming
+            | State::Blocked
+            | State::Draining => {
+                tracing::warn!(state, code, hint, lsn, "the router is {state}: {}", reason.message);
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Installs what building and testing need and this machine lacks, through Debian's packages.
+#
+#   scripts/install.sh build          a C and C++ compiler, make, OpenSSL's headers: what librdkafka is built with
+#   scripts/install.sh build test     also promtool, and what the throw-away servers are started with
+#
+# Does nothing where everything is there; says what is missing, and how to get it, where it may not install.
+set -euo pipefail
+
+say() { printf 'install.sh: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
+
+missing=()
+need_command() { command -v "$1" >/dev/null || missing+=("$2"); }
+
+for what in "${@:-build}"; do
+    case "$what" in
+        build)
+            need_command cargo rust
+            need_command cc gcc
+            need_command c++ g++
+            need_command make make
+            need_command pkg-config pkg-config
+            { command -v pkg-config >/dev/null && pkg-config --exists openssl; } || missing+=(libssl-dev)
+            ;;
+        test)
+            need_command promtool prometheus
+            need_command setpriv util-linux
+            need_command flock util-linux
+            ;;
+        *) die "usage: scripts/install.sh [build] [test]" ;;
+    esac
+done
+
+case " ${missing[*]-} " in
+    *" rust "*) die "cargo is missing: install Rust 1.95 or newer with rustup, then run this again" ;;
+esac
+[ "${#missing[@]}" = 0 ] && exit 0
+
+command -v apt-get >/dev/null \
+    || die "missing: ${missing[*]}; install them with this system's package manager, then run this again"
+[ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null \
+    || die "missing: ${missing[*]}; run: sudo apt-get install ${missing[*]}"
+
+say "installing ${missing[*]}"
+as_root apt-get update -q >&2
+as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -q --no-install-recommends "${missing[@]}" >&2

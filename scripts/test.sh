@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Everything that a change must pass, in the order in which it fails fastest.
+#
+#   scripts/test.sh               all of it: format, lints, unit and property tests, docs, end to end on PostgreSQL 15 and 18
+#   scripts/test.sh --fast        without the end-to-end scenarios
+#   scripts/test.sh --e2e 18      the end-to-end scenarios alone, on one version of PostgreSQL
+#
+# Installs what is missing. A server that cannot be had is a failure, never a skipped test.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+versions=(15 18)
+parts=(fast e2e)
+case "${1:-}" in
+    "") ;;
+    --fast) parts=(fast) ;;
+    --e2e) parts=(e2e); [ -z "${2:-}" ] || versions=("$2") ;;
+    *) echo "usage: scripts/test.sh [--fast | --e2e [VERSION]]" >&2; exit 2 ;;
+esac
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "what this machine lacks"
+scripts/install.sh build test
+for version in "${versions[@]}"; do
+    bin="$(scripts/postgres.sh "$version" | tail -n 1)"
+    export "OUTBOX_PG_BIN_$version=$bin"
+done
+OUTBOX_KAFKA_LIBS="$(scripts/kafka.sh | tail -n 1)"
+export OUTBOX_KAFKA_LIBS
+
+for part in "${parts[@]}"; do
+    case "$part" in
+        fast)
+            step "format"
+            cargo fmt --all --check
+            step "lints"
+            cargo clippy --workspace --all-targets --locked -- -D warnings
+            step "unit and property tests"
+            cargo test --workspace --exclude e2e --locked
+            step "documentation"
+            RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+            ;;
+        e2e)
+            cargo build --release --locked --package outbox-router
+            OUTBOX_ROUTER_BIN="${CARGO_TARGET_DIR:-$PWD/target}/release/outbox-router"
+            export OUTBOX_ROUTER_BIN
+            for version in "${versions[@]}"; do
+                step "end to end on PostgreSQL $version"
+                # Two scenarios at a time: each has servers of its own, and two cores carry no more.
+                OUTBOX_PG_VERSION="$version" cargo test --package e2e --locked -- --test-threads 2
+            done
+            ;;
+    esac
+done
+step "everything passed"
