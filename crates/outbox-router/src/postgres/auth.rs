@@ -16,14 +16,18 @@ use super::{ConnInfo, ConnectError, Password, ProtocolError};
 
 const DOING: &str = "authenticating";
 
-/// Answers the server's questions until it is satisfied.
-pub(super) async fn authenticate(link: &mut Link, info: &ConnInfo) -> Result<(), ConnectError> {
+/// Answers the server's questions until it is satisfied. `privacy` is that of the link.
+pub(super) async fn authenticate(
+    link: &mut Link,
+    info: &ConnInfo,
+    privacy: Privacy,
+) -> Result<(), ConnectError> {
     let exchange = Exchange { info };
     match exchange.question(link).await? {
         Authentication::Ok => return Ok(()),
         Authentication::Cleartext => {
             let password = exchange.password()?;
-            if link.transport().privacy() == Privacy::Exposed {
+            if privacy == Privacy::Exposed {
                 return Err(ConnectError::PlaintextPassword { target: info.target() });
             }
             exchange.send_password(link, password.expose()).await?;
@@ -165,5 +169,87 @@ pub(super) fn failed(info: &ConnInfo, error: LinkError) -> ConnectError {
             ConnectError::Closed { target: info.target(), source: Some(source) }
         }
         LinkError::Protocol(source) => ConnectError::Protocol { target: info.target(), source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use postgres_protocol::authentication::md5_hash;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+
+    use super::super::frames::FrameLimits;
+    use super::super::transport::Transport;
+    use super::*;
+
+    const CLEARTEXT: &[u8] = b"R\0\0\0\x08\0\0\0\x03";
+    const OK: &[u8] = b"R\0\0\0\x08\0\0\0\0";
+
+    /// The outcome against a server that sends `script`, and what that server got.
+    async fn run(script: &[u8], privacy: Privacy) -> (Result<(), ConnectError>, Vec<u8>) {
+        let (ours, mut server) = UnixStream::pair().unwrap();
+        let mut link =
+            Link::new(Transport::Unix(ours), FrameLimits { read_buffer: 4096, row_bytes: 4096 });
+        let text = "host=db.example user=router password=canary";
+        let info = ConnInfo::resolve(Some(text), &|_| None).unwrap();
+        server.write_all(script).await.unwrap();
+        let exchange = authenticate(&mut link, &info, privacy);
+        let outcome = tokio::time::timeout(std::time::Duration::from_secs(20), exchange)
+            .await
+            .expect("the script is complete");
+        drop(link);
+        let mut got = Vec::new();
+        server.read_to_end(&mut got).await.unwrap();
+        (outcome, got)
+    }
+
+    #[tokio::test]
+    async fn the_password_goes_out_in_clear_text_only_where_nobody_listens() {
+        let script = [CLEARTEXT, OK].concat();
+        for privacy in [Privacy::Encrypted, Privacy::Local] {
+            let (outcome, got) = run(&script, privacy).await;
+            outcome.unwrap();
+            assert_eq!(got, b"p\0\0\0\x0bcanary\0");
+        }
+        let (outcome, got) = run(&script, Privacy::Exposed).await;
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, ConnectError::PlaintextPassword { .. }), "{error}");
+        assert_eq!((error.code(), got.len()), ("P012", 0));
+    }
+
+    #[tokio::test]
+    async fn md5_sends_the_salted_hash() {
+        let (outcome, got) =
+            run(&[b"R\0\0\0\x0c\0\0\0\x05salt", OK].concat(), Privacy::Exposed).await;
+        outcome.unwrap();
+        let hash = md5_hash(b"router", b"canary", *b"salt");
+        assert_eq!(&got[5..got.len() - 1], hash.as_bytes());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_leaves_its_scram_proof_out_is_not_believed() {
+        let script = [b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0", OK].concat();
+        let (outcome, got) = run(&script, Privacy::Encrypted).await;
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, ConnectError::ServerProof { .. }), "{error}");
+        assert!(!got.windows(6).any(|window| window == b"canary"));
+    }
+
+    #[tokio::test]
+    async fn methods_we_do_not_have_are_named() {
+        for (request, name) in [
+            (&b"R\0\0\0\x08\0\0\0\x07"[..], "GSSAPI"),
+            (b"R\0\0\0\x13\0\0\0\x0aOTHER-256\0\0", "SASL without SCRAM-SHA-256"),
+        ] {
+            let (outcome, _) = run(request, Privacy::Encrypted).await;
+            assert!(outcome.unwrap_err().to_string().contains(name), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_the_servers_own_message() {
+        let (outcome, _) = run(b"E\0\0\0\x14C28P01\0Mwrong!\0\0", Privacy::Encrypted).await;
+        let error = outcome.unwrap_err();
+        assert_eq!(error.code(), "P012", "{error}");
     }
 }

@@ -6,19 +6,22 @@
 //!
 //! No error and no `Debug` output of this module repeats a value that might be, or contain, a password.
 
+mod parameters;
 mod parse;
 mod passfile;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
+
+pub use parameters::Environment;
+use parameters::{Values, supported_names};
 
 /// What libpq calls a connection string, resolved: every default filled in.
 #[derive(Clone, Debug)]
@@ -222,56 +225,11 @@ pub enum ConnInfoError {
     User,
 }
 
-/// A parameter we understand, and the variable that stands in for it.
-struct Parameter {
-    name: &'static str,
-    variable: Option<&'static str>,
-}
-
-const fn parameter(name: &'static str, variable: Option<&'static str>) -> Parameter {
-    Parameter { name, variable }
-}
-
-const PARAMETERS: [Parameter; 14] = [
-    parameter("host", Some("PGHOST")),
-    parameter("hostaddr", Some("PGHOSTADDR")),
-    parameter("port", Some("PGPORT")),
-    parameter("dbname", Some("PGDATABASE")),
-    parameter("user", Some("PGUSER")),
-    parameter("password", Some("PGPASSWORD")),
-    parameter("passfile", Some("PGPASSFILE")),
-    parameter("application_name", Some("PGAPPNAME")),
-    parameter("fallback_application_name", None),
-    parameter("connect_timeout", Some("PGCONNECT_TIMEOUT")),
-    parameter("sslmode", Some("PGSSLMODE")),
-    parameter("sslrootcert", Some("PGSSLROOTCERT")),
-    parameter("sslcert", Some("PGSSLCERT")),
-    parameter("sslkey", Some("PGSSLKEY")),
-];
-
-/// Silence about these would connect to another server or trust more than the user believes.
-const REFUSED_VARIABLES: [&str; 7] = [
-    "PGSERVICE",
-    "PGCHANNELBINDING",
-    "PGREQUIREAUTH",
-    "PGREQUIREPEER",
-    "PGSSLCRL",
-    "PGSSLCRLDIR",
-    "PGSSLNEGOTIATION",
-];
-
 /// What libpq of the usual distributions uses when no host is named.
 const DEFAULT_SOCKET_DIRECTORY: &str = "/var/run/postgresql";
 const DEFAULT_PORT: u16 = 5432;
 /// Long enough for a slow handshake across the world, short enough that a standby's takeover is not held up by it.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-fn supported_names() -> String {
-    PARAMETERS.map(|parameter| parameter.name).join(", ")
-}
-
-/// Looks a variable of the environment up.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl ConnInfo {
     /// Resolves a connection string, or the environment alone when there is none.
@@ -281,9 +239,6 @@ impl ConnInfo {
     /// # Errors
     /// When the text cannot be read, names something unsupported, or no user is known.
     pub fn resolve(text: Option<&str>, env: Environment<'_>) -> Result<Self, ConnInfoError> {
-        if let Some(name) = REFUSED_VARIABLES.into_iter().find(|name| env(name).is_some()) {
-            return Err(ConnInfoError::Variable(name));
-        }
         let values = Values::collect(text, env)?;
         let host = Host::parse(values.get("host").unwrap_or(DEFAULT_SOCKET_DIRECTORY))?;
         let hostaddr =
@@ -400,61 +355,6 @@ impl ConnInfo {
         match passfile::password(&path, wanted) {
             Ok(password) => self.password = password,
             Err(warning) => self.warnings.push(warning),
-        }
-    }
-}
-
-/// Parameter values by name, from the string and the environment.
-struct Values(BTreeMap<&'static str, String>);
-
-impl Values {
-    fn collect(text: Option<&str>, env: Environment<'_>) -> Result<Self, ConnInfoError> {
-        let mut values = BTreeMap::new();
-        for (name, value) in text.map(parse::pairs).transpose()?.unwrap_or_default() {
-            let known = PARAMETERS.iter().find(|parameter| parameter.name == name);
-            let Some(known) = known else { return Err(ConnInfoError::Unknown { name }) };
-            values.insert(known.name, value);
-        }
-        values.retain(|_, value| !value.is_empty());
-        for parameter in &PARAMETERS {
-            if let Some(value) = parameter.variable.and_then(env).filter(|value| !value.is_empty())
-            {
-                values.entry(parameter.name).or_insert(value);
-            }
-        }
-        Ok(Self(values))
-    }
-
-    fn get(&self, name: &'static str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
-    }
-
-    fn parsed<T>(
-        &self,
-        name: &'static str,
-        expected: &'static str,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<Option<T>, ConnInfoError> {
-        self.get(name)
-            .map(|text| parse(text).ok_or(ConnInfoError::Value { name, expected }))
-            .transpose()
-    }
-
-    fn client_certificate(&self) -> Result<Option<ClientCertificate>, ConnInfoError> {
-        match (self.get("sslcert"), self.get("sslkey")) {
-            (Some(certificate), Some(key)) => Ok(Some(ClientCertificate {
-                certificate: PathBuf::from(certificate),
-                key: PathBuf::from(key),
-            })),
-            (None, None) => Ok(None),
-            (Some(_), None) => Err(ConnInfoError::Value {
-                name: "sslkey",
-                expected: "given together with sslcert",
-            }),
-            (None, Some(_)) => Err(ConnInfoError::Value {
-                name: "sslcert",
-                expected: "given together with sslkey",
-            }),
         }
     }
 }

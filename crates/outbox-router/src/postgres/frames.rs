@@ -184,8 +184,11 @@ impl FrameBuffer {
             });
         }
         self.start += HEADER_BYTES;
-        self.oversized =
-            Some(Oversized { announced: header.body, missing: header.body, prefix: Vec::new() });
+        self.oversized = Some(Oversized {
+            announced: header.body,
+            missing: header.body,
+            prefix: Vec::with_capacity(PREFIX_BYTES.min(header.body)),
+        });
         Ok(self.absorb_oversized())
     }
 

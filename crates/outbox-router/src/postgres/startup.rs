@@ -53,7 +53,8 @@ pub(super) async fn start(
     frontend::startup_message(parameters(info, options, &timeout), &mut link.out)
         .map_err(closed)?;
     link.flush().await.map_err(|error| failed(info, error))?;
-    authenticate(link, info).await?;
+    let privacy = link.transport().privacy();
+    authenticate(link, info, privacy).await?;
     let mut session = Session::default();
     loop {
         let unexpected = match link.reply(DOING).await.map_err(|error| failed(info, error))? {
