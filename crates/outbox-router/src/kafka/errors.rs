@@ -1,0 +1,219 @@
+//! What librdkafka's and the brokers' error codes mean to us: one table with our code, the words and what to type.
+
+use rdkafka::types::RDKafkaErrorCode as E;
+use relay::{Code, Failure};
+
+/// One row of the table. `{topic}`, `{brokers}` and `{reason}` stand for what is known of the case at hand.
+struct Meaning {
+    code: Code,
+    errors: &'static [E],
+    message: &'static str,
+    hint: Option<&'static str>,
+}
+
+const MEANINGS: &[Meaning] = &[
+    Meaning {
+        code: Code::KafkaUnreachable,
+        errors: &[
+            E::BrokerTransportFailure,
+            E::AllBrokersDown,
+            E::Resolve,
+            E::OperationTimedOut,
+            E::TimedOutQueue,
+            E::MessageTimedOut,
+            E::NodeUpdate,
+            E::BrokerNotAvailable,
+            E::NetworkException,
+            E::RequestTimedOut,
+            E::LeaderNotAvailable,
+            E::NotLeaderForPartition,
+            E::NotEnoughReplicas,
+            E::NotEnoughReplicasAfterAppend,
+            E::NotController,
+            E::BrokerDestroy,
+            E::DestroyBroker,
+            E::RebootstrapRequired,
+        ],
+        message: "kafka at {brokers} cannot be reached or cannot answer: {reason}",
+        hint: Some(
+            "check kafka.bootstrap_servers, then \
+             kafka-broker-api-versions.sh --bootstrap-server {brokers}",
+        ),
+    },
+    Meaning {
+        code: Code::KafkaAuthentication,
+        errors: &[
+            E::SSL,
+            E::Authentication,
+            E::SaslAuthenticationFailed,
+            E::UnsupportedSASLMechanism,
+            E::IllegalSASLState,
+        ],
+        message: "kafka at {brokers} and the router do not accept each other's credentials: {reason}",
+        hint: Some("check security.protocol, sasl.* and ssl.* under [kafka.properties]"),
+    },
+    Meaning {
+        code: Code::TopicMissing,
+        errors: &[E::UnknownTopicOrPartition, E::UnknownTopic, E::UnknownTopicId, E::InvalidTopic],
+        message: "topic {topic} does not exist: {reason}",
+        hint: Some(
+            "kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} \
+             --partitions 6 --replication-factor 3, or set kafka.create_topics",
+        ),
+    },
+    Meaning {
+        code: Code::TopicForbidden,
+        errors: &[E::TopicAuthorizationFailed],
+        message: "writing to topic {topic} is not allowed: {reason}",
+        hint: Some(
+            "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
+             --operation Write --operation Describe --topic {topic}",
+        ),
+    },
+    Meaning {
+        code: Code::RecordTooLarge,
+        errors: &[E::MessageSizeTooLarge, E::MessageBatchTooLarge],
+        message: "a record is larger than topic {topic} takes: {reason}",
+        hint: Some(
+            "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
+             --entity-name {topic} --add-config max.message.bytes=BYTES",
+        ),
+    },
+    Meaning {
+        code: Code::RecordRefused,
+        errors: &[
+            E::InvalidRecord,
+            E::InvalidDifferentRecord,
+            E::InvalidTimestamp,
+            E::InvalidMessage,
+            E::InvalidMessageSize,
+            E::UnsupportedForMessageFormat,
+            E::UnsupportedCompressionType,
+            E::PolicyViolation,
+        ],
+        message: "the broker refused a record for topic {topic}: {reason}",
+        hint: Some(
+            "kafka-configs.sh --bootstrap-server {brokers} --describe --all \
+             --entity-type topics --entity-name {topic}",
+        ),
+    },
+    Meaning {
+        code: Code::ProducerFatal,
+        errors: &[
+            E::Fatal,
+            E::GaplessGuarantee,
+            E::Fenced,
+            E::ProducerFenced,
+            E::InvalidProducerEpoch,
+            E::InvalidProducerIdMapping,
+            E::OutOfOrderSequenceNumber,
+            E::DuplicateSequenceNumber,
+            E::UnknownProducerId,
+            E::Inconsistent,
+            E::State,
+            E::PurgeQueue,
+            E::PurgeInflight,
+        ],
+        message: "the producer had to stop: {reason}",
+        hint: None,
+    },
+    Meaning {
+        code: Code::TopicShrunk,
+        errors: &[E::UnknownPartition],
+        message: "topic {topic} has fewer partitions than when it was looked up: {reason}",
+        hint: Some("kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}"),
+    },
+    Meaning {
+        code: Code::ClusterForbidden,
+        errors: &[E::ClusterAuthorizationFailed],
+        message: "kafka at {brokers} does not allow this principal to produce idempotently: {reason}",
+        hint: Some(
+            "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
+             --operation IdempotentWrite --cluster",
+        ),
+    },
+];
+
+/// For every error that the table does not name.
+const OTHERWISE: Meaning = Meaning {
+    code: Code::DeliveryFailed,
+    errors: &[],
+    message: "topic {topic}: {reason}",
+    hint: Some("kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}"),
+};
+
+/// Errors that a record merely shares with the one that caused them.
+const COLLATERAL: &[E] =
+    &[E::PurgeQueue, E::PurgeInflight, E::InvalidDifferentRecord, E::Fatal, E::GaplessGuarantee];
+
+/// Whether a report with this error is about a bystander: the culprit is another record.
+pub(super) fn is_collateral(error: E) -> bool {
+    COLLATERAL.contains(&error)
+}
+
+/// The cluster as messages name it: what one types after `--bootstrap-server`.
+#[derive(Debug, Clone)]
+pub(super) struct Cluster {
+    brokers: Box<str>,
+}
+
+impl Cluster {
+    pub(super) fn new(bootstrap_servers: &str) -> Self {
+        Self { brokers: bootstrap_servers.into() }
+    }
+
+    /// The failure that an error amounts to. `detail` is librdkafka's own text, empty where it has none.
+    pub(super) fn failure(&self, error: E, topic: Option<&str>, detail: &str) -> Failure {
+        let meaning =
+            MEANINGS.iter().find(|meaning| meaning.errors.contains(&error)).unwrap_or(&OTHERWISE);
+        let reason = match detail {
+            "" => error.to_string(),
+            detail => detail.to_owned(),
+        };
+        let fill = |text: &str, unknown: &str| {
+            text.replace("{topic}", topic.unwrap_or(unknown))
+                .replace("{brokers}", &self.brokers)
+                .replace("{reason}", &reason)
+        };
+        let failure = Failure::new(meaning.code, fill(meaning.message, "(unknown)"));
+        match meaning.hint {
+            Some(hint) => failure.hint(fill(hint, "TOPIC")),
+            None => failure,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_error_has_two_meanings() {
+        let mut seen = Vec::new();
+        for error in MEANINGS.iter().flat_map(|meaning| meaning.errors) {
+            assert!(!seen.contains(error), "{error:?}");
+            seen.push(*error);
+        }
+    }
+
+    #[test]
+    fn a_failure_names_the_topic_and_what_to_type() {
+        let failure = Cluster::new("kafka:9092").failure(
+            E::TopicAuthorizationFailed,
+            Some("outbox.event.Order"),
+            "",
+        );
+        assert_eq!(failure.code, Code::TopicForbidden);
+        assert!(failure.message.contains("topic outbox.event.Order"), "{failure}");
+        let hint = failure.hint.unwrap();
+        assert!(hint.contains("--bootstrap-server kafka:9092"), "{hint}");
+        assert!(hint.ends_with("--topic outbox.event.Order"), "{hint}");
+    }
+
+    #[test]
+    fn an_unlisted_error_is_a_failed_delivery_with_its_reason() {
+        let failure = Cluster::new("k:1").failure(E::KafkaStorageError, Some("t"), "disk on fire");
+        assert_eq!(failure.code, Code::DeliveryFailed);
+        assert!(failure.message.ends_with("disk on fire"), "{failure}");
+    }
+}

@@ -1,0 +1,240 @@
+//! Admin requests on the producer's own client: no second client with its own threads, connections and TLS handshakes
+//! for two questions that are asked once per topic. They block.
+
+use std::{
+    ffi::{CStr, CString, c_char, c_int},
+    ptr::NonNull,
+    time::Duration,
+};
+
+use rdkafka::types::RDKafkaErrorCode;
+use rdkafka_sys as sys;
+use relay::TopicName;
+use sys::rd_kafka_admin_op_t as ApiKind;
+
+use super::{Event, Producer, error_code, raw, text_of};
+
+/// An admin request that was not granted, with the broker's words.
+#[derive(Debug)]
+pub(in super::super) struct AdminError {
+    pub(in super::super) code: RDKafkaErrorCode,
+    pub(in super::super) text: String,
+}
+
+impl Producer {
+    /// Asks the controller to make a topic and waits for its answer.
+    pub(in super::super) fn create_topic(
+        &self,
+        name: &TopicName,
+        partitions: c_int,
+        replication_factor: c_int,
+        timeout: Duration,
+    ) -> Result<(), AdminError> {
+        let request = AdminRequest::new(self, ApiKind::RD_KAFKA_ADMIN_OP_CREATETOPICS, timeout)?;
+        let name = c_string(name.as_str())?;
+        let mut text = [0; 256];
+        // SAFETY: `name` ends with NUL and is copied; `text` is writable for its length.
+        let topic = unsafe {
+            sys::rd_kafka_NewTopic_new(
+                name.as_ptr(),
+                partitions,
+                replication_factor,
+                text.as_mut_ptr(),
+                text.len(),
+            )
+        };
+        let Some(topic) = NonNull::new(topic) else {
+            // SAFETY: on failure `text` holds the reason, ended with NUL.
+            return Err(invalid(&unsafe { text_of(text.as_ptr()) }));
+        };
+        let mut topics = [topic.as_ptr()];
+        // SAFETY: client, options and queue are alive, `topics` has one element; all is copied, then the topic freed.
+        unsafe {
+            sys::rd_kafka_CreateTopics(
+                self.client.native_ptr(),
+                topics.as_mut_ptr(),
+                topics.len(),
+                request.options.as_ptr(),
+                request.queue.as_ptr(),
+            );
+            sys::rd_kafka_NewTopic_destroy(topic.as_ptr());
+        }
+        let event = request.answer()?;
+        let mut count = 0;
+        // SAFETY: the event is alive; the result and its array are part of it, `count` says how many there are.
+        unsafe {
+            let result = sys::rd_kafka_event_CreateTopics_result(event.0.as_ptr());
+            if result.is_null() {
+                return Err(invalid("the answer is of another kind"));
+            }
+            let results = sys::rd_kafka_CreateTopics_result_topics(result, &mut count);
+            if count == 0 {
+                return Err(invalid("the answer names no topic"));
+            }
+            let topic = results.read();
+            match error_code(raw::rd_kafka_topic_result_error(topic)) {
+                None => Ok(()),
+                Some(code) => Err(AdminError {
+                    code,
+                    text: text_of(sys::rd_kafka_topic_result_error_string(topic)),
+                }),
+            }
+        }
+    }
+
+    /// The value of one of a topic's settings, as that broker has it; `None` when it does not name it. (librdkafka
+    /// would ask the controller, which needs one to be there; every broker knows.)
+    pub(in super::super) fn topic_setting(
+        &self,
+        name: &TopicName,
+        setting: &CStr,
+        broker: i32,
+        timeout: Duration,
+    ) -> Result<Option<String>, AdminError> {
+        let request = AdminRequest::new(self, ApiKind::RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, timeout)?;
+        request.ask(broker)?;
+        let name = c_string(name.as_str())?;
+        // SAFETY: `name` ends with NUL and is copied.
+        let resource = unsafe {
+            sys::rd_kafka_ConfigResource_new(
+                sys::rd_kafka_ResourceType_t::RD_KAFKA_RESOURCE_TOPIC,
+                name.as_ptr(),
+            )
+        };
+        let Some(resource) = NonNull::new(resource) else {
+            return Err(invalid("no such resource"));
+        };
+        let mut resources = [resource.as_ptr()];
+        // SAFETY: client, options and queue are alive, `resources` has one element; all is copied, then it is freed.
+        unsafe {
+            sys::rd_kafka_DescribeConfigs(
+                self.client.native_ptr(),
+                resources.as_mut_ptr(),
+                resources.len(),
+                request.options.as_ptr(),
+                request.queue.as_ptr(),
+            );
+            sys::rd_kafka_ConfigResource_destroy(resource.as_ptr());
+        }
+        let event = request.answer()?;
+        find_setting(&event, setting)
+    }
+}
+
+fn find_setting(event: &Event, setting: &CStr) -> Result<Option<String>, AdminError> {
+    let (mut count, mut entries) = (0, 0);
+    // SAFETY: the event is alive; the result, its resources, their entries and texts are parts of it, and the counts
+    // say how many there are.
+    unsafe {
+        let result = sys::rd_kafka_event_DescribeConfigs_result(event.0.as_ptr());
+        if result.is_null() {
+            return Err(invalid("the answer is of another kind"));
+        }
+        let resources = sys::rd_kafka_DescribeConfigs_result_resources(result, &mut count);
+        if count == 0 {
+            return Err(invalid("the answer names no topic"));
+        }
+        let resource = resources.read();
+        if let Some(code) = error_code(raw::rd_kafka_ConfigResource_error(resource)) {
+            let text = text_of(sys::rd_kafka_ConfigResource_error_string(resource));
+            return Err(AdminError { code, text });
+        }
+        let first = sys::rd_kafka_ConfigResource_configs(resource, &mut entries);
+        for index in 0..entries {
+            let entry = first.add(index).read();
+            if CStr::from_ptr(sys::rd_kafka_ConfigEntry_name(entry)) == setting {
+                return Ok(Some(text_of(sys::rd_kafka_ConfigEntry_value(entry))));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The options of one request and the queue that its answer comes to.
+struct AdminRequest {
+    options: NonNull<sys::rd_kafka_AdminOptions_t>,
+    queue: NonNull<sys::rd_kafka_queue_t>,
+    timeout_ms: c_int,
+}
+
+impl AdminRequest {
+    fn new(producer: &Producer, operation: ApiKind, timeout: Duration) -> Result<Self, AdminError> {
+        let timeout_ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
+        let client = producer.client.native_ptr();
+        // SAFETY: the client is alive.
+        let (options, queue) = unsafe {
+            (sys::rd_kafka_AdminOptions_new(client, operation), sys::rd_kafka_queue_new(client))
+        };
+        let (Some(options), Some(queue)) = (NonNull::new(options), NonNull::new(queue)) else {
+            return Err(invalid("librdkafka has no such request"));
+        };
+        let request = Self { options, queue, timeout_ms };
+        let mut text: [c_char; 256] = [0; 256];
+        // SAFETY: the options are alive; `text` is writable for its length. Its failure would leave the default.
+        unsafe {
+            sys::rd_kafka_AdminOptions_set_request_timeout(
+                request.options.as_ptr(),
+                timeout_ms,
+                text.as_mut_ptr(),
+                text.len(),
+            );
+        }
+        Ok(request)
+    }
+
+    fn ask(&self, broker: i32) -> Result<(), AdminError> {
+        let mut text: [c_char; 256] = [0; 256];
+        // SAFETY: the options are alive; `text` is writable for its length and, on failure, ended with NUL.
+        unsafe {
+            let outcome = sys::rd_kafka_AdminOptions_set_broker(
+                self.options.as_ptr(),
+                broker,
+                text.as_mut_ptr(),
+                text.len(),
+            );
+            match outcome {
+                sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => Ok(()),
+                _ => Err(invalid(&text_of(text.as_ptr()))),
+            }
+        }
+    }
+
+    /// Waits for the answer, a little longer than librdkafka itself does.
+    fn answer(&self) -> Result<Event, AdminError> {
+        let wait_ms = self.timeout_ms.saturating_add(1_000);
+        // SAFETY: the queue is alive.
+        let event = unsafe { sys::rd_kafka_queue_poll(self.queue.as_ptr(), wait_ms) };
+        let Some(event) = NonNull::new(event).map(Event) else {
+            return Err(AdminError {
+                code: RDKafkaErrorCode::OperationTimedOut,
+                text: "no answer to an admin request".to_owned(),
+            });
+        };
+        match event.error() {
+            None => Ok(event),
+            Some(code) => {
+                // SAFETY: the event is alive, its text lives as long as it does.
+                let text = unsafe { text_of(sys::rd_kafka_event_error_string(event.0.as_ptr())) };
+                Err(AdminError { code, text })
+            }
+        }
+    }
+}
+
+impl Drop for AdminRequest {
+    fn drop(&mut self) {
+        // SAFETY: both were made in `new` and are returned once. An answer that comes later finds the queue disabled.
+        unsafe {
+            sys::rd_kafka_AdminOptions_destroy(self.options.as_ptr());
+            sys::rd_kafka_queue_destroy(self.queue.as_ptr());
+        }
+    }
+}
+
+fn c_string(text: &str) -> Result<CString, AdminError> {
+    CString::new(text).map_err(|_| invalid("a name contains NUL"))
+}
+
+fn invalid(text: &str) -> AdminError {
+    AdminError { code: RDKafkaErrorCode::InvalidArgument, text: text.to_owned() }
+}

@@ -1,0 +1,11 @@
+//! librdkafka's log lines on our log: target `librdkafka`, its syslog levels on ours.
+
+/// Writes one line. librdkafka's EMERG to ERR need attention, but never somebody out of bed: whatever matters also
+/// arrives as an error event or a failed report and is logged once, where it is handled.
+pub(super) fn write(level: i32, facility: &str, text: &str) {
+    match level {
+        ..=4 => tracing::warn!(target: "librdkafka", facility, "{text}"),
+        5..=6 => tracing::info!(target: "librdkafka", facility, "{text}"),
+        _ => tracing::debug!(target: "librdkafka", facility, "{text}"),
+    }
+}

@@ -1,0 +1,24 @@
+//! The way to Kafka: a [`relay::RecordSink`] over librdkafka that never leaves a gap and then goes on.
+//!
+//! rdkafka gives configuration and client life cycle; records, delivery reports and admin requests go straight to
+//! librdkafka through [`mod@ffi`], the one module with unsafe code. [`KafkaSink`] belongs to the streaming task and
+//! never blocks; [`open`], [`KafkaSink::close`] and everything of [`TopicDirectory`] block and belong on blocking
+//! threads.
+
+mod errors;
+mod ffi;
+mod lifecycle;
+mod log;
+mod overrides;
+mod settings;
+mod sink;
+mod topics;
+
+pub use lifecycle::open;
+pub use overrides::SettingRefused;
+pub use settings::{CreateTopics, KafkaSettings};
+pub use sink::{DeliveryTrouble, KafkaSink};
+pub use topics::{TopicDirectory, TopicFacts};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+//! Which librdkafka properties a user may set: any that weakens no promise. The rest is refused at start, by name and
+//! with the reason, under every spelling that librdkafka knows.
+
+use std::{collections::BTreeMap, fmt, net::IpAddr};
+
+/// A property that may not have the value it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingRefused {
+    /// The property as the user spelled it.
+    pub key: String,
+    /// What would go wrong, or where to set it instead. Never the value, which may be a secret.
+    pub why: String,
+}
+
+impl fmt::Display for SettingRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "kafka property {} refused: {}", self.key, self.why)
+    }
+}
+
+impl std::error::Error for SettingRefused {}
+
+/// Second spellings that librdkafka accepts. Both given would leave the outcome to chance.
+const ALIASES: &[(&str, &str)] = &[
+    ("request.required.acks", "acks"),
+    ("metadata.broker.list", "bootstrap.servers"),
+    ("compression.codec", "compression.type"),
+    ("delivery.timeout.ms", "message.timeout.ms"),
+    ("max.in.flight", "max.in.flight.requests.per.connection"),
+    ("message.send.max.retries", "retries"),
+    ("queue.buffering.max.ms", "linger.ms"),
+    ("sasl.mechanism", "sasl.mechanisms"),
+    ("sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.id"),
+    ("sasl.oauthbearer.client.credentials.client.secret", "sasl.oauthbearer.client.secret"),
+];
+
+/// Under which condition a property may be set.
+enum Rule {
+    /// Not at all.
+    Never,
+    /// To what it is anyway, in one of these spellings.
+    Only(&'static [&'static str]),
+    /// To a number in this range.
+    Within(i64, i64),
+    /// To a comma-separated list of these.
+    Among(&'static [&'static str]),
+}
+
+const TRUE: Rule = Rule::Only(&["true", "t", "1"]);
+const FALSE: Rule = Rule::Only(&["false", "f", "0"]);
+
+const GAP: &str = "the router would skip records or write them out of order";
+const SIZED: &str = "it follows from limits.window_bytes and limits.row_bytes";
+const CERTIFICATE: &str =
+    "the broker would not be authenticated; name its certificate authority by ssl.ca.location";
+
+/// By canonical name; whatever is not listed passes.
+const RULES: &[(&str, Rule, &str)] = &[
+    ("acks", Rule::Only(&["all", "-1"]), "only records on all in-sync replicas may be confirmed"),
+    ("allow.auto.create.topics", FALSE, "set kafka.create_topics to have topics made"),
+    ("bootstrap.servers", Rule::Never, "set kafka.bootstrap_servers"),
+    ("client.id", Rule::Never, "it is the router's name"),
+    (
+        "debug",
+        Rule::Among(&[
+            "broker", "topic", "metadata", "feature", "queue", "msg", "protocol", "admin", "eos",
+        ]),
+        "other debug contexts may print secrets; these do not: broker, topic, metadata, feature, \
+         queue, msg, protocol, admin, eos",
+    ),
+    ("delivery.report.only.error", FALSE, "without reports nothing could be confirmed"),
+    ("enable.gapless.guarantee", TRUE, GAP),
+    ("enable.idempotence", TRUE, GAP),
+    ("enable.sasl.oauthbearer.unsecure.jwt", FALSE, "such a token proves nothing"),
+    ("enable.ssl.certificate.verification", TRUE, CERTIFICATE),
+    ("enabled_events", Rule::Never, "the router decides which events it reads"),
+    ("internal.termination.signal", Rule::Never, "signals are the router's"),
+    ("log.queue", Rule::Never, "log lines go through the router's log"),
+    ("log_level", Rule::Never, "set log.level"),
+    ("max.in.flight.requests.per.connection", Rule::Within(1, 5), GAP),
+    ("message.timeout.ms", Rule::Only(&["0"]), GAP),
+    ("partitioner", Rule::Never, "the router computes partitions itself, as the Java client does"),
+    ("plugin.library.paths", Rule::Never, "a plug-in could change or drop records"),
+    ("queue.buffering.max.kbytes", Rule::Never, SIZED),
+    ("queue.buffering.max.messages", Rule::Never, SIZED),
+    ("queuing.strategy", Rule::Only(&["fifo"]), GAP),
+    (
+        "reconnect.backoff.max.ms",
+        Rule::Within(0, 2_000),
+        "it may be 2000 at most, so that the router is back soon after an outage",
+    ),
+    (
+        "reconnect.backoff.ms",
+        Rule::Within(0, 2_000),
+        "it may be 2000 at most, so that the router is back soon after an outage",
+    ),
+    ("retries", Rule::Only(&["2147483647"]), GAP),
+    ("ssl.endpoint.identification.algorithm", Rule::Only(&["https"]), CERTIFICATE),
+    ("statistics.interval.ms", Rule::Only(&["0"]), "nobody reads librdkafka's statistics"),
+    ("sticky.partitioning.linger.ms", Rule::Never, "the router computes partitions itself"),
+    ("test.mock.broker.rtt", Rule::Never, "it is for tests of librdkafka"),
+    ("test.mock.num.brokers", Rule::Never, "events would go to a broker that keeps nothing"),
+    ("transaction.timeout.ms", Rule::Never, "the router does not use transactions"),
+    ("transactional.id", Rule::Never, "the router does not use transactions"),
+];
+
+/// The properties by canonical name, each of them allowed.
+pub(super) fn accept(
+    properties: &BTreeMap<String, String>,
+    bootstrap_servers: &str,
+) -> Result<BTreeMap<String, String>, SettingRefused> {
+    let mut accepted = BTreeMap::new();
+    for (key, value) in properties {
+        let name = ALIASES.iter().find(|(alias, _)| alias == key).map_or(key.as_str(), |a| a.1);
+        if let Some((_, rule, why)) = RULES.iter().find(|(ruled, ..)| *ruled == name)
+            && !rule.allows(value)
+        {
+            return Err(refused(key, *why));
+        }
+        if accepted.insert(name.to_owned(), value.clone()).is_some() {
+            return Err(refused(key, "it is given twice, under two names"));
+        }
+    }
+    refuse_secrets_in_the_open(&accepted, bootstrap_servers)?;
+    Ok(accepted)
+}
+
+/// PLAIN sends the password itself and OAUTHBEARER a token: not over a network without TLS. SCRAM sends neither.
+fn refuse_secrets_in_the_open(
+    accepted: &BTreeMap<String, String>,
+    bootstrap_servers: &str,
+) -> Result<(), SettingRefused> {
+    let is = |key: &str, expected: &str| {
+        accepted.get(key).is_some_and(|value| value.trim().eq_ignore_ascii_case(expected))
+    };
+    let sends_secret = is("sasl.mechanisms", "PLAIN") || is("sasl.mechanisms", "OAUTHBEARER");
+    if is("security.protocol", "sasl_plaintext")
+        && sends_secret
+        && !bootstrap_servers.split(',').all(is_loopback)
+    {
+        return Err(refused(
+            "security.protocol",
+            "the secret would cross the network in clear text; set sasl_ssl, or a SCRAM mechanism",
+        ));
+    }
+    Ok(())
+}
+
+fn is_loopback(server: &str) -> bool {
+    let server = server.trim();
+    let host = server.rsplit_once("://").map_or(server, |(_, rest)| rest);
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn refused(key: &str, why: impl Into<String>) -> SettingRefused {
+    SettingRefused { key: key.to_owned(), why: why.into() }
+}
+
+impl Rule {
+    fn allows(&self, value: &str) -> bool {
+        let value = value.trim().to_ascii_lowercase();
+        match self {
+            Self::Never => false,
+            Self::Only(spellings) => spellings.contains(&value.as_str()),
+            Self::Within(least, most) => {
+                value.parse::<i64>().is_ok_and(|value| (*least..=*most).contains(&value))
+            }
+            Self::Among(allowed) => value.split(',').all(|one| allowed.contains(&one.trim())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accept_one(key: &str, value: &str) -> Result<BTreeMap<String, String>, SettingRefused> {
+        accept(&BTreeMap::from([(key.to_owned(), value.to_owned())]), "kafka.example:9092")
+    }
+
+    #[test]
+    fn whatever_would_break_a_promise_is_refused_by_its_own_name() {
+        for (key, value) in [
+            ("acks", "1"),
+            ("request.required.acks", "0"),
+            ("enable.idempotence", "false"),
+            ("enable.gapless.guarantee", "f"),
+            ("message.timeout.ms", "300000"),
+            ("delivery.timeout.ms", "1000"),
+            ("retries", "10"),
+            ("message.send.max.retries", "0"),
+            ("max.in.flight", "6"),
+            ("max.in.flight.requests.per.connection", "1000000"),
+            ("max.in.flight", "many"),
+            ("allow.auto.create.topics", "true"),
+            ("transactional.id", "x"),
+            ("partitioner", "murmur2_random"),
+            ("queue.buffering.max.messages", "0"),
+            ("queue.buffering.max.kbytes", "4194304"),
+            ("queuing.strategy", "lifo"),
+            ("bootstrap.servers", "elsewhere:9092"),
+            ("metadata.broker.list", "elsewhere:9092"),
+            ("delivery.report.only.error", "true"),
+            ("reconnect.backoff.max.ms", "10000"),
+            ("enable.ssl.certificate.verification", "false"),
+            ("ssl.endpoint.identification.algorithm", "none"),
+            ("debug", "all"),
+            ("debug", "broker,security"),
+            ("plugin.library.paths", "/lib/x.so"),
+            ("test.mock.num.brokers", "3"),
+            ("statistics.interval.ms", "1000"),
+        ] {
+            let refused = accept_one(key, value).expect_err(&format!("{key}={value}"));
+            assert_eq!(refused.key, key);
+            assert!(!refused.why.contains("elsewhere"), "the value is not repeated");
+        }
+    }
+
+    #[test]
+    fn what_weakens_nothing_passes_under_its_canonical_name() {
+        for (key, value, name) in [
+            ("compression.codec", "lz4", "compression.type"),
+            ("queue.buffering.max.ms", "5", "linger.ms"),
+            ("acks", "ALL", "acks"),
+            ("request.required.acks", "-1", "acks"),
+            ("enable.idempotence", "true", "enable.idempotence"),
+            ("max.in.flight", "1", "max.in.flight.requests.per.connection"),
+            ("sasl.mechanism", "SCRAM-SHA-512", "sasl.mechanisms"),
+            ("debug", "broker, topic", "debug"),
+            ("ssl.ca.location", "/etc/ca.pem", "ssl.ca.location"),
+        ] {
+            let accepted = accept_one(key, value).unwrap_or_else(|refused| panic!("{refused}"));
+            assert_eq!(accepted.get(name).map(String::as_str), Some(value), "{key}");
+        }
+    }
+
+    #[test]
+    fn two_spellings_of_one_property_are_refused() {
+        let properties = [("linger.ms", "1"), ("queue.buffering.max.ms", "2")]
+            .map(|(k, v)| (k.into(), v.into()));
+        assert!(accept(&properties.into(), "k:9092").is_err());
+    }
+
+    #[test]
+    fn a_password_goes_in_clear_text_to_this_machine_only() {
+        let properties = |mechanism: &str| {
+            [("security.protocol", "SASL_PLAINTEXT"), ("sasl.mechanism", mechanism)]
+                .map(|(k, v)| (k.to_owned(), v.to_owned()))
+                .into()
+        };
+        for (mechanism, servers, allowed) in [
+            ("PLAIN", "kafka:9092", false),
+            ("plain", "127.0.0.1:9092,kafka:9092", false),
+            ("OAUTHBEARER", "10.0.0.1:9092", false),
+            ("PLAIN", "127.0.0.1:9092, localhost:9093", true),
+            ("PLAIN", "SASL_PLAINTEXT://[::1]:9092", true),
+            ("SCRAM-SHA-256", "kafka:9092", true),
+        ] {
+            let outcome = accept(&properties(mechanism), servers);
+            assert_eq!(outcome.is_ok(), allowed, "{mechanism} at {servers}");
+        }
+    }
+}

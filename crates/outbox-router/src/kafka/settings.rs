@@ -1,0 +1,288 @@
+//! From the router's configuration to librdkafka's: what is pinned because a promise rests on it, what is only a good
+//! default, and what follows from the router's limits.
+
+use std::{collections::BTreeMap, fmt};
+
+use rdkafka::{
+    ClientConfig,
+    config::RDKafkaLogLevel,
+    error::{KafkaError, KafkaResult},
+};
+
+use super::overrides::{self, SettingRefused};
+
+/// Everything the Kafka side needs to know.
+#[derive(Clone)]
+pub struct KafkaSettings {
+    /// The router's name, as brokers see it in their logs and quotas.
+    pub client_id: String,
+    /// Comma-separated `host:port`.
+    pub bootstrap_servers: String,
+    /// librdkafka properties of the user's. May hold secrets.
+    pub properties: BTreeMap<String, String>,
+    /// How to make topics that do not exist; `None` never makes any.
+    pub create_topics: Option<CreateTopics>,
+    /// `limits.window_bytes`: what may be unacknowledged.
+    pub window_bytes: usize,
+    /// `limits.row_bytes`: the largest row.
+    pub row_bytes: usize,
+}
+
+/// How a topic is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CreateTopics {
+    /// Partitions of a new topic.
+    pub partitions: i32,
+    /// Replicas of each partition.
+    pub replication_factor: i32,
+}
+
+/// A promise of the router's rests on each of these.
+const PINNED: &[(&str, &str)] = &[
+    ("acks", "all"),
+    ("allow.auto.create.topics", "false"),
+    ("delivery.report.only.error", "false"),
+    ("enable.gapless.guarantee", "true"),
+    ("enable.idempotence", "true"),
+    ("message.timeout.ms", "0"),
+    ("retries", "2147483647"),
+    ("statistics.interval.ms", "0"),
+];
+
+/// Better than librdkafka's for this use; anyone may differ.
+const DEFAULTS: &[(&str, &str)] = &[
+    // The task hands over whatever one read of the WAL brought in one go, so there is little to linger for; half a
+    // millisecond lets such a burst go out as one batch instead of a first record and a rest.
+    ("linger.ms", "0.5"),
+    ("max.in.flight.requests.per.connection", "5"),
+    ("reconnect.backoff.ms", "50"),
+    ("reconnect.backoff.max.ms", "2000"),
+    ("retry.backoff.ms", "50"),
+    ("retry.backoff.max.ms", "1000"),
+    // A broker that went away without a word is given up after these instead of one minute.
+    ("request.timeout.ms", "15000"),
+    ("socket.connection.setup.timeout.ms", "10000"),
+    ("socket.timeout.ms", "30000"),
+    ("socket.keepalive.enable", "true"),
+    ("socket.nagle.disable", "true"),
+    // A topic that vanishes from the metadata for a while (controller restarts) does not fail what is queued for it.
+    ("topic.metadata.propagation.max.ms", "60000"),
+    ("topic.metadata.refresh.interval.ms", "30000"),
+];
+
+/// librdkafka's own default, and what every broker takes unless it was configured for less.
+const BATCH_BYTES: usize = 1_000_000;
+
+/// What a record on the wire has beside its row: a request's and a batch's frame, varints, header names that come from
+/// the configuration.
+const RECORD_OVERHEAD: usize = 64 * 1024;
+
+/// librdkafka's bounds for `message.max.bytes`.
+const MESSAGE_BYTES_MIN: usize = 1_000_000;
+const MESSAGE_BYTES_MAX: usize = 1_000_000_000;
+
+/// The least that one record holds of the window: [`relay::Record::held_bytes`] of an empty one.
+const HELD_BYTES_MIN: usize = 256;
+
+impl KafkaSettings {
+    /// Checks everything that can be known without a broker.
+    ///
+    /// # Errors
+    /// The first property that is refused, by us or by librdkafka.
+    pub fn check(&self) -> Result<(), SettingRefused> {
+        self.client_config(usize::MAX).map(drop)
+    }
+
+    /// Whether neither TLS nor SASL was asked for.
+    pub(super) fn is_plaintext(&self) -> bool {
+        self.properties
+            .get("security.protocol")
+            .is_none_or(|protocol| protocol.trim().eq_ignore_ascii_case("plaintext"))
+    }
+
+    /// librdkafka's configuration for batches of at most `batch_limit` bytes.
+    pub(super) fn client_config(&self, batch_limit: usize) -> Result<ClientConfig, SettingRefused> {
+        let mut properties: BTreeMap<String, String> =
+            DEFAULTS.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        properties.extend(overrides::accept(&self.properties, &self.bootstrap_servers)?);
+        self.size(&mut properties, batch_limit)?;
+        properties.extend(PINNED.iter().map(|(key, value)| ((*key).into(), (*value).into())));
+        properties.insert("bootstrap.servers".into(), self.bootstrap_servers.clone());
+        properties.insert("client.id".into(), self.client_id.clone());
+
+        let mut config: ClientConfig = properties.into_iter().collect();
+        config.set_log_level(match config.get("debug") {
+            Some(_) => RDKafkaLogLevel::Debug,
+            None => RDKafkaLogLevel::Info,
+        });
+        accepted_by_librdkafka(config.create_native_config())?;
+        Ok(config)
+    }
+
+    /// What follows from the limits. The queue takes whatever the window admits, and one more record: the window, not
+    /// the queue, is what holds the router back.
+    fn size(
+        &self,
+        properties: &mut BTreeMap<String, String>,
+        batch_limit: usize,
+    ) -> Result<(), SettingRefused> {
+        let queue_bytes = self.window_bytes.saturating_add(self.row_bytes);
+        let mut set = |key: &str, value: usize| properties.insert(key.into(), value.to_string());
+        set("queue.buffering.max.kbytes", bounded(queue_bytes.div_ceil(1024)));
+        set("queue.buffering.max.messages", bounded(queue_bytes / HELD_BYTES_MIN + 1));
+
+        let needed = self
+            .row_bytes
+            .saturating_add(RECORD_OVERHEAD)
+            .clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX);
+        let given = number(properties, "message.max.bytes")?;
+        if given.is_some_and(|given| given < needed) {
+            let why = format!("a row of limits.row_bytes needs {needed}");
+            return Err(SettingRefused { key: "message.max.bytes".into(), why });
+        }
+        properties.insert("message.max.bytes".into(), given.unwrap_or(needed).to_string());
+
+        let batch = number(properties, "batch.size")?.unwrap_or(BATCH_BYTES).min(batch_limit);
+        properties.insert("batch.size".into(), batch.to_string());
+        Ok(())
+    }
+}
+
+/// librdkafka's largest integer.
+fn bounded(value: usize) -> usize {
+    value.clamp(1, 2_147_483_647)
+}
+
+fn number(
+    properties: &BTreeMap<String, String>,
+    key: &str,
+) -> Result<Option<usize>, SettingRefused> {
+    let Some(value) = properties.get(key) else { return Ok(None) };
+    value
+        .trim()
+        .parse()
+        .map(Some)
+        .map_err(|_| SettingRefused { key: key.into(), why: "it is not a number of bytes".into() })
+}
+
+/// Unknown names and values out of range, in librdkafka's words.
+fn accepted_by_librdkafka<T>(outcome: KafkaResult<T>) -> Result<(), SettingRefused> {
+    match outcome {
+        Ok(_) => Ok(()),
+        Err(KafkaError::ClientConfig(_, why, key, _value)) => Err(SettingRefused { key, why }),
+        Err(error) => {
+            Err(SettingRefused { key: "kafka.properties".into(), why: error.to_string() })
+        }
+    }
+}
+
+impl fmt::Debug for KafkaSettings {
+    /// Without the values of properties, some of which are secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KafkaSettings")
+            .field("client_id", &self.client_id)
+            .field("bootstrap_servers", &self.bootstrap_servers)
+            .field("properties", &self.properties.keys().collect::<Vec<_>>())
+            .field("create_topics", &self.create_topics)
+            .field("window_bytes", &self.window_bytes)
+            .field("row_bytes", &self.row_bytes)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relay::{Headers, Record, RowHeaders, TopicId};
+
+    fn settings(properties: &[(&str, &str)]) -> KafkaSettings {
+        KafkaSettings {
+            client_id: "outbox-router".into(),
+            bootstrap_servers: "127.0.0.1:9092".into(),
+            properties: properties.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+            create_topics: None,
+            window_bytes: 32 << 20,
+            row_bytes: 16 << 20,
+        }
+    }
+
+    #[test]
+    fn every_pin_and_default_is_in_force_in_librdkafka() {
+        let native =
+            settings(&[]).client_config(1_000_000).unwrap().create_native_config().unwrap();
+        let in_force = |key: &str| native.get(key).unwrap();
+        for (key, value) in PINNED.iter().chain(DEFAULTS) {
+            let expected = match (*key, *value) {
+                ("acks", _) => "-1",
+                (_, value) => value,
+            };
+            assert_eq!(in_force(key), expected, "{key}");
+        }
+        assert_eq!(in_force("client.id"), "outbox-router");
+        assert_eq!(in_force("metadata.broker.list"), "127.0.0.1:9092");
+    }
+
+    #[test]
+    fn the_queue_takes_the_window_and_one_row_more() {
+        let config = settings(&[]).client_config(1_000_000).unwrap();
+        assert_eq!(config.get("queue.buffering.max.kbytes"), Some("49152"));
+        assert_eq!(config.get("queue.buffering.max.messages"), Some("196609"));
+        assert_eq!(config.get("message.max.bytes"), Some("16842752"));
+    }
+
+    #[test]
+    fn no_record_holds_less_of_the_window_than_the_queue_reckons_with() {
+        let none = RowHeaders::new();
+        let record = Record {
+            topic: TopicId::from_index(0).unwrap(),
+            partition: 0,
+            key: b"",
+            value: None,
+            headers: Headers::new(&[], &none),
+            timestamp_ms: 1,
+        };
+        assert_eq!(record.held_bytes(), HELD_BYTES_MIN);
+    }
+
+    #[test]
+    fn batches_fit_the_smallest_topic_whatever_the_user_asked_for() {
+        for (given, limit, expected) in [
+            (&[][..], 1_048_588, "1000000"),
+            (&[][..], 100_000, "100000"),
+            (&[("batch.size", "50000")][..], 100_000, "50000"),
+            (&[("batch.size", "5000000")][..], 100_000, "100000"),
+        ] {
+            let config = settings(given).client_config(limit).unwrap();
+            assert_eq!(config.get("batch.size"), Some(expected), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_user_may_choose_what_is_not_pinned() {
+        let config = settings(&[("compression.codec", "lz4"), ("queue.buffering.max.ms", "7")])
+            .client_config(1_000_000)
+            .unwrap();
+        assert_eq!(config.get("compression.type"), Some("lz4"));
+        assert_eq!(config.get("linger.ms"), Some("7"));
+    }
+
+    #[test]
+    fn a_record_that_the_producer_would_not_take_is_refused_as_a_setting() {
+        let refused = settings(&[("message.max.bytes", "1000000")]).check().unwrap_err();
+        assert_eq!(refused.key, "message.max.bytes");
+        settings(&[("message.max.bytes", "20000000")]).check().unwrap();
+    }
+
+    #[test]
+    fn an_unknown_property_is_refused_in_librdkafkas_words() {
+        let refused = settings(&[("lingre.ms", "5")]).check().unwrap_err();
+        assert_eq!(refused.key, "lingre.ms");
+        assert!(refused.why.contains("No such configuration property"), "{refused}");
+    }
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let printed = format!("{:?}", settings(&[("sasl.password", "hunter2")]));
+        assert!(printed.contains("sasl.password") && !printed.contains("hunter2"), "{printed}");
+    }
+}

@@ -1,0 +1,317 @@
+//! [`KafkaSink`]: the port to Kafka as the streaming task owns it.
+//!
+//! It never blocks and never leaves a gap: the first error of any kind closes it, drops everything that was not yet
+//! acknowledged, and refuses whatever is offered afterwards. Acknowledgements that still arrive then are true and are
+//! passed on; everything else is replayed from the slot in another session.
+
+use std::{collections::HashMap, future, io, sync::Arc};
+
+use rdkafka::types::RDKafkaErrorCode;
+use relay::{
+    Acks, Failure, Record, RecordSink, Refusal, RefusalReason, Ticket, TopicId, TopicName,
+    TransactionRef,
+};
+use tokio::io::{Interest, unix::AsyncFd};
+
+use super::{
+    errors::{Cluster, is_collateral},
+    ffi::{ClientError, Events, Producer, Report, Served, Severity, TopicAddress, TopicHandle},
+    log,
+};
+
+/// Why the sink is closed: the first failure, told once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryTrouble {
+    /// The transaction of the record that failed; `None` when the producer as a whole did.
+    pub transaction: Option<TransactionRef>,
+    /// The topic that the record was for.
+    pub topic: Option<TopicId>,
+    /// What happened.
+    pub failure: Failure,
+}
+
+/// Produces records and collects their acknowledgements. See the module's promises.
+pub struct KafkaSink {
+    producer: Arc<Producer>,
+    signal: AsyncFd<Arc<Producer>>,
+    reports: Reports,
+    /// Whether [`KafkaSink::wait_acks`] may wait: not while the queue was left half read or trouble was not told.
+    backlog: Backlog,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Backlog {
+    None,
+    Some,
+}
+
+impl KafkaSink {
+    /// Wraps a producer, within a tokio runtime that does I/O.
+    pub(super) fn new(producer: Arc<Producer>, cluster: Cluster) -> io::Result<Self> {
+        let signal = producer.signal()?;
+        let reports = Reports {
+            topics: Topics::default(),
+            cluster,
+            unacked: 0,
+            phase: Phase::Open,
+            health: None,
+        };
+        Ok(Self { producer, signal, reports, backlog: Backlog::None })
+    }
+
+    /// Makes the handle for a topic whose metadata was looked up. Does nothing when it exists.
+    pub fn bind_topic(&mut self, id: TopicId, name: &TopicName) {
+        if self.reports.topics.get(id).is_some() {
+            return;
+        }
+        match self.producer.topic(name) {
+            Some(handle) => self.reports.topics.insert(id, name, handle),
+            None => self.fail(None, Some(id), RDKafkaErrorCode::InvalidTopic),
+        }
+    }
+
+    /// Collects what has arrived, without waiting, until some `limit` reports are read (the event that reaches the
+    /// limit is read to its end: one batch). Returns the first failure, once, as soon as it is clear which record
+    /// caused it.
+    pub fn poll_acks(&mut self, acks: &mut Acks, limit: usize) -> Option<DeliveryTrouble> {
+        self.take_signal();
+        let open = self.reports.is_open();
+        let mut pass = Pass { reports: &mut self.reports, acks, served: 0 };
+        self.backlog = loop {
+            if pass.served >= limit {
+                break Backlog::Some;
+            }
+            if self.producer.serve(&mut pass) == Served::QueueEmpty {
+                break Backlog::None;
+            }
+        };
+        if open && !self.reports.is_open() {
+            self.producer.purge();
+        }
+        self.reports.take_trouble()
+    }
+
+    /// Waits until [`KafkaSink::poll_acks`] has something to read; may return early. Cancel-safe: it takes nothing,
+    /// the signal stands until the next poll.
+    pub async fn wait_acks(&self) {
+        if self.backlog == Backlog::Some {
+            return;
+        }
+        match self.signal.readable().await {
+            Ok(mut guard) => guard.retain_ready(),
+            // The runtime is shutting down: there is nothing left to wait for.
+            Err(_) => future::pending().await,
+        }
+    }
+
+    /// Records that were enqueued and not yet reported, successful or not.
+    pub fn unacked(&self) -> usize {
+        self.reports.unacked
+    }
+
+    /// What librdkafka last complained of since something was last acknowledged: the reason when nothing moves.
+    pub fn health(&self) -> Option<&Failure> {
+        self.reports.health.as_ref()
+    }
+
+    /// Drops what is in flight and destroys the producer, unless a [`super::TopicDirectory`] is still at work, which
+    /// then does so when it ends. Blocks for as long as librdkafka takes to join its threads.
+    pub fn close(self) {
+        self.producer.purge();
+        drop(self);
+    }
+
+    pub(super) fn producer(&self) -> &Arc<Producer> {
+        &self.producer
+    }
+
+    pub(super) fn cluster(&self) -> &Cluster {
+        &self.reports.cluster
+    }
+
+    /// Takes the signal back *before* the queue is read: what arrives from then on signals anew.
+    fn take_signal(&self) {
+        while self.signal.try_io(Interest::READABLE, |producer| producer.take_signal()).is_ok() {}
+    }
+
+    /// Closes the sink because of a record that could not even be enqueued.
+    fn fail(&mut self, ticket: Option<&Ticket>, topic: Option<TopicId>, error: RDKafkaErrorCode) {
+        self.reports.fail(ticket.map(Ticket::transaction), topic, error, "");
+        self.producer.purge();
+        self.backlog = Backlog::Some;
+    }
+}
+
+impl RecordSink for KafkaSink {
+    fn produce(&mut self, record: &Record<'_>, ticket: Ticket) -> Result<(), Refusal> {
+        if !self.reports.is_open() {
+            return Err(Refusal { ticket, reason: RefusalReason::Closed });
+        }
+        let Some(topic) = self.reports.topics.get(record.topic) else {
+            self.fail(Some(&ticket), Some(record.topic), RDKafkaErrorCode::UnknownTopic);
+            return Err(Refusal { ticket, reason: RefusalReason::Closed });
+        };
+        let opaque = ticket.into_opaque();
+        let Err(error) = self.producer.produce(topic, record, opaque) else {
+            self.reports.unacked += 1;
+            return Ok(());
+        };
+        // It never entered the producer, so this is still the only copy of the ticket.
+        let ticket = Ticket::from_opaque(opaque);
+        if error == RDKafkaErrorCode::QueueFull {
+            return Err(Refusal { ticket, reason: RefusalReason::Full });
+        }
+        self.fail(Some(&ticket), Some(record.topic), error);
+        Err(Refusal { ticket, reason: RefusalReason::Closed })
+    }
+}
+
+/// What the reports have told so far.
+struct Reports {
+    topics: Topics,
+    cluster: Cluster,
+    unacked: usize,
+    phase: Phase,
+    health: Option<Failure>,
+}
+
+/// From the first failure on the sink is closed; what remains is to say why.
+enum Phase {
+    Open,
+    /// Bystanders have failed. The culprit's own report is on its way, unless there is none: then this is told when
+    /// everything is accounted for.
+    Unexplained(DeliveryTrouble),
+    Explained(DeliveryTrouble),
+    Told,
+}
+
+impl Reports {
+    fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+
+    fn fail(
+        &mut self,
+        transaction: Option<TransactionRef>,
+        topic: Option<TopicId>,
+        error: RDKafkaErrorCode,
+        detail: &str,
+    ) {
+        let explains = !is_collateral(error);
+        if matches!(self.phase, Phase::Explained(_) | Phase::Told)
+            || (matches!(self.phase, Phase::Unexplained(_)) && !explains)
+        {
+            return;
+        }
+        let name = topic.and_then(|topic| self.topics.name(topic));
+        let failure = self.cluster.failure(error, name, detail);
+        let trouble = DeliveryTrouble { transaction, topic, failure };
+        self.phase = if explains { Phase::Explained(trouble) } else { Phase::Unexplained(trouble) };
+    }
+
+    fn take_trouble(&mut self) -> Option<DeliveryTrouble> {
+        let ripe = match &self.phase {
+            Phase::Explained(_) => true,
+            Phase::Unexplained(_) => self.unacked == 0,
+            Phase::Open | Phase::Told => false,
+        };
+        if !ripe {
+            return None;
+        }
+        match std::mem::replace(&mut self.phase, Phase::Told) {
+            Phase::Explained(trouble) | Phase::Unexplained(trouble) => Some(trouble),
+            Phase::Open | Phase::Told => None,
+        }
+    }
+}
+
+/// One call of [`KafkaSink::poll_acks`].
+struct Pass<'a> {
+    reports: &'a mut Reports,
+    acks: &'a mut Acks,
+    served: usize,
+}
+
+impl Events for Pass<'_> {
+    #[inline]
+    fn report(&mut self, report: Report) {
+        self.served += 1;
+        self.reports.unacked = self.reports.unacked.saturating_sub(1);
+        let ticket = Ticket::from_opaque(report.opaque);
+        let topic = self.reports.topics.find(report.topic);
+        match (report.error, topic) {
+            (None, Some(topic)) => {
+                self.reports.health = None;
+                self.acks.push(ticket, topic);
+            }
+            // Cannot be: a report comes from a topic that was produced to. Not to be counted for a success.
+            (None, None) => self.reports.fail(
+                Some(ticket.transaction()),
+                None,
+                RDKafkaErrorCode::UnknownTopic,
+                "a report names a topic that is not known here",
+            ),
+            (Some(error), topic) => {
+                self.reports.fail(Some(ticket.transaction()), topic, error, "");
+            }
+        }
+    }
+
+    fn client_error(&mut self, error: ClientError) {
+        self.served += 1;
+        match error.severity {
+            Severity::Fatal => self.reports.fail(None, None, error.code, &error.text),
+            Severity::Passing => {
+                self.reports.health =
+                    Some(self.reports.cluster.failure(error.code, None, &error.text));
+            }
+        }
+    }
+
+    fn log(&mut self, level: i32, facility: &str, text: &str) {
+        self.served += 1;
+        log::write(level, facility, text);
+    }
+}
+
+/// The topics that were bound, by our number and by librdkafka's address.
+#[derive(Default)]
+struct Topics {
+    bound: Vec<Option<(TopicName, TopicHandle)>>,
+    by_address: HashMap<TopicAddress, TopicId>,
+    /// Reports come in batches of one partition: the next is nearly always of the topic of the last.
+    last: Option<(TopicAddress, TopicId)>,
+}
+
+impl Topics {
+    fn insert(&mut self, id: TopicId, name: &TopicName, handle: TopicHandle) {
+        if self.bound.len() <= id.index() {
+            self.bound.resize_with(id.index() + 1, || None);
+        }
+        self.by_address.insert(handle.address(), id);
+        if let Some(slot) = self.bound.get_mut(id.index()) {
+            *slot = Some((name.clone(), handle));
+        }
+    }
+
+    #[inline]
+    fn get(&self, id: TopicId) -> Option<&TopicHandle> {
+        self.bound.get(id.index())?.as_ref().map(|(_, handle)| handle)
+    }
+
+    fn name(&self, id: TopicId) -> Option<&str> {
+        self.bound.get(id.index())?.as_ref().map(|(name, _)| name.as_str())
+    }
+
+    #[inline]
+    fn find(&mut self, address: TopicAddress) -> Option<TopicId> {
+        match self.last {
+            Some((last, id)) if last == address => Some(id),
+            _ => {
+                let id = *self.by_address.get(&address)?;
+                self.last = Some((address, id));
+                Some(id)
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What is given arrives as it was, and is acknowledged once.
+
+use rdkafka::{
+    Message,
+    types::{RDKafkaApiKey, RDKafkaRespErr},
+};
+use relay::{Acks, Headers, Record, RecordSink, RefusalReason, RowHeaders};
+
+use super::cluster::{Cluster, acked, header, headers_of, number, orders, ticket, until};
+
+#[tokio::test]
+async fn a_record_arrives_with_key_value_headers_time_and_partition() {
+    let (cluster, mut sink) = Cluster::with_orders(3);
+    let format = [
+        header("id", Some(b"42")),
+        header("empty", Some(b"")),
+        header("null", None),
+        header("id", Some(b"\0\xff")),
+    ];
+    let row = RowHeaders::new();
+    let record = Record {
+        topic: orders(),
+        partition: 2,
+        key: b"order-1",
+        value: Some(b"{\"a\":\0}"),
+        headers: Headers::new(&format, &row),
+        timestamp_ms: 1_700_000_000_123,
+    };
+    sink.produce(&record, ticket(1)).unwrap();
+    let tombstone = Record { key: b"", value: None, headers: Headers::new(&[], &row), ..record };
+    sink.produce(&tombstone, ticket(1)).unwrap();
+    sink.produce(&Record { value: Some(b""), ..record }, ticket(1)).unwrap();
+
+    let mut acks = Acks::default();
+    assert_eq!(until(&mut sink, &mut acks, |_, acks| acked(acks) == 3).await, None);
+
+    let log = cluster.read(2);
+    let [first, second, third] = log.as_slice() else { panic!("{} records", log.len()) };
+    assert_eq!(first.key(), Some(&b"order-1"[..]));
+    assert_eq!(first.payload(), Some(&b"{\"a\":\0}"[..]));
+    assert_eq!(first.timestamp().to_millis(), Some(1_700_000_000_123));
+    let expected: Vec<_> =
+        format.iter().map(|h| (h.name.to_owned(), h.value.map(<[u8]>::to_vec))).collect();
+    assert_eq!(headers_of(first), expected);
+    assert_eq!(second.key(), Some(&b""[..]), "an empty key is a key");
+    assert_eq!(second.payload(), None, "null is not empty");
+    assert_eq!(headers_of(second), []);
+    assert_eq!(third.payload(), Some(&b""[..]), "empty is not null");
+    assert!(cluster.read(0).is_empty() && cluster.read(1).is_empty());
+}
+
+#[tokio::test]
+async fn acknowledgements_come_back_as_runs_that_add_up() {
+    let (_cluster, mut sink) = Cluster::with_orders(1);
+    for n in 0..600_u32 {
+        number(&mut sink, 0, n, ticket(u64::from(n / 200))).unwrap();
+    }
+    assert_eq!(sink.unacked(), 600);
+    let mut acks = Acks::default();
+    assert_eq!(until(&mut sink, &mut acks, |_, acks| acked(acks) == 600).await, None);
+    assert_eq!(sink.unacked(), 0);
+    let runs: Vec<_> =
+        acks.runs().iter().map(|run| (run.transaction, run.topic, run.records, run.size)).collect();
+    let expected: Vec<_> = (0..3).map(|t| (ticket(t).transaction(), orders(), 200, 200)).collect();
+    assert_eq!(runs, expected);
+}
+
+#[tokio::test]
+async fn a_full_queue_hands_the_ticket_back_and_takes_the_same_record_later() {
+    let (cluster, bystander) = Cluster::with_orders(1);
+    bystander.close();
+    let mut settings = cluster.settings();
+    settings.window_bytes = 256 * 10;
+    settings.row_bytes = 0;
+    let mut sink = cluster.sink(&settings);
+    cluster.mock.broker_down(-1).unwrap();
+
+    let mut accepted = 0;
+    let refusal = loop {
+        match number(&mut sink, 0, accepted, ticket(u64::from(accepted))) {
+            Ok(()) => accepted += 1,
+            Err(refusal) => break refusal,
+        }
+    };
+    assert_eq!(accepted, 11, "the window's ten and one more");
+    assert_eq!(refusal.reason, RefusalReason::Full);
+    assert_eq!(refusal.ticket, ticket(u64::from(accepted)));
+
+    cluster.mock.broker_up(-1).unwrap();
+    let mut acks = Acks::default();
+    assert_eq!(until(&mut sink, &mut acks, |_, acks| acked(acks) > 0).await, None);
+    number(&mut sink, 0, accepted, refusal.ticket).unwrap();
+    assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+    assert_eq!(cluster.read_numbers(0), (0..=accepted).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn no_signal_is_missed_between_polling_and_waiting() {
+    let (cluster, mut sink) = Cluster::with_orders(4);
+    let total = 40_000_u32;
+    let mut acks = Acks::default();
+    let mut next = 0;
+    // Small polls leave the queue half read; waiting in between must return for the rest.
+    while next < total {
+        for _ in 0..97 {
+            let partition = i32::try_from(next % 4).unwrap();
+            if next < total && number(&mut sink, partition, next, ticket(u64::from(next))).is_ok() {
+                next += 1;
+            }
+        }
+        assert_eq!(sink.poll_acks(&mut acks, 10), None);
+    }
+    assert_eq!(until(&mut sink, &mut acks, |_, acks| acked(acks) == total).await, None);
+    for partition in 0..4_u32 {
+        let expected: Vec<_> = (partition..total).step_by(4).collect();
+        assert_eq!(cluster.read_numbers(i32::try_from(partition).unwrap()), expected);
+    }
+}
+
+#[tokio::test]
+async fn one_record_at_a_time_wakes_the_waiter_every_time() {
+    let (_cluster, mut sink) = Cluster::with_orders(1);
+    let mut acks = Acks::default();
+    for n in 0..300 {
+        number(&mut sink, 0, n, ticket(u64::from(n))).unwrap();
+        assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+    }
+    assert_eq!(acked(&acks), 300);
+}
+
+#[tokio::test]
+async fn passing_errors_are_retried_until_the_log_is_complete_and_in_order() {
+    use RDKafkaRespErr as E;
+    let (cluster, mut sink) = Cluster::with_orders(1);
+    cluster.mock.request_errors(
+        RDKafkaApiKey::Produce,
+        &[
+            E::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS,
+            E::RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT,
+            E::RD_KAFKA_RESP_ERR__TRANSPORT,
+            E::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+        ],
+    );
+    let mut acks = Acks::default();
+    for n in 0..2_000 {
+        number(&mut sink, 0, n, ticket(1)).unwrap();
+        if n % 100 == 0 {
+            assert_eq!(sink.poll_acks(&mut acks, 1_000), None);
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(until(&mut sink, &mut acks, |_, acks| acked(acks) == 2_000).await, None);
+    assert_eq!(cluster.read_numbers(0), (0..2_000).collect::<Vec<_>>());
+}

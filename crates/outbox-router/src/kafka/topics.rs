@@ -1,0 +1,158 @@
+//! What Kafka knows of a topic: looked up before the first record, so that nothing is ever produced to a topic that
+//! might not be there (gapless does not cover that), and made only where the configuration says so. It blocks.
+
+use std::{num::NonZeroI32, sync::Arc, thread, time::Duration};
+
+use rdkafka::{error::KafkaError, types::RDKafkaErrorCode, util::Timeout};
+use relay::{Code, Failure, TopicName};
+
+use super::{
+    errors::Cluster,
+    ffi::Producer,
+    settings::{CreateTopics, KafkaSettings},
+    sink::KafkaSink,
+};
+
+/// What producing to a topic depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicFacts {
+    /// How many partitions it has, those without a leader included.
+    pub partitions: NonZeroI32,
+    /// `max.message.bytes`; `None` when the brokers do not tell (it takes the permission DescribeConfigs).
+    pub max_message_bytes: Option<usize>,
+}
+
+/// Asks the cluster about topics through the sink's own client, from any thread, while the sink is in use. It keeps
+/// the producer alive: let go of it before the sink is closed.
+#[derive(Clone)]
+pub struct TopicDirectory {
+    producer: Arc<Producer>,
+    cluster: Cluster,
+    create: Option<CreateTopics>,
+}
+
+/// How long one question may take: a connection to a broker that has to be found first, and the answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// A topic made a moment ago takes some 100 ms to be known to every broker.
+const APPEARS_AFTER: Duration = Duration::from_millis(100);
+const APPEARS_TRIES: u32 = 100;
+
+impl TopicDirectory {
+    /// The directory of the cluster that `sink` produces to.
+    pub fn new(sink: &KafkaSink, settings: &KafkaSettings) -> Self {
+        Self {
+            producer: Arc::clone(sink.producer()),
+            cluster: sink.cluster().clone(),
+            create: settings.create_topics,
+        }
+    }
+
+    /// Looks a topic up, and makes it where it is missing and the configuration says how.
+    ///
+    /// # Errors
+    /// The topic is missing or forbidden, or nobody answered: [`Failure`] says which.
+    pub fn look_up(&self, name: &TopicName) -> Result<TopicFacts, Failure> {
+        let known = match (self.metadata(name), self.create) {
+            (Err(Unknown::Missing(_)), Some(create)) => self.create(name, create)?,
+            (known, _) => known.map_err(Failure::from)?,
+        };
+        let max_message_bytes = self.max_message_bytes(name, known.broker)?;
+        Ok(TopicFacts { partitions: known.partitions, max_message_bytes })
+    }
+
+    /// The present partition count of each topic, in the given order.
+    ///
+    /// # Errors
+    /// As [`TopicDirectory::look_up`], for the first topic that fails.
+    pub fn refresh(&self, names: &[TopicName]) -> Result<Vec<NonZeroI32>, Failure> {
+        names.iter().map(|name| Ok(self.metadata(name)?.partitions)).collect()
+    }
+
+    fn metadata(&self, name: &TopicName) -> Result<Known, Unknown> {
+        let unknown = |code, detail: &str| {
+            let failure = self.cluster.failure(code, Some(name.as_str()), detail);
+            if failure.code == Code::TopicMissing {
+                Unknown::Missing(failure)
+            } else {
+                Unknown::Otherwise(failure)
+            }
+        };
+        let metadata = self
+            .producer
+            .client()
+            .fetch_metadata(Some(name.as_str()), Timeout::After(ANSWER_WITHIN))
+            .map_err(|error| unknown(code_of(&error), ""))?;
+        let Some(topic) = metadata.topics().iter().find(|topic| topic.name() == name.as_str())
+        else {
+            return Err(unknown(RDKafkaErrorCode::UnknownTopicOrPartition, ""));
+        };
+        match topic.error().map(RDKafkaErrorCode::from) {
+            // Partitions without a leader count; a topic that is being made has none yet.
+            None | Some(RDKafkaErrorCode::LeaderNotAvailable) => {}
+            Some(error) => return Err(unknown(error, "")),
+        }
+        let Some(partitions) =
+            i32::try_from(topic.partitions().len()).ok().and_then(NonZeroI32::new)
+        else {
+            let missing = RDKafkaErrorCode::UnknownTopicOrPartition;
+            return Err(unknown(missing, "it has no partitions yet"));
+        };
+        Ok(Known { partitions, broker: metadata.orig_broker_id() })
+    }
+
+    fn create(&self, name: &TopicName, create: CreateTopics) -> Result<Known, Failure> {
+        let CreateTopics { partitions, replication_factor } = create;
+        match self.producer.create_topic(name, partitions, replication_factor, ANSWER_WITHIN) {
+            Ok(()) => tracing::info!(topic = %name, partitions, replication_factor, "made topic"),
+            // Somebody else was faster.
+            Err(error) if error.code == RDKafkaErrorCode::TopicAlreadyExists => {}
+            Err(error) => {
+                return Err(self.cluster.failure(error.code, Some(name.as_str()), &error.text));
+            }
+        }
+        for _ in 1..APPEARS_TRIES {
+            match self.metadata(name) {
+                Ok(known) => return Ok(known),
+                Err(Unknown::Missing(_)) => thread::sleep(APPEARS_AFTER),
+                Err(Unknown::Otherwise(failure)) => return Err(failure),
+            }
+        }
+        self.metadata(name).map_err(Failure::from)
+    }
+
+    fn max_message_bytes(&self, name: &TopicName, broker: i32) -> Result<Option<usize>, Failure> {
+        match self.producer.topic_setting(name, c"max.message.bytes", broker, ANSWER_WITHIN) {
+            Ok(value) => Ok(value.and_then(|value| value.parse().ok())),
+            Err(error) => {
+                let failure = self.cluster.failure(error.code, Some(name.as_str()), &error.text);
+                // Not told (no permission, or a broker that has no such request) is an answer, silence is none.
+                if failure.code == Code::KafkaUnreachable { Err(failure) } else { Ok(None) }
+            }
+        }
+    }
+}
+
+/// What the metadata says of a topic, and which broker said so.
+struct Known {
+    partitions: NonZeroI32,
+    broker: i32,
+}
+
+/// Why a topic's partitions are not known.
+enum Unknown {
+    Missing(Failure),
+    Otherwise(Failure),
+}
+
+impl From<Unknown> for Failure {
+    fn from(unknown: Unknown) -> Self {
+        match unknown {
+            Unknown::Missing(failure) | Unknown::Otherwise(failure) => failure,
+        }
+    }
+}
+
+fn code_of(error: &KafkaError) -> RDKafkaErrorCode {
+    error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail)
+}
