@@ -1,1 +1,2 @@
-//! Placeholder.
+//! The product: what the relay decides, done to a real PostgreSQL and a real Kafka.
+pub mod monitor;
