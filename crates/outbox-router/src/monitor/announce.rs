@@ -1,0 +1,86 @@
+//! The log lines about how far behind the slot is: how far, who is to blame, how long, what to type.
+
+use std::time::Duration;
+
+use super::{
+    lag::Blame,
+    slot::SlotHealth,
+    threshold::{Crossing, Level, Thresholds},
+    wording,
+};
+
+/// What is announced.
+pub(super) struct Announced<'a> {
+    pub(super) name: &'a str,
+    pub(super) slot: &'a SlotHealth,
+    pub(super) limits: Thresholds,
+    pub(super) blame: Blame,
+    pub(super) seconds_to_limit: Option<f64>,
+}
+
+/// One line per crossing.
+pub(super) fn announce(crossing: Crossing, what: &Announced<'_>) {
+    let slot = what.name;
+    let bytes_behind = what.slot.bytes_behind();
+    let blame = what.blame.as_str();
+    let far = format!("slot \"{slot}\" is {} behind", wording::bytes(bytes_behind));
+    let waits = waits_for(what.blame);
+    let left = time_left(what.slot, what.seconds_to_limit);
+    let warning = wording::bytes(what.limits.warning);
+    let critical = wording::bytes(what.limits.critical);
+    match crossing {
+        Crossing::Above(Level::Critical) => tracing::error!(
+            slot,
+            bytes_behind,
+            blame,
+            "{far}, more than critical ({critical}): {waits}; {left}; see outbox-router status"
+        ),
+        Crossing::Above(Level::Warning | Level::Normal) => tracing::warn!(
+            slot,
+            bytes_behind,
+            blame,
+            "{far}, more than warning ({warning}): {waits}; {left}; see outbox-router status"
+        ),
+        Crossing::Below(Level::Warning | Level::Critical) => tracing::info!(
+            slot,
+            bytes_behind,
+            blame,
+            "{far}, no longer critical but more than warning ({warning}); {left}"
+        ),
+        Crossing::Below(Level::Normal) => {
+            tracing::info!(slot, bytes_behind, "{far}, below warning ({warning}) again");
+        }
+    }
+}
+
+fn waits_for(blame: Blame) -> &'static str {
+    match blame {
+        Blame::Nobody => "it is being read",
+        Blame::Postgres => "it waits for postgresql",
+        Blame::Router => "it waits for this router",
+        Blame::Kafka => "it waits for kafka",
+        Blame::Holder => "it waits for the router that holds the slot",
+    }
+}
+
+fn time_left(slot: &SlotHealth, seconds: Option<f64>) -> String {
+    if slot.is_lost() {
+        return "the slot is lost".to_owned();
+    }
+    let Some(safe) = slot.safe_wal_bytes else {
+        return "postgresql keeps its wal without limit, until the disk is full".to_owned();
+    };
+    let safe = wording::bytes(safe);
+    match seconds.map(Duration::try_from_secs_f64) {
+        None => format!("postgresql drops the slot after {safe} more"),
+        Some(Ok(time)) => {
+            format!(
+                "postgresql drops the slot after {safe} more, in about {}",
+                wording::roughly(time)
+            )
+        }
+        Some(Err(_)) => {
+            format!("postgresql drops the slot after {safe} more, but it does not grow")
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The publication and the outbox tables as the catalog shows them, by OID, on PostgreSQL 13 to 18. Reading only; what
+//! is wrong with them is judged in [`super::publication`].
+
+use relay::{Failure, Outboxes, TableName};
+use tokio_postgres::{Client, Row, types::Oid};
+
+use super::connection::sql_failure;
+
+/// Row filters and column lists appeared here.
+const FILTERS_SINCE: i32 = 15_00_00;
+
+/// What one look shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Catalog {
+    /// The publication, if it exists.
+    pub publication: Option<Publication>,
+    /// The outbox tables: those that bear a name we look for, and those that we remember by OID.
+    pub relations: Vec<Relation>,
+}
+
+impl Catalog {
+    /// The table that bears this name now.
+    pub fn named(&self, name: &TableName) -> Option<&Relation> {
+        self.relations.iter().find(|relation| relation.name == *name)
+    }
+
+    /// Keeps what was there before and is gone: a table that was dropped is harmless until another takes its name.
+    #[must_use]
+    pub fn remember(mut self, before: Option<&Self>) -> Self {
+        let Some(before) = before else { return self };
+        for relation in &before.relations {
+            if self.with_oid(relation.oid).is_none() {
+                self.relations.push(relation.clone());
+            }
+        }
+        if let (Some(now), Some(before)) = (&mut self.publication, &before.publication) {
+            for table in &before.tables {
+                if now.table(table.oid).is_none() {
+                    now.tables.push(table.clone());
+                }
+            }
+        }
+        self
+    }
+
+    /// The table with this OID, whatever its name.
+    pub fn with_oid(&self, oid: Oid) -> Option<&Relation> {
+        self.relations.iter().find(|relation| relation.oid == oid)
+    }
+}
+
+/// A publication.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Publication {
+    /// Another after it was dropped and made again.
+    pub oid: Oid,
+    /// Whether INSERTs are published.
+    pub inserts: Inserts,
+    /// How partitioned tables are published.
+    pub partitions: Partitions,
+    /// What it publishes, as the server works it out: FOR ALL TABLES and FOR TABLES IN SCHEMA are resolved.
+    pub tables: Vec<PublishedTable>,
+}
+
+impl Publication {
+    /// The published table with this OID.
+    pub fn table(&self, oid: Oid) -> Option<&PublishedTable> {
+        self.tables.iter().find(|table| table.oid == oid)
+    }
+}
+
+/// `publish` of a publication, as far as it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inserts {
+    /// It contains `insert`.
+    Published,
+    /// It does not.
+    Withheld,
+}
+
+/// `publish_via_partition_root`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Partitions {
+    /// Under the name of the partitioned table.
+    ViaRoot,
+    /// Each leaf under its own name.
+    ByLeaf,
+}
+
+/// A table of a publication.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishedTable {
+    /// The table.
+    pub oid: Oid,
+    /// Its name at the time.
+    pub name: TableName,
+    /// What it is.
+    pub kind: Kind,
+    /// The row filter, as SQL.
+    pub row_filter: Option<String>,
+    /// The columns that are published; `None` where the server has no column lists: all.
+    pub columns: Option<Vec<String>>,
+}
+
+/// A table of the catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relation {
+    /// The table.
+    pub oid: Oid,
+    /// Its name at the time.
+    pub name: TableName,
+    /// What it is.
+    pub kind: Kind,
+    /// All its columns.
+    pub columns: Vec<String>,
+}
+
+/// What partitioning has to do with a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing.
+    Plain,
+    /// It is partitioned.
+    Partitioned,
+    /// It is a partition.
+    Leaf,
+}
+
+/// What to look for.
+#[derive(Debug, Clone, Copy)]
+pub struct Sought<'a> {
+    /// The publication's name.
+    pub publication: &'a str,
+    /// The configured tables; empty: all that are published.
+    pub outboxes: &'a Outboxes,
+    /// What was there before, to be found again by OID.
+    pub remembered: Option<&'a Catalog>,
+}
+
+/// Looks.
+///
+/// # Errors
+/// The server did not answer, or not with what its version should have.
+pub async fn look(client: &Client, version: i32, sought: Sought<'_>) -> Result<Catalog, Failure> {
+    let publication = client
+        .query_opt(PUBLICATION, &[&sought.publication])
+        .await
+        .map_err(|e| sql_failure(&e))?
+        .as_ref()
+        .map(read_publication)
+        .transpose()
+        .map_err(|e| sql_failure(&e))?;
+    let mut names: Vec<TableName> =
+        sought.outboxes.tables.iter().map(|outbox| outbox.name.clone()).collect();
+    let publication = match publication {
+        Some(mut publication) => {
+            publication.tables = published(client, version, sought.publication, &names).await?;
+            Some(publication)
+        }
+        None => None,
+    };
+    let mut oids = Vec::new();
+    if let Some(publication) = &publication {
+        oids.extend(publication.tables.iter().map(|table| table.oid));
+    }
+    if let Some(remembered) = sought.remembered {
+        oids.extend(remembered.relations.iter().map(|relation| relation.oid));
+        names.extend(remembered.relations.iter().map(|relation| relation.name.clone()));
+    }
+    Ok(Catalog { publication, relations: relations(client, &oids, &names).await? })
+}
+
+const PUBLICATION: &str =
+    "select oid, pubinsert, pubviaroot from pg_publication where pubname = $1";
+
+fn read_publication(row: &Row) -> Result<Publication, tokio_postgres::Error> {
+    let inserts = if row.try_get("pubinsert")? { Inserts::Published } else { Inserts::Withheld };
+    let partitions =
+        if row.try_get("pubviaroot")? { Partitions::ViaRoot } else { Partitions::ByLeaf };
+    Ok(Publication { oid: row.try_get("oid")?, inserts, partitions, tables: Vec::new() })
+}
+
+/// The view, not `pg_publication_rel`: it is the server's own answer to what a subscriber would get.
+async fn published(
+    client: &Client,
+    version: i32,
+    publication: &str,
+    names: &[TableName],
+) -> Result<Vec<PublishedTable>, Failure> {
+    let (filter, columns) = if version >= FILTERS_SINCE {
+        ("t.rowfilter", "t.attnames::text[]")
+    } else {
+        ("null::text", "null::text[]")
+    };
+    let query = format!(
+        "select c.oid, t.schemaname::text as schema, t.tablename::text as name, \
+           c.relkind::text as relkind, c.relispartition, {filter} as rowfilter, {columns} as columns \
+         from pg_publication_tables t \
+         join pg_namespace n on n.nspname = t.schemaname \
+         join pg_class c on c.relnamespace = n.oid and c.relname = t.tablename \
+         where t.pubname = $1 and (cardinality($2::text[]) = 0 \
+           or (t.schemaname::text, t.tablename::text) in (select * from unnest($2, $3::text[]))) \
+         order by 2, 3"
+    );
+    let (schemas, tables) = split(names);
+    let rows = client
+        .query(&query, &[&publication, &schemas, &tables])
+        .await
+        .map_err(|e| sql_failure(&e))?;
+    rows.iter().map(read_published).collect::<Result<_, _>>().map_err(|e| sql_failure(&e))
+}
+
+fn read_published(row: &Row) -> Result<PublishedTable, tokio_postgres::Error> {
+    Ok(PublishedTable {
+        oid: row.try_get("oid")?,
+        name: read_name(row)?,
+        kind: read_kind(row)?,
+        row_filter: row.try_get("rowfilter")?,
+        columns: row.try_get("columns")?,
+    })
+}
+
+const RELATIONS: &str = "\
+    select c.oid, n.nspname::text as schema, c.relname::text as name, c.relkind::text as relkind, \
+      c.relispartition, array(select a.attname::text from pg_attribute a \
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum) as columns \
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+    where c.relkind in ('r', 'p') and (c.oid = any($1) \
+      or (n.nspname::text, c.relname::text) in (select * from unnest($2::text[], $3::text[])))";
+
+async fn relations(
+    client: &Client,
+    oids: &[Oid],
+    names: &[TableName],
+) -> Result<Vec<Relation>, Failure> {
+    let (schemas, tables) = split(names);
+    let rows =
+        client.query(RELATIONS, &[&oids, &schemas, &tables]).await.map_err(|e| sql_failure(&e))?;
+    rows.iter().map(read_relation).collect::<Result<_, _>>().map_err(|e| sql_failure(&e))
+}
+
+fn read_relation(row: &Row) -> Result<Relation, tokio_postgres::Error> {
+    Ok(Relation {
+        oid: row.try_get("oid")?,
+        name: read_name(row)?,
+        kind: read_kind(row)?,
+        columns: row.try_get("columns")?,
+    })
+}
+
+fn read_name(row: &Row) -> Result<TableName, tokio_postgres::Error> {
+    Ok(TableName { schema: row.try_get("schema")?, name: row.try_get("name")? })
+}
+
+fn read_kind(row: &Row) -> Result<Kind, tokio_postgres::Error> {
+    Ok(match (row.try_get("relkind")?, row.try_get("relispartition")?) {
+        ("p", _) => Kind::Partitioned,
+        (_, true) => Kind::Leaf,
+        (_, false) => Kind::Plain,
+    })
+}
+
+fn split(names: &[TableName]) -> (Vec<&str>, Vec<&str>) {
+    names.iter().map(|name| (name.schema.as_str(), name.name.as_str())).unzip()
+}

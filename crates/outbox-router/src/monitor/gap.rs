@@ -1,0 +1,49 @@
+//! A gap: rows that may be missing for ever, with the interval of WAL and time that a person has to look at.
+
+use relay::{Failure, Lsn};
+
+/// A moment on the server: WAL position and its clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// Position in the WAL.
+    pub lsn: Lsn,
+    /// The server's clock, UTC, ISO 8601: by the server, so that it can be compared with the rows' own times.
+    pub at: String,
+}
+
+/// What is at risk: rows committed after `from` and up to `to`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interval {
+    /// The last moment at which all was well; `None` when this process never saw it well.
+    pub from: Option<Mark>,
+    /// When the defect was seen.
+    pub to: Mark,
+}
+
+/// A failure of class gap with its interval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// What happened; its message names the interval as well, for those who see only the message.
+    pub failure: Failure,
+    /// What is at risk.
+    pub interval: Interval,
+}
+
+impl Gap {
+    /// Writes the interval into the failure.
+    pub fn new(mut failure: Failure, interval: Interval) -> Self {
+        let to = &interval.to;
+        failure.message = match &interval.from {
+            Some(from) => format!(
+                "{}; rows committed after {} ({}) and up to {} ({}) may be missing in kafka",
+                failure.message, from.lsn, from.at, to.lsn, to.at
+            ),
+            None => format!(
+                "{}; rows committed up to {} ({}) may be missing in kafka",
+                failure.message, to.lsn, to.at
+            ),
+        };
+        failure.lsn = Some(interval.from.as_ref().map_or(to.lsn, |from| from.lsn));
+        Self { failure, interval }
+    }
+}

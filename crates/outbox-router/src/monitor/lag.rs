@@ -1,0 +1,212 @@
+//! How far behind, split by who has to act next.
+
+use std::time::Duration;
+
+use relay::{Failure, Lsn, Snapshot, State};
+
+use super::slot::{SlotHealth, bytes_between};
+
+/// WAL between the server's end and what the slot has on record, by what it waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lag {
+    /// Written, not yet received by us.
+    pub unread: u64,
+    /// Received, not yet acknowledged by Kafka.
+    pub unacked: u64,
+    /// Acknowledged, not yet on record in the slot.
+    pub unconfirmed: u64,
+}
+
+impl Lag {
+    /// Splits what the slot is behind. `None` while another router holds the slot: then only that one knows.
+    pub fn split(snapshot: &Snapshot, slot: &SlotHealth) -> Option<Self> {
+        if snapshot.condition.state == State::Standby {
+            return None;
+        }
+        let confirmed = slot.confirmed_flush_lsn.unwrap_or(snapshot.confirmed);
+        // Before the first frame of a session nothing past the slot's own position was received.
+        let received = snapshot.received.max(confirmed);
+        let acked = snapshot.acked.max(confirmed).min(received);
+        Some(Self {
+            unread: bytes_between(received, slot.current_wal_lsn),
+            unacked: bytes_between(acked, received),
+            unconfirmed: bytes_between(confirmed, acked),
+        })
+    }
+}
+
+/// The configured limits of the window, to tell whether it is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowLimits {
+    /// `limits.window_events`.
+    pub events: u64,
+    /// `limits.window_bytes`.
+    pub bytes: u64,
+}
+
+/// Who has to act before the slot can move on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// Nothing is held up.
+    Nobody,
+    /// The server: it is away, or its walsender has not sent what is there.
+    Postgres,
+    /// This router, or a row that it may not skip.
+    Router,
+    /// The brokers: nothing is acknowledged, or not as fast as it comes.
+    Kafka,
+    /// The other router, which holds the slot.
+    Holder,
+}
+
+/// So long without an acknowledgement is no longer a slow broker's batch.
+const ACK_OVERDUE: Duration = Duration::from_secs(2);
+
+/// Less than this is what one keepalive leaves behind, not a delay that somebody causes.
+const WORTH_BLAMING: u64 = 1 << 20;
+
+impl Blame {
+    /// The word in `/status.json` and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody",
+            Self::Postgres => "postgresql",
+            Self::Router => "router",
+            Self::Kafka => "kafka",
+            Self::Holder => "holder",
+        }
+    }
+
+    /// Who it is now.
+    pub fn find(snapshot: &Snapshot, lag: Option<Lag>, limits: WindowLimits) -> Self {
+        match snapshot.condition.state {
+            State::Standby => Self::Holder,
+            State::Blocked => Self::Kafka,
+            State::Starting | State::Failed => {
+                snapshot.condition.reason.as_ref().map_or(Self::Router, Self::of)
+            }
+            State::Streaming | State::Draining => Self::of_stream(snapshot, lag, limits),
+        }
+    }
+
+    /// Whose failure it is, by the family of its code.
+    fn of(failure: &Failure) -> Self {
+        match failure.code.as_str().chars().next() {
+            Some('P') => Self::Postgres,
+            Some('K') => Self::Kafka,
+            _ => Self::Router,
+        }
+    }
+
+    fn of_stream(snapshot: &Snapshot, lag: Option<Lag>, limits: WindowLimits) -> Self {
+        // A full window stops the reading, so what is unread then waits for Kafka as well.
+        let full = snapshot.window_events.saturating_mul(10) >= limits.events.saturating_mul(9)
+            || snapshot.window_bytes.saturating_mul(10) >= limits.bytes.saturating_mul(9);
+        let overdue = snapshot.waiting_for_ack.is_some_and(|waited| waited >= ACK_OVERDUE);
+        if overdue || (full && snapshot.unacked_events > 0) {
+            return Self::Kafka;
+        }
+        let Some(lag) = lag else { return Self::Nobody };
+        if lag.unread.max(lag.unacked).max(lag.unconfirmed) < WORTH_BLAMING {
+            Self::Nobody
+        } else if lag.unread >= lag.unacked && lag.unread >= lag.unconfirmed {
+            Self::Postgres
+        } else if lag.unacked >= lag.unconfirmed && snapshot.unacked_events > 0 {
+            Self::Kafka
+        } else {
+            Self::Router
+        }
+    }
+}
+
+/// Whether something would be sent again if the stream ended now.
+pub(super) fn is_unconfirmed(snapshot: &Snapshot) -> bool {
+    match snapshot.condition.state {
+        State::Blocked => true,
+        State::Streaming | State::Draining => {
+            snapshot.window_events > 0 || snapshot.unacked_events > 0
+        }
+        State::Starting | State::Standby | State::Failed => false,
+    }
+}
+
+/// Whether this router has a stream open.
+pub(super) fn is_connected(state: State) -> bool {
+    match state {
+        State::Streaming | State::Blocked | State::Draining => true,
+        State::Starting | State::Standby | State::Failed => false,
+    }
+}
+
+/// The last position that is certainly in Kafka, by what the relay said and the slot has on record.
+pub(super) fn safe_position(snapshot: &Snapshot, slot: Option<Lsn>) -> Option<Lsn> {
+    let ours = Some(snapshot.confirmed).filter(|lsn| lsn.as_u64() > 0);
+    ours.max(slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use relay::Code;
+
+    use super::*;
+    use crate::monitor::samples::{slot, snapshot};
+
+    const LIMITS: WindowLimits = WindowLimits { events: 1_000, bytes: 1 << 20 };
+
+    fn blame(snapshot: &Snapshot) -> Blame {
+        Blame::find(snapshot, Lag::split(snapshot, &slot()), LIMITS)
+    }
+
+    #[test]
+    fn the_stages_sum_to_what_the_slot_is_behind() {
+        let lag = Lag::split(&snapshot(State::Streaming), &slot()).unwrap();
+        assert_eq!(lag, Lag { unread: 20 << 20, unacked: 30 << 20, unconfirmed: 10 << 20 });
+        assert_eq!(lag.unread + lag.unacked + lag.unconfirmed, slot().bytes_behind());
+    }
+
+    #[test]
+    fn before_the_first_frame_everything_is_unread() {
+        let mut snapshot = snapshot(State::Starting);
+        (snapshot.received, snapshot.acked) = (Lsn::from_u64(0), Lsn::from_u64(0));
+        let lag = Lag::split(&snapshot, &slot()).unwrap();
+        assert_eq!(lag, Lag { unread: 60 << 20, unacked: 0, unconfirmed: 0 });
+    }
+
+    #[test]
+    fn a_standby_does_not_guess_what_the_holder_waits_for() {
+        let snapshot = snapshot(State::Standby);
+        assert_eq!(Lag::split(&snapshot, &slot()), None);
+        assert_eq!(blame(&snapshot), Blame::Holder);
+    }
+
+    #[test]
+    fn a_full_window_blames_kafka_for_what_is_unread_too() {
+        let mut snapshot = snapshot(State::Streaming);
+        snapshot.acked = snapshot.received;
+        snapshot.received = Lsn::from_u64(45 << 20);
+        assert_eq!(blame(&snapshot), Blame::Postgres);
+        snapshot.window_events = 950;
+        assert_eq!(blame(&snapshot), Blame::Kafka);
+    }
+
+    #[test]
+    fn silence_of_the_broker_is_kafkas() {
+        let mut snapshot = snapshot(State::Streaming);
+        snapshot.received = Lsn::from_u64(45 << 20);
+        snapshot.waiting_for_ack = Some(Duration::from_secs(3));
+        assert_eq!(blame(&snapshot), Blame::Kafka);
+    }
+
+    #[test]
+    fn a_failure_is_blamed_by_its_code() {
+        for (code, whose) in [
+            (Code::SlotLost, Blame::Postgres),
+            (Code::TopicMissing, Blame::Kafka),
+            (Code::KeyIsNull, Blame::Router),
+        ] {
+            let mut snapshot = snapshot(State::Failed);
+            snapshot.condition.reason = Some(Failure::new(code, "x"));
+            assert_eq!(blame(&snapshot), whose);
+        }
+    }
+}

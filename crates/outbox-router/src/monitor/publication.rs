@@ -1,0 +1,240 @@
+//! What is wrong with a publication, now and compared with what it was: a plain function over two [`Catalog`]s.
+//!
+//! Everything is compared by OID. A name says who is asked for; an OID says whether it is still the same one. A
+//! publication that was dropped and made again looks right and is not: the WAL in between was written, and is decoded,
+//! without it.
+
+use relay::{Code, Failure, OutboxTable, Outboxes};
+
+use super::{
+    catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation},
+    mapping::mapped,
+    wording,
+};
+
+/// Whom the publication is judged for.
+#[derive(Debug, Clone, Copy)]
+pub struct Watched<'a> {
+    /// The publication's name.
+    pub publication: &'a str,
+    /// The configured tables; empty: all that are published.
+    pub outboxes: &'a Outboxes,
+}
+
+/// Everything that keeps rows of the outbox tables from being published as they were, the gravest first.
+pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) -> Vec<Failure> {
+    let Some(publication) = &now.publication else {
+        return vec![missing(watched.publication)];
+    };
+    let judge = Judge { watched, before, now, publication };
+    let mut failures = Vec::new();
+    failures.extend(judge.replaced());
+    failures.extend(judge.inserts());
+    if watched.outboxes.tables.is_empty() {
+        judge.all_published(&mut failures);
+    } else {
+        for outbox in &watched.outboxes.tables {
+            failures.extend(judge.configured(outbox));
+        }
+    }
+    failures
+}
+
+fn missing(name: &str) -> Failure {
+    Failure::new(Code::PublicationMissing, format!("publication \"{name}\" does not exist"))
+        .hint("outbox-router setup --apply creates it, before the slot that is to use it")
+}
+
+struct Judge<'a> {
+    watched: Watched<'a>,
+    before: Option<&'a Catalog>,
+    now: &'a Catalog,
+    publication: &'a Publication,
+}
+
+impl Judge<'_> {
+    fn replaced(&self) -> Option<Failure> {
+        let before = self.before?.publication.as_ref()?;
+        (before.oid != self.publication.oid).then(|| {
+            Failure::new(
+                Code::PublicationReplaced,
+                format!(
+                    "publication \"{}\" was dropped and made again (oid {} is now {})",
+                    self.watched.publication, before.oid, self.publication.oid
+                ),
+            )
+            .hint(
+                "wal is decoded with the publications of its time, so making it again mends \
+                 nothing: publish the missing rows from the table, then outbox-router teardown and \
+                 outbox-router setup --apply",
+            )
+        })
+    }
+
+    fn inserts(&self) -> Option<Failure> {
+        (self.publication.inserts == Inserts::Withheld).then(|| {
+            Failure::new(
+                Code::PublicationLacksInsert,
+                format!("publication \"{}\" does not publish inserts", self.watched.publication),
+            )
+            .hint(self.alter("set (publish = 'insert')"))
+        })
+    }
+
+    /// No table is configured: whatever is published counts, and whatever was published must stay.
+    fn all_published(&self, failures: &mut Vec<Failure>) {
+        let before = self.before.and_then(|catalog| catalog.publication.as_ref());
+        let gone = before.map_or_else(Vec::new, |before| self.withdrawn(before));
+        if self.publication.tables.is_empty() && gone.is_empty() {
+            failures.push(
+                Failure::new(
+                    Code::PublicationLacksTable,
+                    format!("publication \"{}\" has no tables", self.watched.publication),
+                )
+                .hint(self.alter("add table …")),
+            );
+        }
+        failures.extend(gone);
+        for table in &self.publication.tables {
+            if table.kind == Kind::Leaf && self.publication.partitions == Partitions::ByLeaf {
+                failures.push(self.by_leaf(&table.name));
+                continue;
+            }
+            let outbox = OutboxTable::with_defaults(table.name.clone());
+            if let Some(relation) = self.now.with_oid(table.oid) {
+                failures.extend(self.narrowed(&outbox, table, relation));
+            }
+        }
+    }
+
+    /// Tables that were published and are not. One that was dropped altogether takes no rows any more and those that it
+    /// took are in the WAL, so nothing is missing, unless another took its name.
+    fn withdrawn(&self, before: &Publication) -> Vec<Failure> {
+        let unpublished = before.tables.iter().filter(|t| self.publication.table(t.oid).is_none());
+        unpublished
+            .filter_map(|table| {
+                if self.now.with_oid(table.oid).is_some() {
+                    return Some(self.lacks(&table.name));
+                }
+                let heir = self.now.named(&table.name)?;
+                (self.publication.table(heir.oid).is_none())
+                    .then(|| self.exchanged(&table.name, table.oid, heir.oid))
+            })
+            .collect()
+    }
+
+    fn configured(&self, outbox: &OutboxTable) -> Option<Failure> {
+        let before = self.before.and_then(|catalog| catalog.named(&outbox.name));
+        let relation = match (before, self.now.named(&outbox.name)) {
+            (Some(before), Some(now)) if before.oid != now.oid => {
+                return Some(self.exchanged(&outbox.name, before.oid, now.oid));
+            }
+            (_, Some(now)) => now,
+            (Some(before), None) => {
+                return Some(match self.now.with_oid(before.oid) {
+                    Some(renamed) => self.renamed(outbox, renamed),
+                    None => no_table(outbox),
+                });
+            }
+            (None, None) => return Some(no_table(outbox)),
+        };
+        if relation.kind == Kind::Partitioned && self.publication.partitions == Partitions::ByLeaf {
+            return Some(self.by_leaf(&outbox.name));
+        }
+        match self.publication.table(relation.oid) {
+            Some(published) => self.narrowed(outbox, published, relation),
+            None => Some(self.lacks(&outbox.name)),
+        }
+    }
+
+    fn narrowed(
+        &self,
+        outbox: &OutboxTable,
+        published: &PublishedTable,
+        relation: &Relation,
+    ) -> Option<Failure> {
+        let (name, publication) = (&outbox.name, self.watched.publication);
+        let again = format!("set table {}", wording::table(name));
+        if published.row_filter.is_some() {
+            // The filter itself stays out of the message: it may hold a key.
+            return Some(
+                Failure::new(
+                    Code::PublicationFiltersRows,
+                    format!("publication \"{publication}\" filters the rows of table {name}"),
+                )
+                .hint(self.alter(&again)),
+            );
+        }
+        let columns = published.columns.as_ref()?;
+        let mut left_out = mapped(outbox, &relation.columns);
+        left_out.retain(|column| !columns.iter().any(|published| published == column));
+        (!left_out.is_empty()).then(|| {
+            Failure::new(
+                Code::PublicationLacksColumn,
+                format!(
+                    "publication \"{publication}\" leaves out {} of table {name}, which the \
+                     mapping needs",
+                    left_out.join(", ")
+                ),
+            )
+            .hint(self.alter(&again))
+        })
+    }
+
+    fn lacks(&self, table: &relay::TableName) -> Failure {
+        Failure::new(
+            Code::PublicationLacksTable,
+            format!("table {table} is not in publication \"{}\"", self.watched.publication),
+        )
+        .hint(self.alter(&format!("add table {}", wording::table(table))))
+    }
+
+    fn by_leaf(&self, table: &relay::TableName) -> Failure {
+        let publication = self.watched.publication;
+        Failure::new(
+            Code::PublicationByLeaf,
+            format!(
+                "publication \"{publication}\" publishes partitions under their own names \
+                 (table {table})"
+            ),
+        )
+        .hint(self.alter("set (publish_via_partition_root = true)"))
+    }
+
+    fn exchanged(&self, table: &relay::TableName, before: u32, now: u32) -> Failure {
+        Failure::new(
+            Code::TableReplaced,
+            format!(
+                "table {table} was replaced by another of that name (oid {before} is now {now})"
+            ),
+        )
+        .hint(self.alter(&format!("add table {}", wording::table(table))))
+    }
+
+    fn renamed(&self, outbox: &OutboxTable, now: &Relation) -> Failure {
+        Failure::new(
+            Code::TableReplaced,
+            format!(
+                "table {} is now called {}, which the router does not follow",
+                outbox.name, now.name
+            ),
+        )
+        .hint(format!(
+            "alter table {} rename to {}, or name it in [[outbox]]",
+            wording::table(&now.name),
+            wording::identifier(&outbox.name.name)
+        ))
+    }
+
+    fn alter(&self, what: &str) -> String {
+        format!("alter publication {} {what}", wording::identifier(self.watched.publication))
+    }
+}
+
+fn no_table(outbox: &OutboxTable) -> Failure {
+    Failure::new(Code::TableMissing, format!("table {} does not exist", outbox.name))
+        .hint("outbox-router setup --create-table, or correct `table` in [[outbox]]")
+}
+
+#[cfg(test)]
+mod tests;

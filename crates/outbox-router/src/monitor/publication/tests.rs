@@ -1,0 +1,167 @@
+use relay::TableName;
+
+use super::*;
+
+fn name(name: &str) -> TableName {
+    TableName { schema: "public".to_owned(), name: name.to_owned() }
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
+}
+
+const COLUMNS: [&str; 5] = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
+
+fn relation(oid: u32, called: &str) -> Relation {
+    Relation { oid, name: name(called), kind: Kind::Plain, columns: texts(&COLUMNS) }
+}
+
+fn published(oid: u32, called: &str) -> PublishedTable {
+    PublishedTable {
+        oid,
+        name: name(called),
+        kind: Kind::Plain,
+        row_filter: None,
+        columns: Some(texts(&COLUMNS)),
+    }
+}
+
+/// A publication with one table, as `setup` makes it.
+fn healthy() -> Catalog {
+    Catalog {
+        publication: Some(Publication {
+            oid: 1,
+            inserts: Inserts::Published,
+            partitions: Partitions::ViaRoot,
+            tables: vec![published(10, "outbox")],
+        }),
+        relations: vec![relation(10, "outbox")],
+    }
+}
+
+fn publication(catalog: &mut Catalog) -> &mut Publication {
+    catalog.publication.as_mut().unwrap()
+}
+
+fn configured() -> Outboxes {
+    Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] }
+}
+
+fn codes(outboxes: &Outboxes, before: Option<&Catalog>, now: &Catalog) -> Vec<Code> {
+    let watched = Watched { publication: "p", outboxes };
+    compare(watched, before, now).iter().map(|failure| failure.code).collect()
+}
+
+/// What a change of the healthy state is found to be, with the table configured and with none.
+#[track_caller]
+fn check(change: impl Fn(&mut Catalog), expected: &[Code]) {
+    let before = healthy();
+    let mut now = healthy();
+    change(&mut now);
+    assert_eq!(codes(&configured(), Some(&before), &now), expected, "configured");
+    assert_eq!(codes(&Outboxes::default(), Some(&before), &now), expected, "all");
+}
+
+#[test]
+fn nothing_is_wrong_with_what_setup_makes() {
+    check(|_| {}, &[]);
+    assert_eq!(codes(&configured(), None, &healthy()), []);
+}
+
+#[test]
+fn a_missing_publication_is_told_alone() {
+    check(|now| now.publication = None, &[Code::PublicationMissing]);
+}
+
+#[test]
+fn a_publication_made_again_is_another() {
+    check(|now| publication(now).oid = 2, &[Code::PublicationReplaced]);
+}
+
+#[test]
+fn each_narrowing_has_its_code() {
+    check(|now| publication(now).inserts = Inserts::Withheld, &[Code::PublicationLacksInsert]);
+    check(|now| publication(now).tables.clear(), &[Code::PublicationLacksTable]);
+    check(
+        |now| publication(now).tables[0].row_filter = Some("(id > 3)".to_owned()),
+        &[Code::PublicationFiltersRows],
+    );
+    check(
+        |now| publication(now).tables[0].columns = Some(texts(&["id", "payload"])),
+        &[Code::PublicationLacksColumn],
+    );
+}
+
+#[test]
+fn a_column_that_nobody_reads_may_be_left_out() {
+    check(|now| now.relations[0].columns.push("internal_note".to_owned()), &[]);
+}
+
+#[test]
+fn a_row_filter_is_not_repeated_in_the_message() {
+    let mut now = healthy();
+    publication(&mut now).tables[0].row_filter = Some("(aggregate_id = 'secret')".to_owned());
+    let watched = Watched { publication: "p", outboxes: &configured() };
+    let failure = compare(watched, None, &now).remove(0);
+    assert!(!format!("{failure:?}").contains("secret"));
+}
+
+#[test]
+fn a_table_swapped_by_rename_is_another() {
+    let swapped = |now: &mut Catalog| {
+        now.relations = vec![relation(10, "outbox_old"), relation(11, "outbox")];
+        publication(now).tables = vec![published(10, "outbox_old")];
+    };
+    let before = healthy();
+    let mut now = healthy();
+    swapped(&mut now);
+    assert_eq!(codes(&configured(), Some(&before), &now), [Code::TableReplaced]);
+    // The new one may be published too: rows written before it was are still missing.
+    publication(&mut now).tables = vec![published(11, "outbox")];
+    assert_eq!(codes(&configured(), Some(&before), &now), [Code::TableReplaced]);
+}
+
+#[test]
+fn a_table_renamed_away_is_not_taken_for_a_missing_one() {
+    let before = healthy();
+    let mut now = healthy();
+    now.relations = vec![relation(10, "outbox_old")];
+    publication(&mut now).tables = vec![published(10, "outbox_old")];
+    assert_eq!(codes(&configured(), Some(&before), &now), [Code::TableReplaced]);
+    // Nothing names the table: its rows are routed as before.
+    assert_eq!(codes(&Outboxes::default(), Some(&before), &now), []);
+}
+
+#[test]
+fn a_dropped_table_loses_nothing_until_another_takes_its_name() {
+    let before = healthy();
+    let mut now = healthy();
+    now.relations.clear();
+    publication(&mut now).tables = vec![published(20, "other")];
+    now.relations.push(relation(20, "other"));
+    assert_eq!(codes(&configured(), Some(&before), &now), [Code::TableMissing]);
+    assert_eq!(codes(&Outboxes::default(), Some(&before), &now), []);
+    now.relations.push(relation(12, "outbox"));
+    assert_eq!(codes(&configured(), Some(&before), &now), [Code::TableReplaced]);
+    assert_eq!(codes(&Outboxes::default(), Some(&before), &now), [Code::TableReplaced]);
+}
+
+#[test]
+fn a_partitioned_table_must_be_published_by_its_root() {
+    let mut now = healthy();
+    now.relations[0].kind = Kind::Partitioned;
+    publication(&mut now).partitions = Partitions::ByLeaf;
+    publication(&mut now).tables =
+        vec![PublishedTable { kind: Kind::Leaf, ..published(30, "leaf") }];
+    assert_eq!(codes(&configured(), None, &now), [Code::PublicationByLeaf]);
+    assert_eq!(codes(&Outboxes::default(), None, &now), [Code::PublicationByLeaf]);
+}
+
+#[test]
+fn without_memory_a_table_that_was_never_there_is_missing() {
+    let mut now = healthy();
+    now.relations.clear();
+    publication(&mut now).tables.clear();
+    assert_eq!(codes(&configured(), None, &now), [Code::TableMissing]);
+    assert_eq!(codes(&Outboxes::default(), None, &now), [Code::PublicationLacksTable]);
+}

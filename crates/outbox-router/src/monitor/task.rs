@@ -1,0 +1,377 @@
+//! The monitor's loop: look, judge, tell, wait.
+
+use std::{collections::BTreeSet, time::Duration, time::SystemTime};
+
+use relay::{Class, Code, Failure, Lsn, Outboxes, Snapshot};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+
+use super::{
+    announce::{Announced, announce},
+    baseline::Baseline,
+    catalog::{self, Catalog, Sought},
+    connection::{ANSWER_WITHIN, Connect, Driver, SqlConnection, drive, sql_failure, unanswered},
+    gap::{Gap, Interval, Mark},
+    lag::{Blame, Lag, WindowLimits, is_connected, is_unconfirmed, safe_position},
+    pace::Pace,
+    pins::{self, WalPin},
+    publication::{Watched, compare},
+    report::{MonitorReport, Polled, RelayReport, SlotView},
+    slot::{self, SlotHealth, SlotLook},
+    threshold::{Thresholds, Watch},
+    verdict,
+};
+
+/// What the monitor watches.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The slot.
+    pub slot: String,
+    /// The publication.
+    pub publication: String,
+    /// The configured tables; empty: all that are published.
+    pub outboxes: Outboxes,
+    /// `monitor.interval`.
+    pub interval: Duration,
+    /// `monitor.bytes_behind`.
+    pub thresholds: Thresholds,
+    /// The window's limits, to tell who is to blame.
+    pub window: WindowLimits,
+}
+
+/// The two things that the relay is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MonitorEvent {
+    /// Rows may have been left out: confirm nothing more. Once per code.
+    GapSuspected(Failure),
+    /// The server wants to stop and waits for what is unconfirmed: let go, stay away. Once per stop.
+    ServerStopping,
+}
+
+/// How the monitor is connected to the rest.
+#[derive(Debug)]
+pub struct Channels {
+    /// The relay's side of the story.
+    pub relay: watch::Receiver<RelayReport>,
+    /// What preflight saw before the latest session.
+    pub baseline: watch::Receiver<Option<Baseline>>,
+    /// To the relay. When it is full, the same is told again after the next look.
+    pub events: mpsc::Sender<MonitorEvent>,
+    /// To whoever shows it.
+    pub report: watch::Sender<MonitorReport>,
+}
+
+/// While the server stops, what is in flight gets this long to be acknowledged: letting go at once would have it all
+/// sent again.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// How often a stopping server is asked again.
+const STOP_INTERVAL: Duration = Duration::from_millis(500);
+
+/// After the connection broke the server is asked at once why, but no more often than this.
+const BREATH: Duration = Duration::from_millis(200);
+
+/// Watches until nobody receives the events any more.
+pub async fn run(settings: Settings, connect: impl Connect + Send + Sync, channels: Channels) {
+    let mut monitor = Monitor {
+        thresholds: Watch::new(settings.thresholds),
+        report: MonitorReport::initial(Instant::now()),
+        settings,
+        connect,
+        channels,
+        session: None,
+        remembered: None,
+        last_good: None,
+        told: BTreeSet::new(),
+        pace: Pace::default(),
+        stop: None,
+    };
+    loop {
+        let looked = monitor.look().await;
+        monitor.report.ticked_at = Instant::now();
+        match looked {
+            Ok(look) => monitor.seen(look),
+            Err(failure) => monitor.unseen(failure),
+        }
+        monitor.channels.report.send_replace(monitor.report.clone());
+        if monitor.wait().await == Next::End {
+            return;
+        }
+    }
+}
+
+/// What to do after waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Look,
+    End,
+}
+
+struct Monitor<C> {
+    settings: Settings,
+    connect: C,
+    channels: Channels,
+    session: Option<Session>,
+    report: MonitorReport,
+    /// Publication and tables as they were when all was well.
+    remembered: Option<Catalog>,
+    last_good: Option<LastGood>,
+    /// Codes of the gaps that the relay knows of.
+    told: BTreeSet<Code>,
+    thresholds: Watch,
+    pace: Pace,
+    stop: Option<Stop>,
+}
+
+struct Session {
+    connection: SqlConnection,
+    version: i32,
+}
+
+/// When all was well for the last time.
+#[derive(Debug, Clone)]
+struct LastGood {
+    checked: Mark,
+    confirmed: Option<Lsn>,
+}
+
+/// The server is stopping.
+#[derive(Debug, Clone, Copy)]
+struct Stop {
+    since: Instant,
+    told: Told,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    No,
+    Yes,
+}
+
+/// What one look shows.
+struct Look {
+    slot: SlotLook,
+    catalog: Catalog,
+    pin: Option<WalPin>,
+}
+
+impl<C: Connect> Monitor<C> {
+    async fn look(&mut self) -> Result<Look, Failure> {
+        // That an old connection is dead says nothing of the server: a new one tells why.
+        if let Some(session) = self.session.take()
+            && let Ok(look) = self.read(session).await
+        {
+            return Ok(look);
+        }
+        let session = self.open().await?;
+        self.read(session).await
+    }
+
+    async fn open(&self) -> Result<Session, Failure> {
+        let connected = tokio::time::timeout(ANSWER_WITHIN, self.connect.connect()).await;
+        let mut connection = connected.map_err(|_| unanswered("a connection attempt"))??;
+        let SqlConnection { client, driver } = &mut connection;
+        let version = drive(driver, async {
+            let query = "select current_setting('server_version_num')::int4";
+            let row = client.query_one(query, &[]).await.map_err(|e| sql_failure(&e))?;
+            row.try_get(0).map_err(|e| sql_failure(&e))
+        })
+        .await?;
+        Ok(Session { connection, version })
+    }
+
+    /// Reads everything; the connection is kept only when all of it was answered.
+    async fn read(&mut self, mut session: Session) -> Result<Look, Failure> {
+        let before = self.before();
+        let sought = Sought {
+            publication: &self.settings.publication,
+            outboxes: &self.settings.outboxes,
+            remembered: before.as_ref(),
+        };
+        let Session { connection: SqlConnection { client, driver }, version } = &mut session;
+        let look = drive(driver, async {
+            let slot = slot::look(client, *version, &self.settings.slot).await?;
+            let catalog = catalog::look(client, *version, sought).await?;
+            let pin = match &slot.slot {
+                Some(slot) if pins::is_worth_asking(slot) => pins::oldest(client).await?,
+                _ => None,
+            };
+            Ok(Look { slot, catalog, pin })
+        })
+        .await?;
+        self.session = Some(session);
+        Ok(look)
+    }
+
+    async fn wait(&mut self) -> Next {
+        let pause = if self.stop.is_some() { STOP_INTERVAL } else { self.settings.interval };
+        let broken = async {
+            match &mut self.session {
+                Some(session) => closed(&mut session.connection.driver).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.channels.events.closed() => return Next::End,
+            () = tokio::time::sleep(pause) => return Next::Look,
+            () = broken => {}
+        }
+        self.session = None;
+        tokio::time::sleep(BREATH).await;
+        Next::Look
+    }
+}
+
+async fn closed(driver: &mut Driver) {
+    driver.await;
+}
+
+impl<C> Monitor<C> {
+    /// What publication and tables are compared with: our own memory, or what preflight saw before our first look.
+    fn before(&self) -> Option<Catalog> {
+        self.remembered.clone().or_else(|| {
+            self.channels.baseline.borrow().as_ref().map(|baseline| baseline.catalog.clone())
+        })
+    }
+
+    /// PostgreSQL answered.
+    fn seen(&mut self, look: Look) {
+        if self.report.trouble.take().is_some() {
+            tracing::info!(slot = %self.settings.slot, "the monitor sees postgresql again");
+        }
+        self.stop = None;
+        let at = self.report.ticked_at;
+        self.report.polled_at = Some(Polled { at, wall: SystemTime::now() });
+        self.report.pin = look.pin;
+        self.judge(&look.slot, look.catalog);
+        self.report.slot = match look.slot.slot {
+            Some(slot) => {
+                self.measure(&slot, at);
+                SlotView::Seen(slot)
+            }
+            None => {
+                (self.report.rates, self.report.seconds_to_limit) = (None, None);
+                SlotView::Missing
+            }
+        };
+    }
+
+    fn judge(&mut self, look: &SlotLook, catalog: Catalog) {
+        let watched =
+            Watched { publication: &self.settings.publication, outboxes: &self.settings.outboxes };
+        let before = self.before();
+        let checked = Mark { lsn: look.current_wal_lsn, at: look.at.clone() };
+        let slot = verdict::fit(&self.settings.slot, look);
+        let published = compare(watched, before.as_ref(), &catalog);
+        let confirmed = slot.as_ref().ok().and_then(|slot| slot.confirmed_flush_lsn);
+        self.report.findings = slot.err().into_iter().chain(published).collect();
+        if self.report.findings.is_empty() {
+            self.remembered = Some(catalog.remember(before.as_ref()));
+            self.last_good = Some(LastGood { checked, confirmed });
+            return;
+        }
+        for failure in self.report.findings.clone() {
+            if failure.class() == Class::Gap {
+                self.gap(failure, &checked);
+            }
+        }
+    }
+
+    /// Tells the relay, if there was something to lose: a router that is being set up has no gap.
+    fn gap(&mut self, failure: Failure, now: &Mark) {
+        let last_good = self.last_good();
+        let snapshot = self.snapshot();
+        if self.told.contains(&failure.code)
+            || (last_good.is_none() && !is_connected(snapshot.condition.state))
+        {
+            return;
+        }
+        let code = failure.code;
+        let from = last_good.map(|good| {
+            if matches!(code, Code::SlotMissing | Code::SlotLost) {
+                // The slot is what held the rows back: everything past the last confirmed position is at risk.
+                let lsn = safe_position(&snapshot, good.confirmed).unwrap_or(good.checked.lsn);
+                Mark { lsn, at: good.checked.at }
+            } else {
+                // The slot still has what was written before: at risk is what was written since.
+                good.checked
+            }
+        });
+        let gap = Gap::new(failure, Interval { from, to: now.clone() });
+        let event = MonitorEvent::GapSuspected(gap.failure.clone());
+        if self.channels.events.try_send(event).is_ok() {
+            self.told.insert(code);
+        }
+        self.report.gap.get_or_insert(gap);
+    }
+
+    fn last_good(&self) -> Option<LastGood> {
+        self.last_good.clone().or_else(|| {
+            self.channels.baseline.borrow().as_ref().map(|baseline| LastGood {
+                checked: baseline.checked.clone(),
+                confirmed: baseline.slot.confirmed_flush_lsn,
+            })
+        })
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.channels.relay.borrow().snapshot.clone()
+    }
+
+    fn measure(&mut self, slot: &SlotHealth, at: Instant) {
+        self.pace.observe(slot, at);
+        self.report.rates = self.pace.rates();
+        self.report.seconds_to_limit = self.pace.seconds_to_limit(slot);
+        if let Some(crossing) = self.thresholds.observe(slot.bytes_behind()) {
+            let snapshot = self.snapshot();
+            let blame = Blame::find(&snapshot, Lag::split(&snapshot, slot), self.settings.window);
+            let seconds_to_limit = self.report.seconds_to_limit;
+            let name = &self.settings.slot;
+            announce(
+                crossing,
+                &Announced {
+                    name,
+                    slot,
+                    limits: self.settings.thresholds,
+                    blame,
+                    seconds_to_limit,
+                },
+            );
+        }
+    }
+
+    /// PostgreSQL did not answer, or answered that it does not want to.
+    fn unseen(&mut self, failure: Failure) {
+        self.report.slot = SlotView::Unknown;
+        self.report.pin = None;
+        (self.report.rates, self.report.seconds_to_limit) = (None, None);
+        if self.report.trouble.is_none() {
+            tracing::warn!(
+                slot = %self.settings.slot, code = %failure.code,
+                "the monitor cannot see the slot: {}", failure.message
+            );
+        }
+        self.stopping(&failure);
+        self.report.trouble = Some(failure);
+    }
+
+    /// 57P03 while the stream is up means that the server is on its way down: it was up a moment ago.
+    fn stopping(&mut self, failure: &Failure) {
+        let snapshot = self.snapshot();
+        if failure.code != Code::ServerNotReady || !is_connected(snapshot.condition.state) {
+            self.stop = None;
+            return;
+        }
+        let now = self.report.ticked_at;
+        let stop = self.stop.get_or_insert(Stop { since: now, told: Told::No });
+        if stop.told == Told::No
+            && is_unconfirmed(&snapshot)
+            && now.duration_since(stop.since) >= STOP_GRACE
+            && self.channels.events.try_send(MonitorEvent::ServerStopping).is_ok()
+        {
+            stop.told = Told::Yes;
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What is wrong with a slot: one order of questions, for the monitor and for preflight.
+
+use relay::{Code, Failure, Lsn};
+
+use super::{
+    slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, bytes_between},
+    wording,
+};
+
+/// The only plug-in whose messages the router reads.
+const PLUGIN: &str = "pgoutput";
+
+/// The slot, if a stream from it can be complete.
+///
+/// # Errors
+/// It does not exist, was made for something else, or is lost.
+pub fn fit<'l>(name: &str, look: &'l SlotLook) -> Result<&'l SlotHealth, Failure> {
+    let slot = look.slot.as_ref().ok_or_else(|| missing(name))?;
+    match unsuitable(name, &look.database, slot).or_else(|| lost(name, slot)) {
+        Some(failure) => Err(failure),
+        None => Ok(slot),
+    }
+}
+
+fn missing(name: &str) -> Failure {
+    Failure::new(Code::SlotMissing, format!("slot \"{name}\" does not exist")).hint(
+        "if it was never made: outbox-router setup --apply; if it was dropped, a new slot does not \
+         bring back what was written meanwhile: publish those rows from the table first",
+    )
+}
+
+fn lost(name: &str, slot: &SlotHealth) -> Option<Failure> {
+    slot.is_lost().then(|| {
+        let why = slot.invalidation_reason.as_deref().unwrap_or("wal_removed");
+        Failure::new(Code::SlotLost, format!("slot \"{name}\" is lost ({why})")).hint(
+            "publish the missing rows from the table, then outbox-router teardown and \
+             outbox-router setup --apply; raise max_slot_wal_keep_size",
+        )
+    })
+}
+
+fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
+    let wrong = match (slot.kind, slot.plugin.as_deref(), slot.peculiarity) {
+        (SlotKind::Physical, _, _) => "is a physical slot".to_owned(),
+        (SlotKind::Logical, plugin, _) if plugin != Some(PLUGIN) => {
+            format!("uses the plug-in {}, not {PLUGIN}", plugin.unwrap_or("(none)"))
+        }
+        (_, _, Some(Peculiarity::Temporary)) => "is temporary".to_owned(),
+        (_, _, Some(Peculiarity::TwoPhase)) => {
+            "was made with two_phase, so it sends transactions before they are committed".to_owned()
+        }
+        (SlotKind::Logical, _, None) => {
+            let theirs = slot.database.as_deref().filter(|&database| database != here)?;
+            format!("belongs to database {theirs}, not {here}")
+        }
+    };
+    Some(
+        Failure::new(Code::SlotUnsuitable, format!("slot \"{name}\" {wrong}"))
+            .hint("name another slot in postgres.slot, then outbox-router setup --apply"),
+    )
+}
+
+/// Whether the slot stands where this process left it.
+///
+/// Behind is normal: a crash of PostgreSQL forgets what was confirmed since the slot was last saved, and the rows are
+/// sent again. Ahead means that somebody else moved it or made it anew. A server whose WAL ends before what was
+/// confirmed is another history.
+///
+/// # Errors
+/// It does not.
+pub fn unmoved(name: &str, ours: Lsn, slot: &SlotHealth) -> Result<(), Failure> {
+    let what = if slot.current_wal_lsn < ours {
+        format!(
+            "the server's wal ends at {}, but {ours} was confirmed to slot \"{name}\": this is \
+             another history",
+            slot.current_wal_lsn
+        )
+    } else {
+        let Some(theirs) = slot.confirmed_flush_lsn.filter(|&theirs| theirs > ours) else {
+            return Ok(());
+        };
+        format!(
+            "slot \"{name}\" stands at {theirs}, {} past {ours} where this router left it: it was \
+             made anew or advanced by somebody else",
+            wording::bytes(bytes_between(ours, theirs))
+        )
+    };
+    Err(Failure::new(Code::SlotMoved, what).hint(
+        "look for who dropped, advanced or restored it; publish the missing rows from the table, \
+         then outbox-router teardown and outbox-router setup --apply",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::{samples::slot, slot::WalStatus};
+
+    fn judged(slot: Option<SlotHealth>) -> Option<Code> {
+        let look = SlotLook {
+            current_wal_lsn: Lsn::from_u64(100 << 20),
+            at: "2026-01-01T00:00:00Z".to_owned(),
+            database: "shop".to_owned(),
+            slot,
+        };
+        fit("s", &look).err().map(|failure| failure.code)
+    }
+
+    #[test]
+    fn a_slot_as_setup_makes_it_is_fit() {
+        assert_eq!(judged(Some(slot())), None);
+    }
+
+    #[test]
+    fn every_other_slot_is_refused_with_its_code() {
+        assert_eq!(judged(None), Some(Code::SlotMissing));
+        let lost = SlotHealth { wal_status: WalStatus::Lost, restart_lsn: None, ..slot() };
+        assert_eq!(judged(Some(lost)), Some(Code::SlotLost));
+        let idle = SlotHealth { invalidation_reason: Some("idle_timeout".to_owned()), ..slot() };
+        assert_eq!(judged(Some(idle)), Some(Code::SlotLost));
+        for unfit in [
+            SlotHealth { kind: SlotKind::Physical, plugin: None, database: None, ..slot() },
+            SlotHealth { plugin: Some("test_decoding".to_owned()), ..slot() },
+            SlotHealth { database: Some("other".to_owned()), ..slot() },
+            SlotHealth { peculiarity: Some(Peculiarity::Temporary), ..slot() },
+            SlotHealth { peculiarity: Some(Peculiarity::TwoPhase), ..slot() },
+        ] {
+            assert_eq!(judged(Some(unfit)), Some(Code::SlotUnsuitable));
+        }
+    }
+
+    #[test]
+    fn a_slot_behind_us_is_normal_and_one_ahead_of_us_is_not_ours() {
+        let code = |ours: u64| unmoved("s", Lsn::from_u64(ours), &slot()).err().map(|f| f.code);
+        assert_eq!(code(41 << 20), None);
+        assert_eq!(code(40 << 20), None);
+        assert_eq!(code((40 << 20) - 1), Some(Code::SlotMoved));
+    }
+
+    #[test]
+    fn a_server_that_ends_before_what_was_confirmed_is_another_history() {
+        let failure = unmoved("s", Lsn::from_u64((100 << 20) + 1), &slot()).unwrap_err();
+        assert_eq!(failure.code, Code::SlotMoved);
+        assert!(failure.message.contains("another history"), "{failure}");
+    }
+}
