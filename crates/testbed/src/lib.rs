@@ -8,6 +8,9 @@ pub mod kafka;
 pub mod ports;
 pub mod postgres;
 pub mod process;
+pub mod proxy;
+pub mod router;
 pub mod wait;
 
+mod http;
 mod scripts;
