@@ -4,7 +4,7 @@
 //! connection: a port from that range, left for a second while its server is down, may be somebody
 //! else's when the server comes back.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpStream};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::Context;
@@ -25,7 +25,9 @@ pub fn free_port() -> anyhow::Result<u16> {
     (0..COUNT)
         .map(|_| HANDED_OUT.fetch_add(1, Ordering::Relaxed))
         .map(|step| FIRST + (start.wrapping_add(step)) % COUNT)
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        // Asked by connecting: a socket bound here to find out would live on for a moment in every
+        // child process that another thread is about to start, and keep the port from its server.
+        .find(|port| TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).is_err())
         .context("no free port on the loopback address")
 }
 

@@ -11,6 +11,8 @@
 mod admin;
 mod broker;
 
+pub(crate) use admin::led_partitions;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
