@@ -41,6 +41,11 @@ async fn kafka_comes_back_with_its_topics_after_kill9() {
     kafka.kill9().await.unwrap();
     kafka.start_again().await.unwrap();
     assert_eq!(kafka.end_offsets("kept").await.unwrap(), [0, 0, 0]);
+    kafka.set_topic("kept", &[("max.message.bytes", "2000")]).await.unwrap();
+    kafka.grow_topic("kept", 4).await.unwrap();
+    kafka.stop().await.unwrap();
+    kafka.start_again().await.unwrap();
+    assert_eq!(kafka.end_offsets("kept").await.unwrap(), [0, 0, 0, 0]);
     kafka.delete_topic("kept").await.unwrap();
     assert!(kafka.end_offsets("kept").await.is_err());
 }
@@ -53,4 +58,7 @@ async fn a_cluster_places_partitions_and_survives_a_frozen_leader() {
     kafka.create_topic_on("meanwhile", &[1, 2]).await.unwrap();
     kafka.broker(3).unwrap().resume().unwrap();
     assert_eq!(kafka.end_offsets("meanwhile").await.unwrap(), [0, 0]);
+    kafka.broker(2).unwrap().kill9().await.unwrap();
+    kafka.start_again().await.unwrap();
+    assert_eq!(kafka.end_offsets("placed").await.unwrap(), [0, 0, 0]);
 }

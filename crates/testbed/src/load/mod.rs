@@ -6,6 +6,7 @@
 //! rolled back are kept by the writers themselves: they must never appear anywhere.
 
 mod bulk;
+mod dice;
 mod journal;
 mod mix;
 mod schema;

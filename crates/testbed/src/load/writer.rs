@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_postgres::{Client, Statement};
-use uuid::{Builder, Uuid};
 
+use super::dice::Dice;
 use super::journal::{Journal, Progress};
 use super::mix::Kind;
-use super::schema::{Partitioning, Schema};
+use super::schema::Schema;
 use super::transaction::{Attempt, Draft, Numbered, Stage, copy, delete, insert, note, number};
 use super::{Bookkeeping, Load, Pace};
 use crate::postgres::Session;
@@ -22,16 +20,13 @@ use crate::wait::until_ok;
 
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 const SETTLE_DEADLINE: Duration = Duration::from_secs(60);
-const EVENT_TYPES: [&str; 3] = ["created", "paid", "shipped"];
-/// What spells differently in JSON, in COPY, in UTF-8 and in `jsonb`.
-const ALPHABET: [&str; 8] = ["abcdefgh", "0", " ", "é", "🦀", "\"", "\\", "\n\t"];
 
 pub(super) struct Writer {
     index: usize,
     url: String,
     schema: Schema,
     load: Load,
-    random: StdRng,
+    dice: Dice,
     journal: Journal,
     progress: Arc<Progress>,
     /// Numbers of this writer's own aggregates, where no ledger is kept.
@@ -51,8 +46,12 @@ impl Writer {
         Self {
             index,
             url,
+            dice: Dice::new(
+                load.seed.wrapping_mul(1_000_003).wrapping_add(offset),
+                load.payload,
+                &schema,
+            ),
             schema,
-            random: StdRng::seed_from_u64(load.seed.wrapping_mul(1_000_003).wrapping_add(offset)),
             load,
             journal: Journal::default(),
             progress,
@@ -159,16 +158,14 @@ impl Writer {
     ) -> anyhow::Result<()> {
         let kind = match (self.load.pace, self.load.bookkeeping) {
             (Pace::PerSecond(_), _) | (_, Bookkeeping::OutboxOnly) => Kind::Single,
-            (Pace::AsFastAsPossible { .. }, Bookkeeping::Ledger) => {
-                self.load.mix.pick(&mut self.random)
-            }
+            (Pace::AsFastAsPossible { .. }, Bookkeeping::Ledger) => self.dice.kind(&self.load.mix),
         };
         if kind == Kind::Single {
             return self.single(client, single, attempt).await;
         }
         client.batch_execute("BEGIN").await?;
         self.think().await;
-        let drafts = self.drafts(kind);
+        let drafts = self.dice.drafts(kind);
         self.write(client, kind, &drafts, attempt).await?;
         self.think().await;
         match kind {
@@ -246,7 +243,8 @@ impl Writer {
         let kept = attempt.written.len();
         client.batch_execute("SAVEPOINT s").await?;
         for ending in ["ROLLBACK TO SAVEPOINT s", "RELEASE SAVEPOINT s"] {
-            let more: Vec<Draft> = drafts.iter().map(|draft| self.draft(draft.aggregate)).collect();
+            let more: Vec<Draft> =
+                drafts.iter().map(|draft| self.dice.draft(draft.aggregate)).collect();
             attempt.written.extend(more.iter().map(|draft| draft.id));
             let rows = number(client, &more).await?;
             insert(client, &self.schema, &rows, "").await?;
@@ -270,7 +268,7 @@ impl Writer {
         attempt.stage = Stage::Committing;
         client.batch_execute(&format!("PREPARE TRANSACTION '{gid}'")).await?;
         self.think().await;
-        if self.random.random_bool(0.2) {
+        if self.dice.one_in(5) {
             client.batch_execute(&format!("ROLLBACK PREPARED '{gid}'")).await?;
             attempt.roll_back_to(0);
         } else {
@@ -283,54 +281,8 @@ impl Writer {
         if let Pace::AsFastAsPossible { think } = self.load.pace
             && !think.is_zero()
         {
-            sleep(think.mul_f64(self.random.random_range(0.0..1.0))).await;
+            sleep(self.dice.part_of(think)).await;
         }
-    }
-
-    fn drafts(&mut self, kind: Kind) -> Vec<Draft> {
-        let most = if matches!(kind, Kind::MultiRow | Kind::Copy) { 20 } else { 4 };
-        let count = self.random.random_range(1..=most);
-        let mut aggregates: Vec<i32> =
-            (0..count).map(|_| self.random.random_range(0..self.schema.aggregates)).collect();
-        if kind == Kind::Copy && self.schema.partitioning == Partitioning::Hash {
-            aggregates.sort_unstable();
-            aggregates.dedup();
-        }
-        aggregates.into_iter().map(|aggregate| self.draft(aggregate)).collect()
-    }
-
-    fn draft(&mut self, aggregate: i32) -> Draft {
-        let headers = (self.schema.columns().headers.is_some() && self.random.random_bool(0.25))
-            .then(|| {
-                let trace: u64 = self.random.random();
-                format!(r#"{{"source": "testbed", "trace": "{trace:x}"}}"#)
-            });
-        let at = usize::from(self.random.random::<u8>());
-        Draft {
-            id: self.id(),
-            aggregate,
-            event_type: EVENT_TYPES.get(at % EVENT_TYPES.len()).copied().unwrap_or("created"),
-            payload: self.payload(),
-            headers,
-        }
-    }
-
-    fn id(&mut self) -> Uuid {
-        Builder::from_random_bytes(self.random.random()).into_uuid()
-    }
-
-    /// A JSON object with the moment of writing, for latencies, and padding of odd characters.
-    fn payload(&mut self) -> String {
-        let (min, max) = (self.load.payload.min, self.load.payload.max);
-        let wanted = self.random.random_range(min..=max.max(min));
-        let mut pad = String::with_capacity(wanted + 8);
-        while pad.len() < wanted {
-            let at = usize::from(self.random.random::<u8>());
-            // Mostly plain text, or the size would not be what was asked for.
-            let odd = if at < 32 { at % ALPHABET.len() } else { 0 };
-            pad.push_str(ALPHABET.get(odd).copied().unwrap_or("x"));
-        }
-        serde_json::json!({ "at": micros_now(), "pad": pad }).to_string()
     }
 
     /// One event by one statement: numbered, written and noted, or only written.
@@ -340,8 +292,8 @@ impl Writer {
         statement: &Statement,
         attempt: &mut Attempt,
     ) -> anyhow::Result<()> {
-        let aggregate = self.random.random_range(0..self.schema.aggregates);
-        let mut draft = self.draft(aggregate);
+        let aggregate = self.dice.aggregate();
+        let mut draft = self.dice.draft(aggregate);
         attempt.written.push(draft.id);
         attempt.stage = Stage::Committing;
         let id = draft.id.to_string();
@@ -391,13 +343,4 @@ impl Writer {
             ),
         }
     }
-}
-
-/// Microseconds since the epoch: what `at` in a payload holds.
-fn micros_now() -> u64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .ok()
-        .and_then(|since| u64::try_from(since.as_micros()).ok())
-        .unwrap_or(0)
 }

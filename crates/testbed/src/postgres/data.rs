@@ -1,6 +1,7 @@
 //! Data directories: copied from a template that `initdb` makes once per server build.
 
-use std::os::unix::fs::{MetadataExt, chown};
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -82,6 +83,21 @@ pub(super) fn write_settings<'a>(
     let file = data.join(SETTINGS_FILE);
     std::fs::write(&file, lines.collect::<String>())
         .with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Writes a file that the server accepts as a private key: its own, and nobody else's to read.
+pub(super) fn write_private(
+    file: &Path,
+    contents: &[u8],
+    run_as: Option<RunAs>,
+) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write {}", file.display());
+    std::fs::write(file, contents).with_context(cannot)?;
+    std::fs::set_permissions(file, Permissions::from_mode(0o600)).with_context(cannot)?;
+    if let Some(user) = run_as {
+        chown(file, Some(user.uid), Some(user.gid)).with_context(cannot)?;
+    }
+    Ok(())
 }
 
 /// A temporary directory that the server's user owns.

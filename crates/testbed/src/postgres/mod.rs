@@ -231,6 +231,18 @@ impl Postgres {
         self.dir.path().join("data")
     }
 
+    /// Puts a file that only the server's user may read into the data directory, such as a key for
+    /// `ssl_key_file`, and tells where.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it cannot be written.
+    pub fn write_file(&self, name: &str, contents: &[u8]) -> anyhow::Result<PathBuf> {
+        let file = self.data_dir().join(name);
+        data::write_private(&file, contents, self.run_as)?;
+        Ok(file)
+    }
+
     /// Changes settings. Those which the server takes without a restart are in force for sessions
     /// that begin after this; the others from the next [`start_again`](Self::start_again).
     ///
