@@ -1,1 +1,26 @@
-//! Placeholder.
+//! Throw-away real servers, faults, load, and a checker of every promise the product makes.
+//!
+//! The proof stands beside the product and knows nothing of its code: what is judged here is judged
+//! from the database and from Kafka alone. A server that is missing makes a test *fail*.
+//!
+//! * [`postgres`], [`kafka`], [`router`]: real processes that can be stopped, killed and started again.
+//! * [`proxy`]: a TCP connection that can be paused, cut, delayed, swallowed, or have its answers held.
+//! * [`load`]: writers that do everything an application does to an outbox table.
+//! * [`reader`], [`truth`], [`witness`], [`checker`]: what is in Kafka, what should be, when it was
+//!   committed, and the verdict.
+
+pub mod checker;
+pub mod kafka;
+pub mod load;
+pub mod ports;
+pub mod postgres;
+pub mod process;
+pub mod proxy;
+pub mod reader;
+pub mod router;
+pub mod truth;
+pub mod wait;
+pub mod witness;
+
+mod http;
+mod scripts;

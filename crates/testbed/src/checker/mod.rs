@@ -1,0 +1,286 @@
+//! The judge: compares what was committed with what is in Kafka, and knows nothing of the product.
+//!
+//! [`check`] is a function of two recorded lists, so a verdict can be had again from the same files.
+//! What it looks for (each kind is counted by itself):
+//!
+//! * **lost**: committed, and in no topic;
+//! * **phantom**: in a topic, but never committed, rolled back, or without an id;
+//! * **order**: within a key, first occurrences must strictly increase in commit order;
+//! * **affinity**: a key lives in one partition;
+//! * **runs**: a re-emission is a run of consecutive events of its key, as a replay from an earlier
+//!   position makes it: going back is legal, leaving one out is not;
+//! * **altered**: topic, key, value or headers are not what the row says, or a repeated record is not
+//!   byte for byte its first occurrence.
+//!
+//! Duplicates are counted and no anomaly: how many are allowed is for the scenario to say.
+
+mod verdict;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use anyhow::Context;
+use tokio_postgres::types::PgLsn;
+use uuid::Uuid;
+
+pub use verdict::{Anomalies, Verdict};
+
+use crate::reader::Seen;
+use crate::truth::{Digest, Event, Truth};
+
+/// Whether records of an older emission may follow those of a newer one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LateRuns {
+    /// One router at a time.
+    #[default]
+    Forbidden,
+    /// Two routers were alive at once: the records that the older one had under way may arrive among
+    /// those of the newer one.
+    Allowed,
+}
+
+/// What is known of the run that is judged.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Late runs.
+    pub late_runs: LateRuns,
+}
+
+/// Judges `seen` against `truth`. The order of `seen` does not matter; offsets do.
+pub fn check(truth: &Truth, seen: &[Seen], options: &Options) -> Verdict {
+    let mut verdict = Verdict::default();
+    let index = index(truth, &mut verdict);
+    let mut log: Vec<&Seen> = seen.iter().collect();
+    log.sort_by(|a, b| (&a.topic, a.partition, a.offset).cmp(&(&b.topic, b.partition, b.offset)));
+    let mut first: HashMap<Uuid, &Seen> = HashMap::with_capacity(index.len());
+    let mut lanes: BTreeMap<Key<'_>, Lanes<'_>> = BTreeMap::new();
+    for record in log {
+        verdict.records += 1;
+        let Some(event) = identify(record, &index, truth, &mut verdict) else { continue };
+        let occurrence = match first.get(&event.id) {
+            None => {
+                first.insert(event.id, record);
+                compare(record, event, &mut verdict);
+                Occurrence { seq: event.seq, id: event.id, first: First::Yes }
+            }
+            Some(earlier) => {
+                verdict.duplicates += 1;
+                if !same_bytes(earlier, record) {
+                    verdict.altered.add(|| {
+                        format!(
+                            "{} differs from its first copy at {}",
+                            place(record),
+                            place(earlier)
+                        )
+                    });
+                }
+                Occurrence { seq: event.seq, id: event.id, first: First::No }
+            }
+        };
+        lanes
+            .entry((&event.topic, &event.key))
+            .or_default()
+            .entry((&record.topic, record.partition))
+            .or_default()
+            .push(occurrence);
+    }
+    for (key, lanes) in &lanes {
+        judge_key(*key, lanes, options, &mut verdict);
+    }
+    for event in index.values().filter(|event| !first.contains_key(&event.id)) {
+        verdict.lost.add(|| describe(event));
+    }
+    verdict.in_kafka = first.len();
+    verdict
+}
+
+/// The events whose commit lies at or before `confirmed`, the slot's `confirmed_flush_lsn`, and which
+/// are not in Kafka: they are lost for ever, whatever happens next. `commits` is the witness's; it
+/// must have been drained after `truth` was read, and `seen` read after `confirmed`.
+///
+/// # Errors
+///
+/// Fails when the witness does not know the commit of an event.
+pub fn confirmed_ahead(
+    truth: &Truth,
+    commits: &BTreeMap<u32, PgLsn>,
+    confirmed: PgLsn,
+    seen: &[Seen],
+) -> anyhow::Result<Vec<Uuid>> {
+    let arrived: HashSet<Uuid> = seen.iter().filter_map(id_of).collect();
+    let mut ahead = Vec::new();
+    for event in &truth.events {
+        let end = commits.get(&event.xid).with_context(|| {
+            format!("the witness has not seen the commit of transaction {}", event.xid)
+        })?;
+        if *end <= confirmed && !arrived.contains(&event.id) {
+            ahead.push(event.id);
+        }
+    }
+    Ok(ahead)
+}
+
+/// Topic and key by the truth.
+type Key<'a> = (&'a str, &'a str);
+
+/// What was read of one key, by the topic and partition it was read from.
+type Lanes<'a> = BTreeMap<(&'a str, i32), Vec<Occurrence>>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum First {
+    Yes,
+    No,
+}
+
+struct Occurrence {
+    seq: i64,
+    id: Uuid,
+    first: First,
+}
+
+fn index<'a>(truth: &'a Truth, verdict: &mut Verdict) -> HashMap<Uuid, &'a Event> {
+    let mut index = HashMap::with_capacity(truth.events.len());
+    let mut numbers = HashSet::with_capacity(truth.events.len());
+    for event in &truth.events {
+        let known = index.insert(event.id, event).is_some();
+        let counted = !numbers.insert((&event.topic, &event.key, event.seq));
+        if known || counted || truth.never.contains(&event.id) {
+            verdict.contradictions.add(|| {
+                format!("{} is told twice, or as committed and rolled back", describe(event))
+            });
+        }
+    }
+    verdict.sent = index.len();
+    index
+}
+
+fn id_of(record: &Seen) -> Option<Uuid> {
+    record.header("id").and_then(|text| Uuid::try_parse(text).ok())
+}
+
+fn identify<'a>(
+    record: &Seen,
+    index: &HashMap<Uuid, &'a Event>,
+    truth: &Truth,
+    verdict: &mut Verdict,
+) -> Option<&'a Event> {
+    let id = id_of(record);
+    let event = id.and_then(|id| index.get(&id).copied());
+    if event.is_none() {
+        verdict.phantom.add(|| match id {
+            None => format!("{} has no header id that is a UUID", place(record)),
+            Some(id) if truth.never.contains(&id) => {
+                format!("{} is event {id}, which was rolled back", place(record))
+            }
+            Some(id) => format!("{} is event {id}, which nobody committed", place(record)),
+        });
+    }
+    event
+}
+
+fn compare(record: &Seen, event: &Event, verdict: &mut Verdict) {
+    let mut wrong = |what: &str, should: &dyn std::fmt::Debug, is: &dyn std::fmt::Debug| {
+        verdict.altered.add(|| {
+            format!(
+                "{} of event {} has {what} {is:?} instead of {should:?}",
+                place(record),
+                event.id
+            )
+        });
+    };
+    if *record.topic != *event.topic {
+        wrong("topic", &event.topic, &record.topic);
+    }
+    if record.key.as_deref() != Some(event.key.as_bytes()) {
+        wrong("key", &event.key, &record.key.as_deref().map(String::from_utf8_lossy));
+    }
+    let value = record.value.as_deref().map(Digest::of);
+    if value != event.value {
+        wrong("value", &event.value, &value);
+    }
+    let should: BTreeSet<(&str, Option<&[u8]>)> =
+        event.headers.iter().map(|(name, value)| (name.as_str(), Some(value.as_bytes()))).collect();
+    let is: BTreeSet<(&str, Option<&[u8]>)> =
+        record.headers.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect();
+    if should != is || record.headers.len() != event.headers.len() {
+        wrong("headers", &event.headers, &printable(record));
+    }
+}
+
+fn printable(record: &Seen) -> Vec<(&str, Option<std::borrow::Cow<'_, str>>)> {
+    let text = |value: &'_ Option<Vec<u8>>| {
+        value.as_deref().map(|value| String::from_utf8_lossy(value).into_owned().into())
+    };
+    record.headers.iter().map(|(name, value)| (name.as_str(), text(value))).collect()
+}
+
+/// Timestamps are left out: on a topic with append time every copy has its own.
+fn same_bytes(a: &Seen, b: &Seen) -> bool {
+    (&a.topic, &a.key, &a.value, &a.headers) == (&b.topic, &b.key, &b.value, &b.headers)
+}
+
+fn judge_key(key: Key<'_>, lanes: &Lanes<'_>, options: &Options, verdict: &mut Verdict) {
+    let (topic, name) = key;
+    if lanes.len() > 1 {
+        let places: Vec<String> =
+            lanes.keys().map(|(topic, partition)| format!("{topic}/{partition}")).collect();
+        verdict
+            .affinity
+            .add(|| format!("key {name} of topic {topic} is in {}", places.join(" and ")));
+    }
+    for occurrences in lanes.values() {
+        judge_order(key, occurrences, verdict);
+        judge_runs(key, occurrences, options, verdict);
+    }
+}
+
+fn judge_order((topic, name): Key<'_>, occurrences: &[Occurrence], verdict: &mut Verdict) {
+    let mut highest: Option<i64> = None;
+    for one in occurrences.iter().filter(|one| one.first == First::Yes) {
+        match highest {
+            Some(before) if one.seq <= before => verdict.order.add(|| {
+                format!(
+                    "key {name} of topic {topic}: number {} ({}) comes after {before}",
+                    one.seq, one.id
+                )
+            }),
+            Some(_) | None => highest = Some(one.seq),
+        }
+    }
+}
+
+/// Ranks count only events that were seen at all: what is lost is told as lost.
+fn judge_runs(
+    (topic, name): Key<'_>,
+    occurrences: &[Occurrence],
+    options: &Options,
+    verdict: &mut Verdict,
+) {
+    let numbers: BTreeSet<i64> = occurrences.iter().map(|one| one.seq).collect();
+    let ranks: HashMap<i64, usize> = numbers.into_iter().zip(1..).collect();
+    let (mut previous, mut highest) = (0, 0);
+    for one in occurrences {
+        let Some(rank) = ranks.get(&one.seq).copied() else { continue };
+        let limit = match options.late_runs {
+            LateRuns::Forbidden => previous + 1,
+            LateRuns::Allowed => highest + 1,
+        };
+        if rank > limit {
+            verdict.runs.add(|| {
+                format!("key {name} of topic {topic}: {} skips its forerunner in a run", one.id)
+            });
+        }
+        previous = rank;
+        highest = highest.max(rank);
+    }
+}
+
+fn place(record: &Seen) -> String {
+    format!("record {}/{}@{}", record.topic, record.partition, record.offset)
+}
+
+fn describe(event: &Event) -> String {
+    format!("event {} (number {} of key {}, topic {})", event.id, event.seq, event.key, event.topic)
+}
+
+#[cfg(test)]
+mod tests;

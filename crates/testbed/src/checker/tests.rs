@@ -1,0 +1,307 @@
+//! The judge is judged on synthetic logs: it passes every log that a correct router can leave behind,
+//! and finds each single flaw that is put into one.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::*;
+
+const PARTITIONS: usize = 3;
+
+fn event(key: usize, seq: i64, n: usize) -> Event {
+    let id = Uuid::from_u128(u128::try_from(n).unwrap() + 1);
+    Event {
+        id,
+        seq,
+        topic: "outbox.event.order".to_owned(),
+        key: format!("order-{key}"),
+        value: Some(Digest::of(format!("value {n}").as_bytes())),
+        headers: vec![("id".to_owned(), id.to_string()), ("type".to_owned(), "paid".to_owned())],
+        xid: u32::try_from(n).unwrap() + 700,
+    }
+}
+
+fn record(event: &Event, n: usize, key: usize) -> Seen {
+    let headers = event.headers.iter();
+    Seen {
+        topic: Arc::from(event.topic.as_str()),
+        partition: i32::try_from(key % PARTITIONS).unwrap(),
+        offset: 0,
+        key: Some(event.key.clone().into_bytes()),
+        value: Some(format!("value {n}").into_bytes()),
+        headers: headers
+            .map(|(name, value)| (name.clone(), Some(value.clone().into_bytes())))
+            .collect(),
+        timestamp: Some(0),
+        received: SystemTime::UNIX_EPOCH,
+    }
+}
+
+/// Events in commit order and the records that they become, position by position.
+fn source(keys: &[usize]) -> (Truth, Vec<Seen>) {
+    let mut numbers = HashMap::<usize, i64>::new();
+    let mut truth = Truth::default();
+    let mut records = Vec::new();
+    for (n, key) in keys.iter().copied().enumerate() {
+        let seq = numbers.entry(key).or_default();
+        // Numbers of events that were rolled back leave holes.
+        *seq += 1 + i64::try_from(n % 2).unwrap();
+        let event = event(key, *seq, n);
+        records.push(record(&event, n, key));
+        truth.events.push(event);
+    }
+    (truth, records)
+}
+
+/// Appends to partitions: an offset is a place in the log of its partition.
+fn append(records: impl IntoIterator<Item = Seen>) -> Vec<Seen> {
+    let mut ends = HashMap::<i32, i64>::new();
+    records
+        .into_iter()
+        .map(|mut record| {
+            let end = ends.entry(record.partition).or_default();
+            record.offset = *end;
+            *end += 1;
+            record
+        })
+        .collect()
+}
+
+/// What a router leaves that is interrupted and replays from an earlier position each time.
+fn emissions(records: &[Seen], interruptions: &[(Index, Index)]) -> Vec<Seen> {
+    let mut log = Vec::new();
+    let mut from = 0;
+    for (at, back) in interruptions {
+        let until = from + at.index(records.len() - from + 1);
+        log.extend_from_slice(&records[from..until]);
+        from = back.index(until + 1);
+    }
+    log.extend_from_slice(&records[from..]);
+    append(log)
+}
+
+fn verdict(truth: &Truth, seen: &[Seen]) -> Verdict {
+    check(truth, seen, &Options::default())
+}
+
+fn keys() -> impl Strategy<Value = Vec<usize>> {
+    prop::collection::vec(0_usize..5, 1..60)
+}
+
+fn interruptions() -> impl Strategy<Value = Vec<(Index, Index)>> {
+    prop::collection::vec(any::<(Index, Index)>(), 0..4)
+}
+
+/// Two neighbouring positions of one key, where there are such.
+fn neighbours(keys: &[usize], pick: Index) -> Option<(usize, usize)> {
+    let pairs: Vec<(usize, usize)> = (0..keys.len())
+        .filter_map(|a| Some((a, (a + 1..keys.len()).find(|b| keys[*b] == keys[a])?)))
+        .collect();
+    (!pairs.is_empty()).then(|| pairs[pick.index(pairs.len())])
+}
+
+proptest! {
+    #[test]
+    fn a_correct_log_with_replays_is_clean(keys in keys(), interruptions in interruptions()) {
+        let (truth, records) = source(&keys);
+        let log = emissions(&records, &interruptions);
+        let verdict = verdict(&truth, &log);
+        prop_assert!(verdict.is_clean(), "{:?}", verdict);
+        prop_assert_eq!(verdict.in_kafka, keys.len());
+        prop_assert_eq!(verdict.duplicates, log.len() - keys.len());
+    }
+
+    #[test]
+    fn the_order_in_which_records_are_listed_does_not_matter(
+        keys in keys(), interruptions in interruptions(),
+    ) {
+        let (truth, records) = source(&keys);
+        let mut log = emissions(&records, &interruptions);
+        let straight = verdict(&truth, &log);
+        log.reverse();
+        prop_assert_eq!(verdict(&truth, &log), straight);
+    }
+
+    #[test]
+    fn a_missing_record_is_lost(
+        keys in keys(), interruptions in interruptions(), pick in any::<Index>(),
+    ) {
+        let (truth, records) = source(&keys);
+        let gone = records[pick.index(records.len())].headers.clone();
+        let log = emissions(&records, &interruptions);
+        let log = append(log.into_iter().filter(|record| record.headers != gone));
+        let verdict = verdict(&truth, &log);
+        prop_assert_eq!(verdict.lost.count(), 1);
+        prop_assert_eq!(verdict.runs.count(), 0);
+        prop_assert!(!verdict.is_clean());
+    }
+
+    #[test]
+    fn swapped_records_of_a_key_violate_order(keys in keys(), pick in any::<Index>()) {
+        let (truth, mut records) = source(&keys);
+        let Some((a, b)) = neighbours(&keys, pick) else { return Ok(()) };
+        records.swap(a, b);
+        let verdict = verdict(&truth, &append(records));
+        prop_assert!(verdict.order.count() >= 1);
+        prop_assert_eq!(verdict.lost.count(), 0);
+    }
+
+    #[test]
+    fn a_doubled_record_is_one_duplicate(keys in keys(), pick in any::<Index>()) {
+        let (truth, mut records) = source(&keys);
+        let at = pick.index(records.len());
+        records.insert(at, records[at].clone());
+        let verdict = verdict(&truth, &append(records));
+        prop_assert_eq!(verdict.duplicates, 1);
+        prop_assert!(verdict.is_clean());
+    }
+
+    #[test]
+    fn a_copy_that_differs_is_altered(
+        keys in keys(), pick in any::<Index>(), part in 0..4_usize,
+    ) {
+        let (truth, mut records) = source(&keys);
+        let at = pick.index(records.len());
+        let mut copy = records[at].clone();
+        alter(&mut copy, part);
+        records.insert(at + 1, copy);
+        let verdict = verdict(&truth, &append(records));
+        prop_assert_eq!((verdict.duplicates, verdict.altered.count()), (1, 1));
+    }
+
+    #[test]
+    fn a_record_that_is_not_as_written_is_altered(
+        keys in keys(), pick in any::<Index>(), part in 0..5_usize,
+    ) {
+        let (truth, mut records) = source(&keys);
+        let at = pick.index(records.len());
+        alter(&mut records[at], part);
+        let verdict = verdict(&truth, &append(records));
+        prop_assert_eq!(verdict.altered.count(), 1);
+    }
+
+    #[test]
+    fn a_record_in_another_partition_breaks_affinity(keys in keys(), pick in any::<Index>()) {
+        let (truth, mut records) = source(&keys);
+        let Some((_, moved)) = neighbours(&keys, pick) else { return Ok(()) };
+        records[moved].partition += 1;
+        let verdict = verdict(&truth, &append(records));
+        prop_assert_eq!(verdict.affinity.count(), 1);
+        prop_assert_eq!(verdict.lost.count(), 0);
+    }
+
+    #[test]
+    fn a_record_that_nobody_committed_is_a_phantom(
+        keys in keys(), pick in any::<Index>(), rolled_back in any::<Rollback>(),
+    ) {
+        let (mut truth, records) = source(&keys);
+        let event = truth.events.remove(pick.index(records.len()));
+        if rolled_back == Rollback::Told {
+            truth.never.insert(event.id);
+        }
+        let verdict = verdict(&truth, &append(records));
+        prop_assert_eq!(verdict.phantom.count(), 1);
+        prop_assert_eq!(verdict.lost.count(), 0);
+    }
+
+    #[test]
+    fn nothing_unacknowledged_hides_behind_a_confirmed_position(
+        keys in keys(), pick in any::<Index>(), confirmed in any::<Index>(),
+    ) {
+        let (truth, records) = source(&keys);
+        let commits: BTreeMap<u32, PgLsn> =
+            truth.events.iter().map(|event| (event.xid, PgLsn::from(u64::from(event.xid)))).collect();
+        let gone = pick.index(records.len());
+        let confirmed = confirmed.index(records.len());
+        let position = commits[&truth.events[confirmed].xid];
+        let mut log = records.clone();
+        log.remove(gone);
+        let ahead = confirmed_ahead(&truth, &commits, position, &append(log)).unwrap();
+        let expected = (gone <= confirmed).then(|| truth.events[gone].id);
+        prop_assert_eq!(ahead, Vec::from_iter(expected));
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rollback {
+    Told,
+    Untold,
+}
+
+impl Arbitrary for Rollback {
+    type Parameters = ();
+    type Strategy = BoxedStrategy<Self>;
+
+    fn arbitrary_with((): ()) -> Self::Strategy {
+        prop_oneof![Just(Self::Told), Just(Self::Untold)].boxed()
+    }
+}
+
+/// Changes one part of a record; its id stays readable.
+fn alter(record: &mut Seen, part: usize) {
+    match part {
+        0 => record.value.as_mut().unwrap().push(b'!'),
+        1 => record.key = None,
+        2 => record.headers.truncate(1),
+        3 => record.headers.push(("id".to_owned(), Some(b"again".to_vec()))),
+        _ => record.topic = Arc::from("outbox.event.other"),
+    }
+}
+
+fn log_of(order: &[usize]) -> Vec<Seen> {
+    let (_, records) = source(&[0; 6]);
+    append(order.iter().map(|n| records[*n].clone()))
+}
+
+#[test]
+fn a_replay_that_leaves_one_out_is_a_broken_run() {
+    let (truth, _) = source(&[0; 6]);
+    let verdict = verdict(&truth, &log_of(&[0, 1, 2, 3, 1, 3, 4, 5]));
+    assert_eq!((verdict.runs.count(), verdict.duplicates), (1, 2));
+}
+
+#[test]
+fn a_late_run_is_legal_only_with_two_routers() {
+    let (truth, _) = source(&[0; 6]);
+    let log = log_of(&[0, 1, 2, 3, 4, 1, 2, 5]);
+    assert_eq!(verdict(&truth, &log).runs.count(), 1);
+    let options = Options { late_runs: LateRuns::Allowed };
+    assert!(check(&truth, &log, &options).is_clean());
+}
+
+#[test]
+fn a_record_without_an_id_is_a_phantom() {
+    let (truth, mut records) = source(&[0, 0]);
+    records[1].headers.clear();
+    let verdict = verdict(&truth, &append(records));
+    assert_eq!((verdict.phantom.count(), verdict.lost.count()), (1, 1));
+}
+
+#[test]
+fn a_truth_that_contradicts_itself_proves_nothing() {
+    let (mut truth, records) = source(&[0, 0]);
+    truth.never.insert(truth.events[0].id);
+    assert!(!verdict(&truth, &append(records)).is_clean());
+}
+
+#[test]
+fn a_commit_that_the_witness_missed_is_an_error() {
+    let (truth, records) = source(&[0]);
+    confirmed_ahead(&truth, &BTreeMap::new(), PgLsn::from(0), &records).unwrap_err();
+}
+
+#[test]
+fn the_verdict_is_one_line() {
+    let (truth, mut records) = source(&[0, 0, 0]);
+    records.pop();
+    let verdict = verdict(&truth, &append(records));
+    assert_eq!(
+        verdict.to_string(),
+        "sent 3 · in Kafka 2 · lost 1 · duplicates 0 · order violations 0"
+    );
+    let message = verdict.clean().unwrap_err().to_string();
+    assert!(message.contains("lost: event 00000000-0000-0000-0000-000000000003"), "{message}");
+}

@@ -1,0 +1,63 @@
+//! The smallest HTTP client that can ask the admin endpoint: one GET, one answer, connection closed.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Status code and body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Such as 200 or 503.
+    pub status: u16,
+    /// The body, as text.
+    pub body: String,
+}
+
+/// `GET path` from `address`.
+pub(crate) async fn get(address: &str, path: &str) -> anyhow::Result<Answer> {
+    let text = timeout(DEADLINE, exchange(address, path))
+        .await
+        .with_context(|| format!("http://{address}{path} did not answer within {DEADLINE:?}"))?
+        .with_context(|| format!("cannot get http://{address}{path}"))?;
+    parse(&text)
+}
+
+async fn exchange(address: &str, path: &str) -> anyhow::Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    // HTTP/1.0: the server closes when it is done, and sends no chunks.
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(String::from_utf8(answer)?)
+}
+
+fn parse(text: &str) -> anyhow::Result<Answer> {
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        bail!("not an HTTP answer: {text:?}");
+    };
+    let status = head.split_whitespace().nth(1).context("an HTTP answer without a status")?;
+    Ok(Answer { status: status.parse()?, body: body.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_and_body_are_told_apart() {
+        let answer =
+            parse("HTTP/1.0 503 Service Unavailable\r\nx: y\r\n\r\nnot\r\n\r\nyet").unwrap();
+        assert_eq!(answer, Answer { status: 503, body: "not\r\n\r\nyet".to_owned() });
+    }
+
+    #[test]
+    fn half_an_answer_is_an_error() {
+        parse("HTTP/1.0 200 OK\r\nx: y\r\n").unwrap_err();
+    }
+}

@@ -1,0 +1,148 @@
+//! Topics: made, grown, set, deleted and measured over the ordinary client.
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use rdkafka::ClientConfig;
+use rdkafka::admin::{
+    AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier,
+    TopicReplication,
+};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use tokio::task::spawn_blocking;
+
+use crate::wait::until_ok;
+
+const DEADLINE: Duration = Duration::from_secs(30);
+const REQUEST: Duration = Duration::from_secs(5);
+
+fn client(bootstrap: &str) -> anyhow::Result<AdminClient<DefaultClientContext>> {
+    Ok(ClientConfig::new().set("bootstrap.servers", bootstrap).create()?)
+}
+
+fn options() -> AdminOptions {
+    AdminOptions::new().operation_timeout(Some(DEADLINE)).request_timeout(Some(DEADLINE))
+}
+
+/// Metadata and watermark calls block, so they have a thread of their own.
+async fn with_consumer<T, F>(bootstrap: &str, call: F) -> anyhow::Result<T>
+where
+    T: Send + 'static,
+    F: FnOnce(&BaseConsumer) -> anyhow::Result<T> + Send + 'static,
+{
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", bootstrap).set("group.id", "testbed");
+    spawn_blocking(move || call(&config.create()?)).await?
+}
+
+pub(super) async fn broker_count(bootstrap: &str) -> anyhow::Result<usize> {
+    with_consumer(bootstrap, |consumer| Ok(consumer.fetch_metadata(None, REQUEST)?.brokers().len()))
+        .await
+}
+
+/// Partitions of a topic, all of which have a leader.
+pub(crate) fn led_partitions(consumer: &BaseConsumer, topic: &str) -> anyhow::Result<Vec<i32>> {
+    let metadata = consumer.fetch_metadata(Some(topic), REQUEST)?;
+    let found = metadata.topics().first().context("no metadata")?;
+    if let Some(error) = found.error() {
+        bail!("topic \"{topic}\": {}", rdkafka::types::RDKafkaErrorCode::from(error));
+    }
+    ensure!(
+        found.partitions().iter().all(|partition| partition.leader() >= 0),
+        "topic \"{topic}\" has a partition without a leader"
+    );
+    let mut ids: Vec<i32> = found.partitions().iter().map(|partition| partition.id()).collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+async fn await_partitions(bootstrap: &str, topic: &str, expected: usize) -> anyhow::Result<()> {
+    let what = format!("{expected} led partitions of topic \"{topic}\"");
+    until_ok(DEADLINE, what, async || {
+        let topic = topic.to_owned();
+        let found =
+            with_consumer(bootstrap, move |consumer| led_partitions(consumer, &topic)).await?;
+        ensure!(found.len() == expected, "it has {}", found.len());
+        Ok(())
+    })
+    .await
+}
+
+fn accepted<E: std::fmt::Display>(
+    outcomes: Vec<Result<String, (String, E)>>,
+) -> anyhow::Result<()> {
+    outcomes.into_iter().try_for_each(|outcome| {
+        outcome.map(drop).map_err(|(topic, error)| anyhow!("topic \"{topic}\": {error}"))
+    })
+}
+
+pub(super) async fn create_topic(
+    bootstrap: &str,
+    name: &str,
+    partitions: i32,
+    configs: &[(&str, &str)],
+) -> anyhow::Result<()> {
+    let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+    let topic = configs.iter().fold(topic, |topic, (name, value)| topic.set(name, value));
+    accepted(client(bootstrap)?.create_topics([&topic], &options()).await?)?;
+    await_partitions(bootstrap, name, usize::try_from(partitions)?).await
+}
+
+pub(super) async fn create_topic_on(
+    bootstrap: &str,
+    name: &str,
+    leaders: &[i32],
+) -> anyhow::Result<()> {
+    let placement: Vec<&[i32]> = leaders.chunks(1).collect();
+    let count = i32::try_from(leaders.len())?;
+    let topic = NewTopic::new(name, count, TopicReplication::Variable(&placement));
+    accepted(client(bootstrap)?.create_topics([&topic], &options()).await?)?;
+    await_partitions(bootstrap, name, leaders.len()).await
+}
+
+pub(super) async fn grow_topic(
+    bootstrap: &str,
+    name: &str,
+    partitions: usize,
+) -> anyhow::Result<()> {
+    let grown = NewPartitions::new(name, partitions);
+    accepted(client(bootstrap)?.create_partitions([&grown], &options()).await?)?;
+    await_partitions(bootstrap, name, partitions).await
+}
+
+pub(super) async fn set_topic(
+    bootstrap: &str,
+    name: &str,
+    configs: &[(&str, &str)],
+) -> anyhow::Result<()> {
+    let change = AlterConfig::new(ResourceSpecifier::Topic(name));
+    let change = configs.iter().fold(change, |change, (name, value)| change.set(name, value));
+    for outcome in client(bootstrap)?.alter_configs([&change], &options()).await? {
+        outcome.map_err(|(_, error)| anyhow!("topic \"{name}\": {error}"))?;
+    }
+    Ok(())
+}
+
+pub(super) async fn delete_topic(bootstrap: &str, name: &str) -> anyhow::Result<()> {
+    accepted(client(bootstrap)?.delete_topics(&[name], &options()).await?)?;
+    until_ok(DEADLINE, format!("the end of topic \"{name}\""), async || {
+        let topic = name.to_owned();
+        let found =
+            with_consumer(bootstrap, move |consumer| Ok(led_partitions(consumer, &topic).is_ok()));
+        ensure!(!found.await?, "it is still there");
+        Ok(())
+    })
+    .await
+}
+
+pub(super) async fn end_offsets(bootstrap: &str, topic: &str) -> anyhow::Result<Vec<i64>> {
+    let topic = topic.to_owned();
+    with_consumer(bootstrap, move |consumer| {
+        led_partitions(consumer, &topic)?
+            .into_iter()
+            .map(|partition| Ok(consumer.fetch_watermarks(&topic, partition, REQUEST)?.1))
+            .collect()
+    })
+    .await
+}

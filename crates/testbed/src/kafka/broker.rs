@@ -1,0 +1,286 @@
+//! One broker: its properties, its storage, its process.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use rustix::process::Signal;
+use tokio::net::TcpStream;
+use tokio::process::Command;
+
+use super::{Jvm, Options};
+use crate::ports::free_port;
+use crate::process::{Process, Spec};
+use crate::scripts::cache_dir;
+use crate::wait::until_ok;
+
+/// Clusters live apart, so all may have one id, and storage formatted once serves every start.
+const CLUSTER_ID: &str = "b3V0Ym94LXJvdXRlci10YQ";
+
+const STOP_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Short sessions and elections: see the module above for why.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("controller.listener.names", "CONTROLLER"),
+    ("inter.broker.listener.name", "DIRECT"),
+    ("listener.security.protocol.map", "CONTROLLER:PLAINTEXT,DIRECT:PLAINTEXT,PROXIED:PLAINTEXT"),
+    ("auto.create.topics.enable", "false"),
+    ("broker.session.timeout.ms", "2000"),
+    ("broker.heartbeat.interval.ms", "500"),
+    ("controlled.shutdown.enable", "true"),
+    ("group.initial.rebalance.delay.ms", "0"),
+    ("offsets.topic.num.partitions", "1"),
+    ("offsets.topic.replication.factor", "1"),
+    ("transaction.state.log.num.partitions", "1"),
+    ("transaction.state.log.replication.factor", "1"),
+    ("transaction.state.log.min.isr", "1"),
+    ("message.max.bytes", "33554432"),
+    ("replica.fetch.max.bytes", "33554432"),
+];
+
+/// One broker of a cluster.
+#[derive(Debug)]
+pub struct Broker {
+    process: Option<Process>,
+    id: i32,
+    port: u16,
+    proxied_port: Option<u16>,
+    dir: PathBuf,
+    command: Spec,
+}
+
+/// Writes the properties of every broker of a cluster; nothing runs yet.
+pub(super) fn plan(options: &Options, jars: &Path, dir: &Path) -> anyhow::Result<Vec<Broker>> {
+    ensure!(options.advertise.len() <= options.brokers, "more addresses advertised than brokers");
+    let controller = free_port()?;
+    (0..options.brokers)
+        .map(|index| {
+            let id = i32::try_from(index)? + 1;
+            let advertise = options.advertise.get(index).map(String::as_str);
+            let dir = dir.join(id.to_string());
+            Broker::plan(id, controller, advertise, options, jars, dir)
+        })
+        .collect()
+}
+
+impl Broker {
+    fn plan(
+        id: i32,
+        controller: u16,
+        advertise: Option<&str>,
+        options: &Options,
+        jars: &Path,
+        dir: PathBuf,
+    ) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(&dir)?;
+        let port = free_port()?;
+        let proxied_port = advertise.map(|_| free_port()).transpose()?;
+        let mut listeners = vec![format!("DIRECT://127.0.0.1:{port}")];
+        let mut advertised = listeners.clone();
+        if let (Some(port), Some(address)) = (proxied_port, advertise) {
+            listeners.push(format!("PROXIED://127.0.0.1:{port}"));
+            advertised.push(format!("PROXIED://{address}"));
+        }
+        let roles = if id == 1 {
+            listeners.push(format!("CONTROLLER://127.0.0.1:{controller}"));
+            "broker,controller"
+        } else {
+            "broker"
+        };
+        let own = [
+            ("process.roles", roles.to_owned()),
+            ("node.id", id.to_string()),
+            ("controller.quorum.voters", format!("1@127.0.0.1:{controller}")),
+            ("listeners", listeners.join(",")),
+            ("advertised.listeners", advertised.join(",")),
+            ("log.dirs", dir.join("data").display().to_string()),
+        ];
+        let text: String = DEFAULTS
+            .iter()
+            .map(|(name, value)| (*name, *value))
+            .chain(own.iter().map(|(name, value)| (*name, value.as_str())))
+            .chain(options.properties.iter().map(|(name, value)| (name.as_str(), value.as_str())))
+            .map(|(name, value)| format!("{name}={value}\n"))
+            .collect();
+        let properties = dir.join("server.properties");
+        std::fs::write(&properties, text)?;
+        let command = Spec::new("java", dir.join("log"))
+            .args(flags(options.jvm).iter().copied())
+            .args(java_arguments(jars))
+            .args(["kafka.Kafka", &properties.to_string_lossy()]);
+        Ok(Self { process: None, id, port, proxied_port, dir, command })
+    }
+
+    /// Its id.
+    pub fn id(&self) -> i32 {
+        self.id
+    }
+
+    /// `127.0.0.1:PORT` of the listener for clients that go through no proxy.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Where the proxy that this broker advertises has to forward to.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the broker advertises no proxy.
+    pub fn proxied_address(&self) -> anyhow::Result<String> {
+        let port = self.proxied_port.context("this broker was started without `advertise`")?;
+        Ok(format!("127.0.0.1:{port}"))
+    }
+
+    /// Its process.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it does not run.
+    pub fn process(&self) -> anyhow::Result<&Process> {
+        self.process.as_ref().with_context(|| format!("broker {} does not run", self.id))
+    }
+
+    /// Gives it formatted storage: a copy of what Kafka's own tool wrote once for this id.
+    pub(super) async fn format(&self, jars: &Path) -> anyhow::Result<()> {
+        let name = jars.file_name().context("no name")?.to_string_lossy().into_owned();
+        let template = cache_dir()?.join(format!("{name}-storage-{}", self.id));
+        let data = self.dir.join("data");
+        if !template.is_dir() {
+            let output = Command::new("java")
+                .args(java_arguments(jars))
+                .args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"])
+                .arg(self.dir.join("server.properties"))
+                .output()
+                .await
+                .context("cannot run java")?;
+            ensure!(
+                output.status.success(),
+                "formatting storage failed: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            keep(&data, &template)?;
+            return Ok(());
+        }
+        copy(&template, &data)
+    }
+
+    /// Starts its process unless it runs.
+    pub(super) fn launch(&mut self) -> anyhow::Result<()> {
+        if self.process.is_none() {
+            self.process = Some(Process::start(&self.command)?);
+        }
+        Ok(())
+    }
+
+    /// Waits until its port is open.
+    pub(super) async fn listens(&mut self, deadline: Duration) -> anyhow::Result<()> {
+        let (id, address) = (self.id, self.address());
+        let process = self.process.as_mut().context("the broker does not run")?;
+        let open = until_ok(deadline, format!("broker {id} on {address}"), async || {
+            Ok(TcpStream::connect(&address).await.map(drop)?)
+        });
+        tokio::select! {
+            open = open => open.with_context(|| format!("log {}", self.dir.join("log").display())),
+            status = process.wait_exit(deadline) => {
+                bail!("broker {id} ended while starting ({}): {}", status?, process.output()?)
+            }
+        }
+    }
+
+    /// Starts it again on its ports and with its data, and returns when its port is open.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it does not come up.
+    pub async fn start_again(&mut self) -> anyhow::Result<()> {
+        self.launch()?;
+        self.listens(super::START_DEADLINE).await
+    }
+
+    /// Stops it in order; leaderships move first. Nothing happens when it does not run.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it does not end.
+    pub async fn stop(&mut self) -> anyhow::Result<()> {
+        if let Some(mut process) = self.process.take() {
+            process.signal(Signal::TERM)?;
+            process.wait_exit(STOP_DEADLINE).await?;
+        }
+        Ok(())
+    }
+
+    /// Kills it with SIGKILL. Nothing happens when it does not run.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it cannot be killed.
+    pub async fn kill9(&mut self) -> anyhow::Result<()> {
+        match self.process.take() {
+            Some(mut process) => process.kill9().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Freezes it: connections stay open and nothing answers.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it does not run.
+    pub fn pause(&mut self) -> anyhow::Result<()> {
+        self.running()?.signal(Signal::STOP)
+    }
+
+    /// Lets it go on after [`pause`](Self::pause).
+    ///
+    /// # Errors
+    ///
+    /// Fails when it does not run.
+    pub fn resume(&mut self) -> anyhow::Result<()> {
+        self.running()?.signal(Signal::CONT)
+    }
+
+    fn running(&mut self) -> anyhow::Result<&mut Process> {
+        let id = self.id;
+        self.process.as_mut().with_context(|| format!("broker {id} does not run"))
+    }
+}
+
+fn flags(jvm: Jvm) -> &'static [&'static str] {
+    match jvm {
+        Jvm::Quick => &["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"],
+        Jvm::Fast => &["-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"],
+    }
+}
+
+fn java_arguments(jars: &Path) -> [String; 3] {
+    [
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn".to_owned(),
+        "-cp".to_owned(),
+        format!("{}/*", jars.display()),
+    ]
+}
+
+/// Puts a copy of freshly formatted storage into the cache; whoever comes second finds it there.
+fn keep(data: &Path, template: &Path) -> anyhow::Result<()> {
+    let parent = template.parent().context("the cache directory has no parent")?;
+    let work = tempfile::Builder::new().prefix(".storage-").tempdir_in(parent)?;
+    let copied = work.path().join("data");
+    copy(data, &copied)?;
+    match std::fs::rename(&copied, template) {
+        Ok(()) => Ok(()),
+        Err(_) if template.is_dir() => Ok(()),
+        Err(error) => Err(error).context("cannot keep formatted storage"),
+    }
+}
+
+/// Formatted storage is a directory of a few small files.
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        std::fs::copy(entry.path(), to.join(entry.file_name()))
+            .with_context(|| format!("cannot copy {}", entry.path().display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! A throw-away Apache Kafka: real brokers in KRaft mode on free ports.
+//!
+//! Brokers can be stopped, killed, frozen and started again on the same ports with their data. Session
+//! timeouts are short, because a broker killed with -9 comes back only when its old registration has
+//! expired. Broker 1 is also the controller: scenarios that take one leader away take another one.
+//!
+//! A client that must go through a proxy needs a broker that *advertises* the proxy. So each broker
+//! has a second listener when [`Options::advertise`] names one: start the proxy first, advertise its
+//! address, then let it forward to [`Broker::proxied_address`]. Readers keep using [`Kafka::bootstrap`].
+
+mod admin;
+mod broker;
+
+pub(crate) use admin::led_partitions;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use tempfile::TempDir;
+
+pub use broker::Broker;
+
+use crate::scripts;
+use crate::wait::until_ok;
+
+const START_DEADLINE: Duration = Duration::from_secs(90);
+
+/// How the brokers' JVM is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Jvm {
+    /// Starts quickly and stays small.
+    Quick,
+    /// As for a measurement: the optimising compiler and a larger heap.
+    Fast,
+}
+
+/// How many brokers to start, and how they are set.
+#[derive(Debug, Clone)]
+pub struct Options {
+    brokers: usize,
+    advertise: Vec<String>,
+    properties: Vec<(String, String)>,
+    jvm: Jvm,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { brokers: 1, advertise: Vec::new(), properties: Vec::new(), jvm: Jvm::Quick }
+    }
+}
+
+impl Options {
+    /// A cluster of several brokers, with ids from 1.
+    #[must_use]
+    pub fn brokers(mut self, count: usize) -> Self {
+        self.brokers = count;
+        self
+    }
+
+    /// The `host:port` that the next broker (first 1, then 2, …) advertises on its second listener.
+    #[must_use]
+    pub fn advertise(mut self, address: impl Into<String>) -> Self {
+        self.advertise.push(address.into());
+        self
+    }
+
+    /// A property of `server.properties`, for every broker.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        self.properties.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Flags of the JVM.
+    #[must_use]
+    pub fn jvm(mut self, jvm: Jvm) -> Self {
+        self.jvm = jvm;
+        self
+    }
+}
+
+/// A Kafka cluster of its own.
+#[derive(Debug)]
+pub struct Kafka {
+    // Before `dir`: fields are dropped in order, and the brokers go before their files.
+    brokers: Vec<Broker>,
+    _dir: TempDir,
+}
+
+impl Kafka {
+    /// Starts a cluster and returns when all its brokers are registered.
+    ///
+    /// # Errors
+    ///
+    /// Fails when Kafka cannot be fetched or a broker does not come up.
+    pub async fn start(options: Options) -> anyhow::Result<Self> {
+        ensure!(options.brokers > 0, "a cluster has at least one broker");
+        let jars: PathBuf =
+            scripts::last_line_of("kafka.sh", &[]).await.context("Apache Kafka is missing")?;
+        let dir = tempfile::Builder::new().prefix("kafka-").tempdir()?;
+        let mut kafka = Self { brokers: broker::plan(&options, &jars, dir.path())?, _dir: dir };
+        for broker in &mut kafka.brokers {
+            broker.format(&jars).await?;
+        }
+        kafka.start_again().await?;
+        Ok(kafka)
+    }
+
+    /// Where clients that go through no proxy start.
+    pub fn bootstrap(&self) -> String {
+        self.brokers.iter().map(Broker::address).collect::<Vec<_>>().join(",")
+    }
+
+    /// One broker.
+    ///
+    /// # Errors
+    ///
+    /// Fails when there is no broker of that id.
+    pub fn broker(&mut self, id: i32) -> anyhow::Result<&mut Broker> {
+        self.brokers
+            .iter_mut()
+            .find(|broker| broker.id() == id)
+            .with_context(|| format!("there is no broker {id}"))
+    }
+
+    /// Starts every broker that does not run, on its ports and with its data, and returns when the
+    /// cluster has all of them.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a broker does not come up.
+    pub async fn start_again(&mut self) -> anyhow::Result<()> {
+        for broker in &mut self.brokers {
+            broker.launch()?;
+        }
+        for broker in &mut self.brokers {
+            broker.listens(START_DEADLINE).await?;
+        }
+        let (bootstrap, expected) = (self.bootstrap(), self.brokers.len());
+        until_ok(START_DEADLINE, format!("{expected} registered brokers"), async || {
+            let found = admin::broker_count(&bootstrap).await?;
+            ensure!(found == expected, "{found} of {expected} brokers are registered");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Kills every broker with SIGKILL.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a broker cannot be killed.
+    pub async fn kill9(&mut self) -> anyhow::Result<()> {
+        for broker in &mut self.brokers {
+            broker.kill9().await?;
+        }
+        Ok(())
+    }
+
+    /// Stops every broker in order, the controller last.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a broker does not end.
+    pub async fn stop(&mut self) -> anyhow::Result<()> {
+        for broker in self.brokers.iter_mut().rev() {
+            broker.stop().await?;
+        }
+        Ok(())
+    }
+
+    /// Freezes every broker: connections stay open and nothing answers.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a broker does not run.
+    pub fn pause(&mut self) -> anyhow::Result<()> {
+        self.brokers.iter_mut().try_for_each(Broker::pause)
+    }
+
+    /// Lets frozen brokers go on.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a broker does not run.
+    pub fn resume(&mut self) -> anyhow::Result<()> {
+        self.brokers.iter_mut().try_for_each(Broker::resume)
+    }
+
+    /// Makes a topic and returns when every partition has a leader.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the cluster refuses.
+    pub async fn create_topic(
+        &self,
+        name: &str,
+        partitions: i32,
+        configs: &[(&str, &str)],
+    ) -> anyhow::Result<()> {
+        admin::create_topic(&self.bootstrap(), name, partitions, configs).await
+    }
+
+    /// Makes a topic whose partition *n* lives on the *n*-th broker named, and nowhere else.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the cluster refuses.
+    pub async fn create_topic_on(&self, name: &str, leaders: &[i32]) -> anyhow::Result<()> {
+        admin::create_topic_on(&self.bootstrap(), name, leaders).await
+    }
+
+    /// Adds partitions to a topic.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the cluster refuses.
+    pub async fn grow_topic(&self, name: &str, partitions: usize) -> anyhow::Result<()> {
+        admin::grow_topic(&self.bootstrap(), name, partitions).await
+    }
+
+    /// Changes settings of a topic, such as `max.message.bytes`. Settings that are not named fall back
+    /// to their defaults.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the cluster refuses.
+    pub async fn set_topic(&self, name: &str, configs: &[(&str, &str)]) -> anyhow::Result<()> {
+        admin::set_topic(&self.bootstrap(), name, configs).await
+    }
+
+    /// Deletes a topic and returns when it is gone.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the cluster refuses.
+    pub async fn delete_topic(&self, name: &str) -> anyhow::Result<()> {
+        admin::delete_topic(&self.bootstrap(), name).await
+    }
+
+    /// The end offset of each partition of a topic, by partition.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the topic does not exist or a leader cannot be reached.
+    pub async fn end_offsets(&self, topic: &str) -> anyhow::Result<Vec<i64>> {
+        admin::end_offsets(&self.bootstrap(), topic).await
+    }
+}

@@ -1,0 +1,103 @@
+//! What transactions do, and how often.
+
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+/// A kind of transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// One statement, one event, committed by itself.
+    Single,
+    /// Several INSERT statements.
+    Several,
+    /// One INSERT of several rows.
+    MultiRow,
+    /// COPY.
+    Copy,
+    /// Some events, then others that a savepoint takes back, then more.
+    Savepoint,
+    /// Events that are all rolled back.
+    Rollback,
+    /// Events written a second time with ON CONFLICT, once ignored and once updated: only the first
+    /// version is an event.
+    Upsert,
+    /// Events whose rows are deleted again before the commit: they are events all the same.
+    InsertDelete,
+    /// A prepared transaction, mostly committed and sometimes rolled back.
+    Prepared,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Single,
+        Self::Several,
+        Self::MultiRow,
+        Self::Copy,
+        Self::Savepoint,
+        Self::Rollback,
+        Self::Upsert,
+        Self::InsertDelete,
+        Self::Prepared,
+    ];
+}
+
+/// Weights of kinds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mix(Vec<(Kind, u32)>);
+
+impl Default for Mix {
+    /// Every kind; the common ones more often.
+    fn default() -> Self {
+        Self(Kind::ALL.map(|kind| (kind, if kind == Kind::Single { 4 } else { 1 })).to_vec())
+    }
+}
+
+impl Mix {
+    /// Transactions of one kind only.
+    pub fn only(kind: Kind) -> Self {
+        Self(vec![(kind, 1)])
+    }
+
+    /// Chosen weights; a kind that is not named does not happen.
+    pub fn weighted(weights: &[(Kind, u32)]) -> Self {
+        Self(weights.to_vec())
+    }
+
+    /// The same mix without one kind.
+    #[must_use]
+    pub fn without(mut self, kind: Kind) -> Self {
+        self.0.retain(|(found, _)| *found != kind);
+        self
+    }
+
+    pub(super) fn pick(&self, random: &mut StdRng) -> Kind {
+        let total: u32 = self.0.iter().map(|(_, weight)| weight).sum();
+        let mut left = random.random_range(0..total.max(1));
+        for (kind, weight) in &self.0 {
+            if left < *weight {
+                return *kind;
+            }
+            left -= weight;
+        }
+        Kind::Single
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_happens_and_none_that_was_left_out() {
+        let mut random = StdRng::seed_from_u64(7);
+        let mix = Mix::default().without(Kind::Prepared);
+        let picked: BTreeSet<Kind> = (0..1000).map(|_| mix.pick(&mut random)).collect();
+        assert_eq!(picked.len(), 8);
+        assert!(!picked.contains(&Kind::Prepared));
+    }
+}

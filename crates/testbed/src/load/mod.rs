@@ -1,0 +1,163 @@
+//! Load: writers that do to an outbox table everything that applications do.
+//!
+//! Each event carries a number within its aggregate, taken under a row lock that is kept until the
+//! commit, so numbers rise in commit order. An unpublished *ledger* gets one row per event in the same
+//! transaction; whatever happens to a connection, the ledger says what was committed. Ids that were
+//! rolled back are kept by the writers themselves: they must never appear anywhere.
+
+mod bulk;
+mod dice;
+mod journal;
+mod mix;
+mod schema;
+mod transaction;
+mod writer;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+pub use bulk::{Backlog, backlog, big_transaction};
+pub use journal::{Journal, Progress};
+pub use mix::{Kind, Mix};
+pub use schema::{Columns, LEDGER, Partitioning, Preset, Schema};
+
+/// How payloads are sized: uniformly between two limits, in bytes of padding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PayloadBytes {
+    /// Smallest.
+    pub min: usize,
+    /// Largest.
+    pub max: usize,
+}
+
+/// How fast a writer goes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pace {
+    /// One transaction after another, each with up to this much thinking time inside.
+    AsFastAsPossible {
+        /// The longest pause between two statements of a transaction.
+        think: Duration,
+    },
+    /// Single-row transactions at a fixed rate; a late writer catches up.
+    PerSecond(f64),
+}
+
+/// What is noted beside each event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bookkeeping {
+    /// A ledger row and an aggregate's counter, in the same transaction.
+    Ledger,
+    /// Nothing: one INSERT and no more, as a measurement wants it. Each writer numbers aggregates of its
+    /// own, and the truth is read from the outbox table. Single-row transactions only.
+    OutboxOnly,
+}
+
+/// The knobs of a load.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// Concurrent writers, each with a connection.
+    pub writers: usize,
+    /// What their transactions do.
+    pub mix: Mix,
+    /// How fast they go.
+    pub pace: Pace,
+    /// Sizes of payloads.
+    pub payload: PayloadBytes,
+    /// What is noted.
+    pub bookkeeping: Bookkeeping,
+    /// Ends the load when at least this many events are committed; `None` runs until stopped.
+    pub events: Option<u64>,
+    /// Where randomness starts: the same seed gives the same plans.
+    pub seed: u64,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self {
+            writers: 4,
+            mix: Mix::default(),
+            pace: Pace::AsFastAsPossible { think: Duration::from_millis(2) },
+            payload: PayloadBytes { min: 1, max: 600 },
+            bookkeeping: Bookkeeping::Ledger,
+            events: None,
+            seed: 1,
+        }
+    }
+}
+
+impl Load {
+    /// Starts the writers against the tables of `schema` in the database at `url`.
+    pub fn start(self, url: &str, schema: &Schema) -> Running {
+        let (stop, stopped) = watch::channel(());
+        let progress = Arc::new(Progress::default());
+        let mut writers = JoinSet::new();
+        for index in 0..self.writers {
+            let writer = writer::Writer::new(
+                index,
+                url.to_owned(),
+                schema.clone(),
+                self.clone(),
+                Arc::clone(&progress),
+            );
+            writers.spawn(writer.run(stopped.clone()));
+        }
+        Running { stop, progress, writers }
+    }
+}
+
+/// Writers at work. Dropping this ends them in the middle of what they do.
+#[derive(Debug)]
+pub struct Running {
+    stop: watch::Sender<()>,
+    progress: Arc<Progress>,
+    writers: JoinSet<anyhow::Result<Journal>>,
+}
+
+impl Running {
+    /// Events committed so far, by what the writers were told.
+    pub fn committed(&self) -> u64 {
+        self.progress.committed.load(Ordering::Relaxed)
+    }
+
+    /// What went wrong last, when something did: broken connections are part of many scenarios.
+    pub fn last_error(&self) -> Option<String> {
+        self.progress.last_error()
+    }
+
+    /// Waits until the wanted number of events is committed.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a writer cannot go on.
+    pub async fn finished(self) -> anyhow::Result<Journal> {
+        // Kept until the end: dropping it would stop the writers.
+        let Self { stop, mut writers, .. } = self;
+        let journal = collect(&mut writers).await;
+        drop(stop);
+        journal
+    }
+
+    /// Lets every writer finish its transaction, and ends the load. The server must be up.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a writer cannot finish.
+    pub async fn stop(self) -> anyhow::Result<Journal> {
+        let Self { stop, mut writers, .. } = self;
+        drop(stop);
+        collect(&mut writers).await
+    }
+}
+
+async fn collect(writers: &mut JoinSet<anyhow::Result<Journal>>) -> anyhow::Result<Journal> {
+    let mut all = Journal::default();
+    while let Some(journal) = writers.join_next().await {
+        all.merge(journal.context("a writer panicked")??);
+    }
+    Ok(all)
+}

@@ -1,0 +1,346 @@
+//! One writer: a connection, a random generator, and a journal. It survives its server.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio_postgres::{Client, Statement};
+
+use super::dice::Dice;
+use super::journal::{Journal, Progress};
+use super::mix::Kind;
+use super::schema::Schema;
+use super::transaction::{Attempt, Draft, Numbered, Stage, copy, delete, insert, note, number};
+use super::{Bookkeeping, Load, Pace};
+use crate::postgres::Session;
+use crate::wait::until_ok;
+
+const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
+const SETTLE_DEADLINE: Duration = Duration::from_secs(60);
+
+pub(super) struct Writer {
+    index: usize,
+    url: String,
+    schema: Schema,
+    load: Load,
+    dice: Dice,
+    journal: Journal,
+    progress: Arc<Progress>,
+    /// Numbers of this writer's own aggregates, where no ledger is kept.
+    own_seq: i64,
+    prepared: u64,
+}
+
+impl Writer {
+    pub(super) fn new(
+        index: usize,
+        url: String,
+        schema: Schema,
+        load: Load,
+        progress: Arc<Progress>,
+    ) -> Self {
+        let offset = u64::try_from(index).unwrap_or(u64::MAX);
+        Self {
+            index,
+            url,
+            dice: Dice::new(
+                load.seed.wrapping_mul(1_000_003).wrapping_add(offset),
+                load.payload,
+                &schema,
+            ),
+            schema,
+            load,
+            journal: Journal::default(),
+            progress,
+            own_seq: 0,
+            prepared: 0,
+        }
+    }
+
+    /// Writes until stopped (the channel is closed) or until enough is committed.
+    pub(super) async fn run(mut self, mut stopped: watch::Receiver<()>) -> anyhow::Result<Journal> {
+        let mut ticks = match self.load.pace {
+            Pace::AsFastAsPossible { .. } => None,
+            Pace::PerSecond(rate) => {
+                let mut ticks = interval(Duration::from_secs_f64(1.0 / rate));
+                // The rate holds also after a stall; what is measured is not flattered by waiting.
+                ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+                Some(ticks)
+            }
+        };
+        let mut open: Option<(Session, Statement)> = None;
+        while stopped.has_changed().is_ok() && !self.enough() {
+            if let Some(ticks) = &mut ticks {
+                tokio::select! {
+                    _ = ticks.tick() => {}
+                    _ = stopped.changed() => break,
+                }
+            }
+            match &open {
+                Some((session, single)) if !session.is_closed() => {
+                    self.one_transaction(session, single).await?;
+                }
+                Some(_) | None => {
+                    open = self.connect().await.inspect_err(|e| self.progress.note_error(e)).ok();
+                    if open.is_none() {
+                        sleep(RECONNECT_PAUSE).await;
+                    }
+                }
+            }
+        }
+        if open.is_none_or(|(session, _)| session.is_closed()) {
+            until_ok(SETTLE_DEADLINE, "a server to settle prepared transactions on", || {
+                self.connect()
+            })
+            .await?;
+        }
+        Ok(self.journal)
+    }
+
+    fn enough(&self) -> bool {
+        let committed = self.progress.committed.load(Ordering::Relaxed);
+        self.load.events.is_some_and(|wanted| committed >= wanted)
+    }
+
+    /// A new session. What an earlier one left prepared is rolled back first: it holds locks.
+    async fn connect(&self) -> anyhow::Result<(Session, Statement)> {
+        let session = Session::open(&self.url).await?;
+        let left = session
+            .query(
+                "SELECT gid FROM pg_prepared_xacts WHERE gid LIKE $1 AND database = current_database()",
+                &[&format!("testbed-{}-%", self.index)],
+            )
+            .await?;
+        for row in left {
+            let gid: &str = row.get(0);
+            session.batch_execute(&format!("ROLLBACK PREPARED '{gid}'")).await?;
+        }
+        let single = session.prepare(&self.single_sql()).await?;
+        Ok((session, single))
+    }
+
+    async fn one_transaction(&mut self, client: &Client, single: &Statement) -> anyhow::Result<()> {
+        let mut attempt = Attempt::default();
+        let outcome = self.attempt(client, single, &mut attempt).await;
+        self.journal.never.append(&mut attempt.rolled_back);
+        match (outcome, attempt.stage) {
+            (Ok(()), _) => {
+                let count = u64::try_from(attempt.written.len())?;
+                self.journal.committed += count;
+                self.journal.transactions += 1;
+                self.progress.committed.fetch_add(count, Ordering::Relaxed);
+                return Ok(());
+            }
+            (Err(error), Stage::Open) => {
+                self.journal.never.append(&mut attempt.written);
+                self.progress.note_error(&error);
+            }
+            (Err(error), Stage::Committing) => {
+                self.journal.unknown.append(&mut attempt.written);
+                self.progress.note_error(&error);
+            }
+        }
+        self.journal.failures += 1;
+        // On a connection that is gone the server rolls back by itself; the next turn reconnects.
+        drop(client.batch_execute("ROLLBACK").await);
+        sleep(RECONNECT_PAUSE).await;
+        Ok(())
+    }
+
+    async fn attempt(
+        &mut self,
+        client: &Client,
+        single: &Statement,
+        attempt: &mut Attempt,
+    ) -> anyhow::Result<()> {
+        let kind = match (self.load.pace, self.load.bookkeeping) {
+            (Pace::PerSecond(_), _) | (_, Bookkeeping::OutboxOnly) => Kind::Single,
+            (Pace::AsFastAsPossible { .. }, Bookkeeping::Ledger) => self.dice.kind(&self.load.mix),
+        };
+        if kind == Kind::Single {
+            return self.single(client, single, attempt).await;
+        }
+        client.batch_execute("BEGIN").await?;
+        self.think().await;
+        let drafts = self.dice.drafts(kind);
+        self.write(client, kind, &drafts, attempt).await?;
+        self.think().await;
+        match kind {
+            Kind::Rollback => {
+                attempt.roll_back_to(0);
+                client.batch_execute("ROLLBACK").await?;
+            }
+            Kind::Prepared => self.prepare_and_end(client, attempt).await?,
+            Kind::Single
+            | Kind::Several
+            | Kind::MultiRow
+            | Kind::Copy
+            | Kind::Savepoint
+            | Kind::Upsert
+            | Kind::InsertDelete => {
+                attempt.stage = Stage::Committing;
+                client.batch_execute("COMMIT").await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write(
+        &mut self,
+        client: &Client,
+        kind: Kind,
+        drafts: &[Draft],
+        attempt: &mut Attempt,
+    ) -> anyhow::Result<()> {
+        attempt.written.extend(drafts.iter().map(|draft| draft.id));
+        let rows = number(client, drafts).await?;
+        let schema = self.schema.clone();
+        match kind {
+            Kind::Several | Kind::Savepoint => {
+                for row in rows.chunks(1) {
+                    insert(client, &schema, row, "").await?;
+                    self.think().await;
+                }
+            }
+            Kind::Copy => copy(client, &schema, &rows).await?,
+            Kind::Upsert => insert(client, &schema, &rows, "ON CONFLICT (id) DO NOTHING").await?,
+            Kind::Single
+            | Kind::MultiRow
+            | Kind::Rollback
+            | Kind::InsertDelete
+            | Kind::Prepared => insert(client, &schema, &rows, "").await?,
+        }
+        note(client, &schema, &rows).await?;
+        match kind {
+            Kind::Savepoint => self.savepoint(client, drafts, attempt).await?,
+            Kind::Upsert => {
+                let again: Vec<Numbered> = rows.iter().map(Numbered::rewritten).collect();
+                insert(client, &schema, &again, "ON CONFLICT (id) DO NOTHING").await?;
+                let update = "ON CONFLICT (id) DO UPDATE SET payload = EXCLUDED.payload";
+                insert(client, &schema, &again, update).await?;
+            }
+            Kind::InsertDelete => delete(client, &schema, &rows).await?,
+            Kind::Single
+            | Kind::Several
+            | Kind::MultiRow
+            | Kind::Copy
+            | Kind::Rollback
+            | Kind::Prepared => {}
+        }
+        Ok(())
+    }
+
+    /// Events that a savepoint takes back, then as many that stay, of the aggregates locked already.
+    async fn savepoint(
+        &mut self,
+        client: &Client,
+        drafts: &[Draft],
+        attempt: &mut Attempt,
+    ) -> anyhow::Result<()> {
+        let kept = attempt.written.len();
+        client.batch_execute("SAVEPOINT s").await?;
+        for ending in ["ROLLBACK TO SAVEPOINT s", "RELEASE SAVEPOINT s"] {
+            let more: Vec<Draft> =
+                drafts.iter().map(|draft| self.dice.draft(draft.aggregate)).collect();
+            attempt.written.extend(more.iter().map(|draft| draft.id));
+            let rows = number(client, &more).await?;
+            insert(client, &self.schema, &rows, "").await?;
+            note(client, &self.schema, &rows).await?;
+            self.think().await;
+            client.batch_execute(ending).await?;
+            if ending.starts_with("ROLLBACK") {
+                attempt.roll_back_to(kept);
+            }
+        }
+        Ok(())
+    }
+
+    async fn prepare_and_end(
+        &mut self,
+        client: &Client,
+        attempt: &mut Attempt,
+    ) -> anyhow::Result<()> {
+        self.prepared += 1;
+        let gid = format!("testbed-{}-{}", self.index, self.prepared);
+        attempt.stage = Stage::Committing;
+        client.batch_execute(&format!("PREPARE TRANSACTION '{gid}'")).await?;
+        self.think().await;
+        if self.dice.one_in(5) {
+            client.batch_execute(&format!("ROLLBACK PREPARED '{gid}'")).await?;
+            attempt.roll_back_to(0);
+        } else {
+            client.batch_execute(&format!("COMMIT PREPARED '{gid}'")).await?;
+        }
+        Ok(())
+    }
+
+    async fn think(&mut self) {
+        if let Pace::AsFastAsPossible { think } = self.load.pace
+            && !think.is_zero()
+        {
+            sleep(self.dice.part_of(think)).await;
+        }
+    }
+
+    /// One event by one statement: numbered, written and noted, or only written.
+    async fn single(
+        &mut self,
+        client: &Client,
+        statement: &Statement,
+        attempt: &mut Attempt,
+    ) -> anyhow::Result<()> {
+        let aggregate = self.dice.aggregate();
+        let mut draft = self.dice.draft(aggregate);
+        attempt.written.push(draft.id);
+        attempt.stage = Stage::Committing;
+        let id = draft.id.to_string();
+        let written = match self.load.bookkeeping {
+            Bookkeeping::Ledger => {
+                let (event, payload, headers) = (draft.event_type, draft.payload, draft.headers);
+                client.execute(statement, &[&aggregate, &id, &event, &payload, &headers]).await?
+            }
+            Bookkeeping::OutboxOnly => {
+                self.own_seq += 1;
+                let number = usize::try_from(aggregate)?;
+                let kind = self.schema.types.get(number % self.schema.types.len().max(1));
+                let kind = kind.context("a schema has at least one aggregate type")?;
+                let key = format!("{kind}-{}-{aggregate}", self.index);
+                draft.payload.insert_str(1, &format!(r#""seq": {}, "#, self.own_seq));
+                let (event, payload, headers) = (draft.event_type, draft.payload, draft.headers);
+                client.execute(statement, &[kind, &id, &event, &payload, &headers, &key]).await?
+            }
+        };
+        if written != 1 {
+            bail!("one event was to be written, {written} were");
+        }
+        Ok(())
+    }
+
+    fn single_sql(&self) -> String {
+        let schema = &self.schema;
+        // Parameter 5 is named in any case, so that the statement has it for every preset.
+        let headers = if schema.columns().headers.is_some() { ", r.h::jsonb" } else { "" };
+        match self.load.bookkeeping {
+            Bookkeeping::Ledger => format!(
+                "WITH a AS (UPDATE testbed.aggregate SET seq = seq + 1 WHERE n = $1 \
+                     RETURNING type, id, seq), \
+                 o AS ({} SELECT r.i::uuid, a.type, a.id, r.e, \
+                     r.p::jsonb || jsonb_build_object('seq', a.seq){headers} \
+                     FROM a, (VALUES ($2::text, $3::text, $4::text, $5::text)) r(i, e, p, h) \
+                     RETURNING *) \
+                 {} SELECT {}, a.seq FROM a, o",
+                schema.insert_into(),
+                Schema::insert_into_ledger(),
+                schema.ledger_expressions(),
+            ),
+            Bookkeeping::OutboxOnly => format!(
+                "{} SELECT r.i::uuid, r.t, r.a, r.e, r.p::jsonb{headers} FROM (VALUES \
+                 ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text)) r(t, i, e, p, h, a)",
+                schema.insert_into(),
+            ),
+        }
+    }
+}

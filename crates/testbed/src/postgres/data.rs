@@ -1,0 +1,145 @@
+//! Data directories: copied from a template that `initdb` makes once per server build.
+
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use super::SUPERUSER;
+use crate::process::{Process, RunAs, Spec};
+use crate::scripts::cache_dir;
+
+const SETTINGS_FILE: &str = "testbed.conf";
+
+/// Room for every scenario, and nothing that waits for a disk.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("listen_addresses", "127.0.0.1"),
+    ("wal_level", "logical"),
+    ("fsync", "off"),
+    ("full_page_writes", "off"),
+    ("max_wal_size", "4GB"),
+    ("max_connections", "200"),
+    ("max_wal_senders", "20"),
+    ("max_replication_slots", "20"),
+    ("max_prepared_transactions", "100"),
+    ("log_line_prefix", "%m [%p] %a "),
+    ("log_replication_commands", "on"),
+];
+
+/// The server refuses to run as root; root runs it as `postgres`.
+pub(super) fn run_as() -> anyhow::Result<Option<RunAs>> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    let users = std::fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
+    let fields: Vec<&str> = users
+        .lines()
+        .find(|line| line.starts_with("postgres:"))
+        .context("PostgreSQL does not run as root and there is no user postgres: create it")?
+        .split(':')
+        .collect();
+    let id = |at: usize| -> anyhow::Result<u32> {
+        Ok(fields.get(at).context("/etc/passwd is damaged")?.parse()?)
+    };
+    Ok(Some(RunAs { uid: id(2)?, gid: id(3)? }))
+}
+
+/// A temporary directory with a cluster in `data`.
+pub(super) async fn create(
+    binaries: &Path,
+    version: u16,
+    run_as: Option<RunAs>,
+    hba: &[String],
+) -> anyhow::Result<TempDir> {
+    let template = template(binaries, version, run_as).await?;
+    let dir = own_dir(None, run_as)?;
+    let data = dir.path().join("data");
+    let copied = Command::new("cp")
+        .args(["-a", "--reflink=auto"])
+        .args([&template, &data])
+        .status()
+        .await
+        .context("cannot run cp")?;
+    ensure!(copied.success(), "cannot copy {} to {}", template.display(), data.display());
+    let file = data.join("pg_hba.conf");
+    let trusting = std::fs::read_to_string(&file)?;
+    std::fs::write(&file, format!("{}\n{trusting}", hba.join("\n")))?;
+    Ok(dir)
+}
+
+/// Writes the settings of this run: later lines win over earlier ones.
+pub(super) fn write_settings<'a>(
+    data: &Path,
+    settings: impl Iterator<Item = (&'a str, &'a str)>,
+) -> anyhow::Result<()> {
+    let lines = DEFAULTS.iter().copied().chain(settings).map(|(name, value)| {
+        let quoted = value.replace('\'', "''");
+        format!("{name} = '{quoted}'\n")
+    });
+    let file = data.join(SETTINGS_FILE);
+    std::fs::write(&file, lines.collect::<String>())
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Writes a file that the server accepts as a private key: its own, and nobody else's to read.
+pub(super) fn write_private(
+    file: &Path,
+    contents: &[u8],
+    run_as: Option<RunAs>,
+) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write {}", file.display());
+    std::fs::write(file, contents).with_context(cannot)?;
+    std::fs::set_permissions(file, Permissions::from_mode(0o600)).with_context(cannot)?;
+    if let Some(user) = run_as {
+        chown(file, Some(user.uid), Some(user.gid)).with_context(cannot)?;
+    }
+    Ok(())
+}
+
+/// A temporary directory that the server's user owns.
+fn own_dir(parent: Option<&Path>, run_as: Option<RunAs>) -> anyhow::Result<TempDir> {
+    let builder = tempfile::Builder::new().prefix("pg-").to_owned();
+    let dir = match parent {
+        Some(parent) => builder.tempdir_in(parent),
+        None => builder.tempdir(),
+    }
+    .context("cannot create a temporary directory")?;
+    if let Some(user) = run_as {
+        chown(dir.path(), Some(user.uid), Some(user.gid))?;
+    }
+    Ok(dir)
+}
+
+/// The template of this build of the server: another build, another inode of its binary.
+async fn template(binaries: &Path, version: u16, run_as: Option<RunAs>) -> anyhow::Result<PathBuf> {
+    let cache = cache_dir()?;
+    std::fs::create_dir_all(&cache)
+        .with_context(|| format!("cannot create {}", cache.display()))?;
+    let program = std::fs::metadata(binaries.join("postgres"))?;
+    let template = cache.join(format!("data-{version}-{:x}-{:x}", program.mtime(), program.ino()));
+    if template.is_dir() {
+        return Ok(template);
+    }
+    let work = own_dir(Some(&cache), run_as)?;
+    let data = work.path().join("data");
+    let spec = Spec::new(binaries.join("initdb"), work.path().join("log"))
+        .args(["-D", &data.to_string_lossy(), "-U", SUPERUSER])
+        .args(["-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"])
+        .run_as(run_as);
+    let mut initdb = Process::start(&spec)?;
+    let status = initdb.wait_exit(Duration::from_secs(120)).await?;
+    ensure!(status.success(), "initdb failed: {}", initdb.output()?);
+    let conf = data.join("postgresql.conf");
+    let text = std::fs::read_to_string(&conf)?;
+    std::fs::write(&conf, format!("{text}\ninclude = '{SETTINGS_FILE}'\n"))?;
+    // Whoever comes second finds the template there; both are alike.
+    match std::fs::rename(&data, &template) {
+        Ok(()) => Ok(template),
+        Err(_) if template.is_dir() => Ok(template),
+        Err(error) => Err(error).context("cannot keep the new data directory as a template"),
+    }
+}

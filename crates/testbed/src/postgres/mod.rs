@@ -1,0 +1,298 @@
+//! A throw-away PostgreSQL server of any version: real, on a free port, in a temporary directory.
+//!
+//! It can be stopped, killed and started again with its data, and it is gone when the value is
+//! dropped. `wal_level` is logical and `fsync` is off: a killed *process* loses nothing by that, only
+//! a machine would, and the slow disk of a test machine stays out of every measurement.
+
+mod binaries;
+mod data;
+mod session;
+mod slot;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::Signal;
+use tempfile::TempDir;
+use tokio::time::Instant;
+use tokio_postgres::types::PgLsn;
+
+pub use session::Session;
+pub use slot::SlotRow;
+
+use crate::ports::free_port;
+use crate::process::{Process, RunAs, Spec};
+use crate::wait::until_ok;
+
+/// The role that owns the cluster; every local connection is trusted.
+pub const SUPERUSER: &str = "postgres";
+
+/// The database that tests work in.
+pub const DATABASE: &str = "shop";
+
+const START_DEADLINE: Duration = Duration::from_secs(60);
+
+/// Which server to start, and how it is set.
+#[derive(Debug, Clone)]
+pub struct Options {
+    version: u16,
+    settings: Vec<(String, String)>,
+    hba: Vec<String>,
+}
+
+impl Options {
+    /// PostgreSQL of a major version. Its binaries are taken from `OUTBOX_PG_BIN_<version>`, from
+    /// `PATH`, from `/usr/lib/postgresql`, or fetched by `scripts/postgres.sh`.
+    pub fn version(version: u16) -> Self {
+        Self { version, settings: Vec::new(), hba: Vec::new() }
+    }
+
+    /// A setting of `postgresql.conf`, stronger than the defaults of this crate.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// A line of `pg_hba.conf` that is looked at before those which trust everybody.
+    #[must_use]
+    pub fn hba(mut self, line: &str) -> Self {
+        self.hba.push(line.to_owned());
+        self
+    }
+}
+
+/// How to stop the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Sessions are ended, walsenders are awaited, a checkpoint is written.
+    Fast,
+    /// Nothing is awaited or written; the next start recovers from the WAL.
+    Immediate,
+}
+
+/// A PostgreSQL server of its own.
+#[derive(Debug)]
+pub struct Postgres {
+    // Before `dir`: fields are dropped in order, and the server goes before its files.
+    server: Option<Process>,
+    binaries: PathBuf,
+    version: u16,
+    port: u16,
+    settings: Vec<(String, String)>,
+    run_as: Option<RunAs>,
+    dir: TempDir,
+}
+
+impl Postgres {
+    /// Makes a cluster with an empty database [`DATABASE`] and starts it.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the binaries cannot be had or the server does not come up.
+    pub async fn start(options: Options) -> anyhow::Result<Self> {
+        let binaries = binaries::find(options.version).await?;
+        let run_as = data::run_as()?;
+        let dir = data::create(&binaries, options.version, run_as, &options.hba).await?;
+        let mut postgres = Self {
+            server: None,
+            binaries,
+            version: options.version,
+            port: free_port()?,
+            settings: options.settings,
+            run_as,
+            dir,
+        };
+        postgres.start_again().await?;
+        let session = postgres.connect_to("postgres").await?;
+        session.batch_execute(&format!("CREATE DATABASE {DATABASE}")).await?;
+        Ok(postgres)
+    }
+
+    /// Starts the server again, with its data and on its port, after [`stop`](Self::stop) or
+    /// [`kill9`](Self::kill9), and returns when it takes connections.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it runs already or does not come up.
+    pub async fn start_again(&mut self) -> anyhow::Result<()> {
+        if self.server.is_some() {
+            bail!("PostgreSQL on port {} runs already", self.port);
+        }
+        self.write_settings()?;
+        let spec = Spec::new(self.binaries.join("postgres"), self.log())
+            .args(["-D", &self.data_dir().to_string_lossy()])
+            .run_as(self.run_as);
+        let mut server = Process::start(&spec)?;
+        let what = format!("PostgreSQL {} on port {}", self.version, self.port);
+        let up =
+            until_ok(START_DEADLINE, what, async || self.connect_to("postgres").await.map(drop));
+        tokio::select! {
+            up = up => up.with_context(|| format!("log {}", self.log().display()))?,
+            status = server.wait_exit(START_DEADLINE) => {
+                bail!("PostgreSQL ended while starting ({}): {}", status?, server.output()?);
+            }
+        }
+        self.server = Some(server);
+        Ok(())
+    }
+
+    /// Stops the server, returns when it is gone, and tells how long that took.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it does not run or is still there after `deadline`.
+    pub async fn stop(&mut self, how: Stop, deadline: Duration) -> anyhow::Result<Duration> {
+        let mut server = self.server.take().context("PostgreSQL does not run")?;
+        let started = Instant::now();
+        server.signal(match how {
+            Stop::Fast => Signal::INT,
+            Stop::Immediate => Signal::QUIT,
+        })?;
+        match server.wait_exit(deadline).await {
+            Ok(_) => Ok(started.elapsed()),
+            Err(error) => {
+                self.server = Some(server);
+                Err(error)
+            }
+        }
+    }
+
+    /// Kills postmaster and backends with SIGKILL and returns when all are gone and reaped: as long
+    /// as the postmaster is a zombie its lock files stop the next start.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it does not run.
+    pub async fn kill9(&mut self) -> anyhow::Result<()> {
+        self.server.take().context("PostgreSQL does not run")?.kill9().await
+    }
+
+    /// The process of the postmaster.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the server does not run.
+    pub fn process(&self) -> anyhow::Result<&Process> {
+        self.server.as_ref().context("PostgreSQL does not run")
+    }
+
+    /// A session of the superuser in [`DATABASE`].
+    ///
+    /// # Errors
+    ///
+    /// Fails when the server cannot be reached.
+    pub async fn connect(&self) -> anyhow::Result<Session> {
+        self.connect_to(DATABASE).await
+    }
+
+    /// A session of the superuser in any database.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the server cannot be reached.
+    pub async fn connect_to(&self, database: &str) -> anyhow::Result<Session> {
+        Session::open(&self.url(SUPERUSER, database)).await
+    }
+
+    /// Connection URL over TCP.
+    pub fn url(&self, user: &str, database: &str) -> String {
+        format!("postgres://{user}@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// The TCP port on the loopback address.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `127.0.0.1:PORT`, as a proxy's target.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The directory of the unix socket.
+    pub fn socket_dir(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
+    /// The major version.
+    pub fn version(&self) -> u16 {
+        self.version
+    }
+
+    /// The server's log.
+    pub fn log(&self) -> PathBuf {
+        self.dir.path().join("log")
+    }
+
+    /// The data directory.
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// Puts a file that only the server's user may read into the data directory, such as a key for
+    /// `ssl_key_file`, and tells where.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it cannot be written.
+    pub fn write_file(&self, name: &str, contents: &[u8]) -> anyhow::Result<PathBuf> {
+        let file = self.data_dir().join(name);
+        data::write_private(&file, contents, self.run_as)?;
+        Ok(file)
+    }
+
+    /// Changes settings. Those which the server takes without a restart are in force for sessions
+    /// that begin after this; the others from the next [`start_again`](Self::start_again).
+    ///
+    /// # Errors
+    ///
+    /// Fails when the file cannot be written or the server does not run.
+    pub async fn set(&mut self, settings: &[(&str, &str)]) -> anyhow::Result<()> {
+        let owned = settings.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        self.settings.extend(owned);
+        self.write_settings()?;
+        let session = self.connect().await?;
+        let before: f64 = session.query_one(CONF_LOADED, &[]).await?.get(0);
+        session.batch_execute("SELECT pg_reload_conf()").await?;
+        until_ok(Duration::from_secs(10), "the new settings", async || {
+            let session = self.connect().await?;
+            let now: f64 = session.query_one(CONF_LOADED, &[]).await?.get(0);
+            if now > before { Ok(()) } else { bail!("settings not loaded again yet") }
+        })
+        .await
+    }
+
+    /// The write position of the WAL.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the server cannot be reached.
+    pub async fn current_wal_lsn(&self) -> anyhow::Result<PgLsn> {
+        let session = self.connect().await?;
+        Ok(session.query_one("SELECT pg_current_wal_lsn()", &[]).await?.get(0))
+    }
+
+    /// What the server says of a slot, or `None` when there is no such slot.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the server cannot be reached.
+    pub async fn slot(&self, name: &str) -> anyhow::Result<Option<SlotRow>> {
+        let session = self.connect().await?;
+        SlotRow::read(&session, name).await
+    }
+
+    fn write_settings(&self) -> anyhow::Result<()> {
+        let fixed = [
+            ("port", self.port.to_string()),
+            ("unix_socket_directories", self.dir.path().display().to_string()),
+        ];
+        let fixed = fixed.iter().map(|(name, value)| (*name, value.as_str()));
+        let chosen = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        data::write_settings(&self.data_dir(), fixed.chain(chosen))
+    }
+}
+
+const CONF_LOADED: &str = "SELECT extract(epoch FROM pg_conf_load_time())::float8";

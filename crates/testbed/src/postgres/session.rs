@@ -1,0 +1,48 @@
+//! A SQL session together with the task that carries its bytes.
+
+use std::ops::{Deref, DerefMut};
+
+use anyhow::Context;
+use tokio::task::JoinSet;
+use tokio_postgres::{Client, NoTls};
+
+/// A `tokio_postgres::Client` whose connection ends when this is dropped.
+#[derive(Debug)]
+pub struct Session {
+    client: Client,
+    // Dropping the set ends its task and with it the connection.
+    _connection: JoinSet<()>,
+}
+
+impl Session {
+    /// Opens a session.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the server cannot be reached or refuses.
+    pub async fn open(url: &str) -> anyhow::Result<Self> {
+        let (client, connection) = tokio_postgres::connect(url, NoTls)
+            .await
+            .with_context(|| format!("cannot connect to {url}"))?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            // The client tells of a broken connection with every later call.
+            drop(connection.await);
+        });
+        Ok(Self { client, _connection: tasks })
+    }
+}
+
+impl Deref for Session {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl DerefMut for Session {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+}

@@ -1,0 +1,48 @@
+//! One row of `pg_replication_slots`.
+
+use tokio_postgres::Client;
+use tokio_postgres::types::PgLsn;
+
+/// What the server says of a replication slot. `None` is the server's NULL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotRow {
+    /// Name.
+    pub name: String,
+    /// Output plugin.
+    pub plugin: Option<String>,
+    /// Whether a walsender holds it.
+    pub active: bool,
+    /// The walsender that holds it.
+    pub active_pid: Option<i32>,
+    /// The oldest WAL it retains.
+    pub restart_lsn: Option<PgLsn>,
+    /// Up to where its consumer has confirmed.
+    pub confirmed_flush_lsn: Option<PgLsn>,
+    /// `reserved`, `extended`, `unreserved` or `lost`.
+    pub wal_status: Option<String>,
+    /// Bytes that may still be written before it is in danger; NULL without a limit.
+    pub safe_wal_size: Option<i64>,
+}
+
+impl SlotRow {
+    pub(super) async fn read(client: &Client, name: &str) -> anyhow::Result<Option<Self>> {
+        let row = client
+            .query_opt(
+                "SELECT slot_name::text, plugin::text, active, active_pid, restart_lsn, \
+                 confirmed_flush_lsn, wal_status, safe_wal_size \
+                 FROM pg_replication_slots WHERE slot_name = $1::text::name",
+                &[&name],
+            )
+            .await?;
+        Ok(row.map(|row| Self {
+            name: row.get(0),
+            plugin: row.get(1),
+            active: row.get(2),
+            active_pid: row.get(3),
+            restart_lsn: row.get(4),
+            confirmed_flush_lsn: row.get(5),
+            wal_status: row.get(6),
+            safe_wal_size: row.get(7),
+        }))
+    }
+}

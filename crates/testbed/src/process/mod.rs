@@ -1,0 +1,326 @@
+//! Child processes that never outlive us.
+//!
+//! A server started by a test must be gone when the test is, however it ends: dropping a [`Process`]
+//! kills exactly what it started, and where `setpriv` exists the kernel kills it when we are killed
+//! ourselves. That kernel feature watches the *thread* that started the child, and a runtime's
+//! threads come and go, so one thread that lives as long as we do starts them all.
+
+mod proc;
+
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
+
+use self::proc::{alive, descendants_of};
+pub use self::proc::{children, cpu_time, resident_bytes};
+use crate::wait::eventually;
+
+/// The user a child runs as when it is not ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunAs {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    program: PathBuf,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    log: PathBuf,
+    run_as: Option<RunAs>,
+}
+
+impl Spec {
+    /// `program`, whose standard output and standard error are appended to `log`.
+    pub fn new(program: impl Into<PathBuf>, log: impl Into<PathBuf>) -> Self {
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            log: log.into(),
+            run_as: None,
+        }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl Into<String>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<I: IntoIterator<Item = S>, S: Into<String>>(mut self, arguments: I) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable of the child's environment.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Runs the child as another user.
+    #[must_use]
+    pub fn run_as(mut self, user: Option<RunAs>) -> Self {
+        self.run_as = user;
+        self
+    }
+
+    fn command(&self) -> anyhow::Result<Command> {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(&self.log)
+            .with_context(|| format!("cannot open log {}", self.log.display()))?;
+        let mut command = match setpriv() {
+            Some(setpriv) => {
+                let mut command = Command::new(setpriv);
+                command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program);
+                command
+            }
+            None => Command::new(&self.program),
+        };
+        command
+            .args(&self.arguments)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            // A Ctrl-C meant for us must not reach the servers: they end by our hand, in order.
+            .process_group(0);
+        if let Some(user) = self.run_as {
+            command.uid(user.uid).gid(user.gid).current_dir("/");
+        }
+        Ok(command)
+    }
+}
+
+fn setpriv() -> Option<&'static Path> {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FOUND.get_or_init(|| find_program("setpriv")).as_deref()
+}
+
+/// The first file called `name` in the directories of `PATH`.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+fn spawn_on_lasting_thread(mut command: Command) -> anyhow::Result<Child> {
+    static STARTER: OnceLock<SyncSender<Job>> = OnceLock::new();
+    let starter = STARTER.get_or_init(|| {
+        let (sender, jobs) = sync_channel::<Job>(1);
+        std::thread::spawn(move || jobs.iter().for_each(|job| job()));
+        sender
+    });
+    let (answer, child) = sync_channel(1);
+    let job: Job = Box::new(move || {
+        // The receiver waits right below; it cannot be gone.
+        answer.send(command.spawn()).unwrap_or_default();
+    });
+    starter.send(job).ok().context("the thread that starts processes is gone")?;
+    Ok(child.recv().context("the thread that starts processes is gone")??)
+}
+
+/// A running (or ended, not yet dropped) child process.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    pid: Pid,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `spec`.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the log cannot be opened or the program cannot be started.
+    pub fn start(spec: &Spec) -> anyhow::Result<Self> {
+        let child = spawn_on_lasting_thread(spec.command()?)
+            .with_context(|| format!("cannot start {}", spec.program.display()))?;
+        let pid = Pid::from_child(&child);
+        Ok(Self { child, pid, log: spec.log.clone() })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where its output goes.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Its output so far.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the log cannot be read.
+    pub fn output(&self) -> anyhow::Result<String> {
+        let bytes = std::fs::read(&self.log)
+            .with_context(|| format!("cannot read log {}", self.log.display()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Sends a signal; to a process that has ended already, nothing happens.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the signal may not be sent.
+    pub fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
+        // Not yet reaped means that the id is still this child's and nobody else's.
+        if self.child.try_wait()?.is_none() {
+            kill_process(self.pid, signal)
+                .with_context(|| format!("cannot signal process {}", self.pid()))?;
+        }
+        Ok(())
+    }
+
+    /// How it ended, or `None` while it runs.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the kernel does not tell.
+    pub fn try_wait(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it still runs after `deadline`.
+    pub async fn wait_exit(&mut self, deadline: Duration) -> anyhow::Result<ExitStatus> {
+        let what = format!("the end of process {}, log {}", self.pid(), self.log.display());
+        eventually(deadline, what, || {
+            let status = self.child.try_wait();
+            async move { Ok(status?) }
+        })
+        .await
+    }
+
+    /// Kills it and all its descendants with SIGKILL and returns when they are gone.
+    ///
+    /// # Errors
+    ///
+    /// Fails when one of them cannot be killed.
+    pub async fn kill9(&mut self) -> anyhow::Result<()> {
+        let descendants = self.kill_tree()?;
+        self.wait_exit(Duration::from_secs(10)).await?;
+        eventually(Duration::from_secs(10), "the end of killed child processes", || {
+            let gone = descendants.iter().all(|pid| !alive(*pid));
+            async move { Ok(gone.then_some(())) }
+        })
+        .await
+    }
+
+    /// A stopped parent forks no more, so the list of its descendants is complete when they die.
+    fn kill_tree(&mut self) -> anyhow::Result<Vec<Pid>> {
+        if self.child.try_wait()?.is_some() {
+            return Ok(Vec::new());
+        }
+        kill_process(self.pid, Signal::STOP)?;
+        let descendants = descendants_of(self.pid);
+        kill_process(self.pid, Signal::KILL)?;
+        for pid in &descendants {
+            match kill_process(*pid, Signal::KILL) {
+                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                Err(error) => return Err(error).context("cannot kill a child process"),
+            }
+        }
+        Ok(descendants)
+    }
+
+    /// Resident memory in bytes.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the process is gone.
+    pub fn resident_bytes(&self) -> anyhow::Result<u64> {
+        resident_bytes(self.pid())
+    }
+
+    /// CPU time used so far, user and system.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the process is gone.
+    pub fn cpu_time(&self) -> anyhow::Result<Duration> {
+        cpu_time(self.pid())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nothing useful can be done about an error here; the kernel's own kill is the second net.
+        if self.kill_tree().is_ok() {
+            drop(self.child.wait());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    fn shell(script: &str) -> (Process, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let spec = Spec::new("/bin/sh", dir.path().join("log")).args(["-c", script]);
+        (Process::start(&spec).unwrap(), dir)
+    }
+
+    async fn child_of(process: &Process) -> Pid {
+        eventually(Duration::from_secs(10), "a grandchild", || {
+            let found = descendants_of(process.pid).first().copied();
+            async move { Ok(found) }
+        })
+        .await
+        .unwrap()
+    }
+
+    #[tokio::test]
+    async fn kill9_takes_the_descendants_along() {
+        let (mut process, _dir) = shell("sleep 600 & wait");
+        let child = child_of(&process).await;
+        process.kill9().await.unwrap();
+        assert!(!alive(child));
+        assert_eq!(process.try_wait().unwrap().unwrap().signal(), Some(9));
+    }
+
+    #[tokio::test]
+    async fn a_dropped_process_is_gone() {
+        let (process, _dir) = shell("sleep 600");
+        let pid = process.pid;
+        drop(process);
+        assert!(!alive(pid));
+    }
+
+    #[tokio::test]
+    async fn output_and_exit_code_are_kept() {
+        let (mut process, _dir) = shell("echo out; echo err >&2; exit 7");
+        let status = process.wait_exit(Duration::from_secs(10)).await.unwrap();
+        assert_eq!(status.code(), Some(7));
+        assert_eq!(process.output().unwrap(), "out\nerr\n");
+    }
+}

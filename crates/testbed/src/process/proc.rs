@@ -1,0 +1,105 @@
+//! What `/proc` tells of processes: memory, CPU time, children.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::process::Pid;
+
+/// Resident memory in bytes of any process.
+///
+/// # Errors
+///
+/// Fails when the process is gone.
+pub fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let kib = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|rest| rest.split_whitespace().next())
+        .with_context(|| format!("process {pid} has ended"))?;
+    Ok(kib.parse::<u64>()? * 1024)
+}
+
+/// CPU time used so far by any process, user and system.
+///
+/// # Errors
+///
+/// Fails when the process is gone.
+pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
+    let path = format!("/proc/{pid}/stat");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let stat = Stat::parse(&text).with_context(|| format!("cannot understand {path}"))?;
+    let per_second = rustix::param::clock_ticks_per_second();
+    Ok(Duration::from_millis(stat.ticks * 1000 / per_second))
+}
+
+/// Process ids of the direct children of `pid` and their command lines, such as a server's backends.
+pub fn children(pid: u32) -> Vec<(u32, String)> {
+    every_process()
+        .filter(|(_, stat)| u32::try_from(stat.parent) == Ok(pid))
+        .filter_map(|(child, _)| {
+            let line = std::fs::read(format!("/proc/{child}/cmdline")).ok()?;
+            let line = String::from_utf8_lossy(&line).replace('\0', " ").trim().to_owned();
+            Some((u32::try_from(child).ok()?, line))
+        })
+        .collect()
+}
+
+struct Stat {
+    state: char,
+    parent: i32,
+    ticks: u64,
+}
+
+impl Stat {
+    /// The command name in parentheses may hold anything, so reading starts after the last one.
+    fn parse(text: &str) -> Option<Self> {
+        let (_, rest) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        Some(Self {
+            state: fields.first()?.chars().next()?,
+            parent: fields.get(1)?.parse().ok()?,
+            ticks: number(11)? + number(12)?,
+        })
+    }
+}
+
+fn every_process() -> impl Iterator<Item = (i32, Stat)> {
+    std::fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| {
+        let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        Some((pid, Stat::parse(&text)?))
+    })
+}
+
+pub(super) fn descendants_of(root: Pid) -> Vec<Pid> {
+    let all: Vec<(i32, i32)> = every_process().map(|(pid, stat)| (pid, stat.parent)).collect();
+    let mut found = vec![root.as_raw_nonzero().get()];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        found.extend(all.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    found.into_iter().skip(1).filter_map(Pid::from_raw).collect()
+}
+
+/// A zombie holds nothing any more: it waits for its new parent to take note.
+pub(super) fn alive(pid: Pid) -> bool {
+    std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()))
+        .ok()
+        .and_then(|text| Stat::parse(&text))
+        .is_some_and(|stat| stat.state != 'Z')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_name_with_parentheses_does_not_confuse() {
+        let stat = Stat::parse("12 (a) b) S 5 1 1 0 -1 0 0 0 0 0 30 12 0").unwrap();
+        assert_eq!((stat.state, stat.parent, stat.ticks), ('S', 5, 42));
+    }
+}

@@ -1,0 +1,152 @@
+//! One connection through the proxy: two pumps and a watch on the orders.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::{Control, Direction, Mode, Passed};
+
+const CHUNK: usize = 16 * 1024;
+/// Chunks kept for each direction: 64 MiB at most, then the sender has to wait.
+const KEPT_CHUNKS: usize = 4096;
+
+type Chunk = (Instant, Vec<u8>);
+
+/// Carries one connection until either side closes it or an order ends it.
+pub(super) async fn carry(
+    client: TcpStream,
+    mut orders: watch::Receiver<Control>,
+    passed: Arc<Passed>,
+) {
+    let (mode, target) = {
+        let control = orders.borrow_and_update();
+        (control.mode, control.target.clone())
+    };
+    let lost = AtomicBool::new(mode == Mode::BlackHole);
+    let end = ended_by_order(orders.clone(), &lost);
+    if mode == Mode::BlackHole {
+        let mut client = client;
+        tokio::select! {
+            () = swallow(&mut client) => {}
+            () = end => {}
+        }
+        return;
+    }
+    let Ok(server) = TcpStream::connect(target).await else { return };
+    // Small packets pass at once: a proxy that is not asked to delay must not.
+    if client.set_nodelay(true).is_err() || server.set_nodelay(true).is_err() {
+        return;
+    }
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let requests = Pump { way: Direction::Requests, orders: orders.clone(), lost: &lost };
+    let answers = Pump { way: Direction::Answers, orders, lost: &lost };
+    let both_ways = async {
+        tokio::join!(
+            requests.run(from_client, to_server, &passed.requests),
+            answers.run(from_server, to_client, &passed.answers),
+        )
+    };
+    tokio::select! {
+        _ = both_ways => {}
+        () = end => {}
+    }
+}
+
+async fn swallow(client: &mut TcpStream) {
+    let mut buffer = vec![0; CHUNK];
+    while matches!(client.read(&mut buffer).await, Ok(count) if count > 0) {}
+}
+
+/// Returns when the connection is cut, or when bytes were swallowed and swallowing is over: what
+/// comes after a hole in the stream must not arrive.
+async fn ended_by_order(mut orders: watch::Receiver<Control>, lost: &AtomicBool) {
+    let epoch = orders.borrow_and_update().epoch;
+    while orders.changed().await.is_ok() {
+        let control = orders.borrow_and_update();
+        let holed = lost.load(Ordering::Relaxed) && control.mode != Mode::BlackHole;
+        if control.epoch != epoch || holed {
+            return;
+        }
+    }
+}
+
+/// One direction of one connection.
+struct Pump<'a> {
+    way: Direction,
+    orders: watch::Receiver<Control>,
+    lost: &'a AtomicBool,
+}
+
+impl Pump<'_> {
+    async fn run(&self, from: OwnedReadHalf, to: OwnedWriteHalf, passed: &AtomicU64) {
+        let (keep, kept) = mpsc::channel(KEPT_CHUNKS);
+        tokio::join!(self.take(from, keep), self.give(kept, to, passed));
+    }
+
+    /// Reads while reading is allowed.
+    async fn take(&self, mut from: OwnedReadHalf, keep: mpsc::Sender<Chunk>) {
+        let mut orders = self.orders.clone();
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            if orders.wait_for(|control| !self.paused(control.mode)).await.is_err() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                changed = orders.changed() => if changed.is_err() { return },
+                read = from.read(&mut buffer) => {
+                    let Ok(count) = read else { return };
+                    let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else {
+                        return;
+                    };
+                    let due = Instant::now() + orders.borrow().delay;
+                    if keep.send((due, bytes.to_vec())).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes what was read, when it is due and writing is allowed.
+    async fn give(
+        &self,
+        mut kept: mpsc::Receiver<Chunk>,
+        mut to: OwnedWriteHalf,
+        passed: &AtomicU64,
+    ) {
+        let mut orders = self.orders.clone();
+        while let Some((due, bytes)) = kept.recv().await {
+            sleep_until(due).await;
+            let Ok(mode) =
+                orders.wait_for(|control| !self.held(control.mode)).await.map(|now| now.mode)
+            else {
+                return;
+            };
+            if mode == Mode::BlackHole {
+                self.lost.store(true, Ordering::Relaxed);
+                continue;
+            }
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
+            passed.fetch_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+        // The sender has closed its side; tell the receiver, who may still have something to say.
+        drop(to.shutdown().await);
+    }
+
+    fn paused(&self, mode: Mode) -> bool {
+        matches!(mode, Mode::Pause(way) if way == self.way || way == Direction::Both)
+    }
+
+    fn held(&self, mode: Mode) -> bool {
+        self.paused(mode) || (mode == Mode::HoldAnswers && self.way == Direction::Answers)
+    }
+}

@@ -1,0 +1,207 @@
+//! A TCP proxy that is the network's bad day: it pauses, cuts, refuses, delays, swallows, or holds
+//! answers back, all while running and all by command.
+//!
+//! It listens on a loopback port of its own and forwards to a target that may change. What a command
+//! changes is in force when the call returns, but for a read or write that is under way.
+
+mod link;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::ports::free_port;
+use crate::wait::until_ok;
+
+/// Which bytes a fault concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the client to the server.
+    Requests,
+    /// From the server to the client.
+    Answers,
+    /// Either way.
+    Both,
+}
+
+/// What the proxy does with bytes and with new connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Everything passes.
+    Forward,
+    /// Nothing is read in that direction: the sender's window fills and it has to wait.
+    Pause(Direction),
+    /// Nobody listens: connecting fails at once. Connections that are open stay.
+    Refuse,
+    /// Connections are accepted and bytes taken, and nothing arrives anywhere. Connections that lost
+    /// bytes are closed when this ends.
+    BlackHole,
+    /// Requests pass; answers are taken from the server and kept, up to some megabytes for each
+    /// connection, until another mode lets them pass, in order.
+    HoldAnswers,
+}
+
+#[derive(Debug, Clone)]
+struct Control {
+    target: String,
+    mode: Mode,
+    delay: Duration,
+    /// Connections of an earlier epoch are closed.
+    epoch: u64,
+}
+
+/// Bytes handed over so far.
+#[derive(Debug, Default)]
+struct Passed {
+    requests: AtomicU64,
+    answers: AtomicU64,
+    connections: AtomicU64,
+}
+
+/// A running proxy. Dropping it closes everything.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    control: watch::Sender<Control>,
+    listening: watch::Receiver<Listening>,
+    passed: Arc<Passed>,
+    // Dropping the set ends the task that listens and, with it, every connection.
+    _tasks: JoinSet<()>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listening {
+    Yes,
+    No,
+}
+
+impl Proxy {
+    /// Starts a proxy to `target`, a `host:port`, which need not listen yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails when no port is free.
+    pub fn start(target: impl Into<String>) -> anyhow::Result<Self> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
+        let listener = listen(address)?;
+        let (control, orders) = watch::channel(Control {
+            target: target.into(),
+            mode: Mode::Forward,
+            delay: Duration::ZERO,
+            epoch: 0,
+        });
+        let (tell, listening) = watch::channel(Listening::Yes);
+        let passed = Arc::new(Passed::default());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(address, listener, orders, tell, Arc::clone(&passed)));
+        Ok(Self { address, control, listening, passed, _tasks: tasks })
+    }
+
+    /// `127.0.0.1:PORT`, where clients connect.
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// The port alone.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Forwards connections that are made from now on to another target.
+    pub fn set_target(&self, target: impl Into<String>) {
+        self.control.send_modify(|control| control.target = target.into());
+    }
+
+    /// Changes what is done with bytes and new connections.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the proxy cannot listen on its port any more.
+    pub async fn set(&self, mode: Mode) -> anyhow::Result<()> {
+        self.control.send_modify(|control| control.mode = mode);
+        let wanted = if mode == Mode::Refuse { Listening::No } else { Listening::Yes };
+        let mut listening = self.listening.clone();
+        listening.wait_for(|now| *now == wanted).await.context("the proxy has ended")?;
+        Ok(())
+    }
+
+    /// Lets every byte arrive this much later, in both directions.
+    pub fn delay(&self, by: Duration) {
+        self.control.send_modify(|control| control.delay = by);
+    }
+
+    /// Closes every connection now; bytes under way or held are lost. New ones are welcome.
+    pub fn cut(&self) {
+        self.control.send_modify(|control| control.epoch += 1);
+    }
+
+    /// Bytes that reached the server.
+    pub fn request_bytes(&self) -> u64 {
+        self.passed.requests.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that reached the clients.
+    pub fn answer_bytes(&self) -> u64 {
+        self.passed.answers.load(Ordering::Relaxed)
+    }
+
+    /// Connections accepted so far.
+    pub fn connections(&self) -> u64 {
+        self.passed.connections.load(Ordering::Relaxed)
+    }
+}
+
+fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket.listen(128)?)
+}
+
+async fn serve(
+    address: SocketAddr,
+    listener: TcpListener,
+    mut orders: watch::Receiver<Control>,
+    tell: watch::Sender<Listening>,
+    passed: Arc<Passed>,
+) {
+    let mut listener = Some(listener);
+    let mut links = JoinSet::new();
+    loop {
+        let refuse = orders.borrow_and_update().mode == Mode::Refuse;
+        if refuse {
+            listener = None;
+        } else if listener.is_none() {
+            let again = until_ok(Duration::from_secs(30), "the port of the proxy", || {
+                std::future::ready(listen(address))
+            });
+            listener = again.await.ok();
+        }
+        tell.send_replace(if listener.is_some() { Listening::Yes } else { Listening::No });
+        tokio::select! {
+            accepted = accept(listener.as_ref()) => if let Some(client) = accepted {
+                passed.connections.fetch_add(1, Ordering::Relaxed);
+                links.spawn(link::carry(client, orders.clone(), Arc::clone(&passed)));
+            },
+            changed = orders.changed() => if changed.is_err() { return },
+            Some(_) = links.join_next() => {}
+        }
+    }
+}
+
+/// The next connection; never, while nobody listens.
+async fn accept(listener: Option<&TcpListener>) -> Option<tokio::net::TcpStream> {
+    match listener {
+        Some(listener) => listener.accept().await.ok().map(|(stream, _)| stream),
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

