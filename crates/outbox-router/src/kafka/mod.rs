@@ -18,7 +18,7 @@ pub use lifecycle::open;
 pub use overrides::SettingRefused;
 pub use settings::{CreateTopics, KafkaSettings};
 pub use sink::{DeliveryTrouble, KafkaSink};
-pub use topics::{TopicDirectory, TopicFacts};
+pub use topics::TopicDirectory;
 
 #[cfg(test)]
 mod tests;

@@ -100,6 +100,11 @@ impl KafkaSettings {
             .is_none_or(|protocol| protocol.trim().eq_ignore_ascii_case("plaintext"))
     }
 
+    /// The largest batch that these settings allow, before any topic's own limit.
+    pub fn batch_bytes(&self) -> usize {
+        self.properties.get("batch.size").and_then(|size| size.parse().ok()).unwrap_or(BATCH_BYTES)
+    }
+
     /// librdkafka's configuration for batches of at most `batch_limit` bytes.
     pub(super) fn client_config(&self, batch_limit: usize) -> Result<ClientConfig, SettingRefused> {
         let mut properties: BTreeMap<String, String> =

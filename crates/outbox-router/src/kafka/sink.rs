@@ -114,6 +114,16 @@ impl KafkaSink {
         self.reports.health.as_ref()
     }
 
+    /// The cluster answered a question: whatever it was, it is over.
+    pub fn clear_health(&mut self) {
+        self.reports.health = None;
+    }
+
+    /// The cluster did not answer a question.
+    pub fn note_trouble(&mut self, failure: Failure) {
+        self.reports.health = Some(failure);
+    }
+
     /// Drops what is in flight and destroys the producer, unless a [`super::TopicDirectory`] is still at work, which
     /// then does so when it ends. Blocks for as long as librdkafka takes to join its threads.
     pub fn close(self) {

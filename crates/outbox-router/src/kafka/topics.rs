@@ -4,7 +4,7 @@
 use std::{num::NonZeroI32, sync::Arc, thread, time::Duration};
 
 use rdkafka::{error::KafkaError, types::RDKafkaErrorCode, util::Timeout};
-use relay::{Code, Failure, TopicName};
+use relay::{Code, Failure, TopicFacts, TopicName};
 
 use super::{
     errors::Cluster,
@@ -12,15 +12,6 @@ use super::{
     settings::{CreateTopics, KafkaSettings},
     sink::KafkaSink,
 };
-
-/// What producing to a topic depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TopicFacts {
-    /// How many partitions it has, those without a leader included.
-    pub partitions: NonZeroI32,
-    /// `max.message.bytes`; `None` when the brokers do not tell (it takes the permission DescribeConfigs).
-    pub max_message_bytes: Option<usize>,
-}
 
 /// Asks the cluster about topics through the sink's own client, from any thread, while the sink is in use. It keeps
 /// the producer alive: let go of it before the sink is closed.
