@@ -131,6 +131,21 @@ async fn a_wal_level_below_logical_is_named() {
 }
 
 #[tokio::test]
+async fn a_lost_slot_is_told_from_every_other_trouble() {
+    let cluster = Cluster::start("max_slot_wal_keep_size = 1MB\nmin_wal_size = 32MB\n");
+    let admin = cluster.info("postgres");
+    sql(&admin, "SELECT pg_create_logical_replication_slot('lost', 'pgoutput')").await;
+    let status = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = 'lost'";
+    for _ in 0..20 {
+        let segment = "SELECT pg_logical_emit_message(false, '', 'x'); SELECT pg_switch_wal()";
+        sql(&admin, segment).await;
+        sql(&admin, "CHECKPOINT").await;
+    }
+    assert_eq!(value(&admin, status).await, "lost");
+    assert_eq!(start(&cluster, "lost").await, Some(ServerTrouble::SlotLost));
+}
+
+#[tokio::test]
 async fn too_many_walsenders_are_named() {
     let cluster = Cluster::start("max_wal_senders = 1\n");
     let info = cluster.info("postgres");
