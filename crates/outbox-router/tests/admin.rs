@@ -1,5 +1,7 @@
 //! The admin endpoint over a real socket: what each path answers, when, and what it never shows.
 
+#![expect(clippy::unwrap_used, reason = "in the helpers of a test, too, what is missing fails it")]
+
 mod admin_fixture;
 
 use std::time::Duration;

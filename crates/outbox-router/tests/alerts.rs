@@ -1,5 +1,7 @@
 //! The shipped alert rules and our own `/metrics`, as Prometheus itself reads them.
 
+#![expect(clippy::unwrap_used, reason = "in the helpers of a test, too, what is missing fails it")]
+
 #[allow(dead_code, reason = "what changes the answers is for the endpoint's own tests")]
 mod admin_fixture;
 

@@ -32,7 +32,7 @@ pub mod verdict;
 mod wording;
 
 pub use baseline::{Baseline, Encoding, Expectations, Server};
-pub use connection::{Connect, ConnectBy, SqlConnection};
+pub use connection::{Connect, ConnectBy, SqlSession};
 pub use gap::{Gap, Interval, Mark};
 pub use lag::{Blame, Lag, WindowLimits};
 pub use preflight::{Obstacle, preflight};

@@ -98,13 +98,12 @@ impl Bench {
         what: &str,
         wanted: impl FnMut(&MonitorReport) -> bool,
     ) -> MonitorReport {
-        match tokio::time::timeout(DEADLINE, self.report.wait_for(wanted)).await {
-            Ok(report) => report.unwrap().clone(),
-            Err(_) => panic!("{what} never came: {:?}", self.report.borrow()),
+        if let Ok(report) = tokio::time::timeout(DEADLINE, self.report.wait_for(wanted)).await {
+            return report.unwrap().clone();
         }
+        panic!("{what} never came: {:?}", self.report.borrow())
     }
 
-    /// A look at which nothing was wrong.
     pub(crate) async fn until_well(&mut self) -> MonitorReport {
         self.until("a good look", |report| {
             report.slot.seen().is_some() && report.findings.is_empty()

@@ -163,9 +163,8 @@ async fn a_router_that_is_still_being_set_up_has_no_gap() {
 }
 
 #[tokio::test]
-async fn what_preflight_saw_counts_when_the_monitor_comes_too_late() {
+async fn a_monitor_that_comes_too_late_for_a_good_look_tells_a_relay_that_streams() {
     let postgres = Postgres::start(&[]).await;
     let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    // It never saw the slot, but somebody streams: then there is something to lose.
     assert_eq!(bench.gap().await.code, Code::SlotMissing);
 }

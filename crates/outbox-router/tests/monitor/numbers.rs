@@ -14,9 +14,9 @@ use crate::{
     postgres::Postgres,
 };
 
-/// Writes WAL that belongs to no table.
+/// Writes WAL that belongs to no table. Transactional, so that it is written out when the call returns.
 async fn write_wal(client: &Client, bytes: i32) {
-    let query = "select pg_logical_emit_message(false, 'noise', repeat('x', $1))";
+    let query = "select pg_logical_emit_message(true, 'noise', repeat('x', $1))";
     client.query_one(query, &[&bytes]).await.unwrap();
 }
 
@@ -58,7 +58,7 @@ async fn an_active_slot_names_its_walsender_and_one_without_a_limit_has_no_safe_
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
-    let _streamer = postgres.stream_without_confirming("s_x", "p_x");
+    let _streamer = postgres.stream("s_x", "p_x");
     let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
     let active = |view: &SlotView| view.seen().is_some_and(|slot| slot.active_pid.is_some());
     let report = bench.until("a walsender", |report| active(&report.slot)).await;

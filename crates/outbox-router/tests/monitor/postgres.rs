@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use outbox_router::monitor::{Connect, ConnectBy, SqlConnection, connection::sql_failure};
+use outbox_router::monitor::{Connect, ConnectBy, SqlSession, connection::sql_failure};
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
@@ -102,11 +102,11 @@ impl Postgres {
         control
     }
 
-    /// Streams from a slot without ever confirming anything.
-    pub(crate) fn stream_without_confirming(&self, slot: &str, publication: &str) -> Streamer {
+    /// Streams from a slot.
+    pub(crate) fn stream(&self, slot: &str, publication: &str) -> Streamer {
         let child = command("pg_recvlogical")
             .args(["--host=127.0.0.1", "--username=postgres", "--dbname=postgres", "--start"])
-            .args(["--file=/dev/null", "--no-loop", "--fsync-interval=0"])
+            .args(["--file=/dev/null", "--no-loop"])
             .args([format!("--port={}", self.port), format!("--slot={slot}")])
             .args(["--option=proto_version=1".to_owned()])
             .arg(format!("--option=publication_names={publication}"))
@@ -131,6 +131,14 @@ impl Drop for Postgres {
 /// A `pg_recvlogical`, ended with the value.
 pub(crate) struct Streamer(Child);
 
+impl Streamer {
+    /// Holds it as it is: connected, and confirming nothing more.
+    pub(crate) fn freeze(&self) {
+        let pid = self.0.id().to_string();
+        assert!(Command::new("kill").args(["-STOP", &pid]).status().unwrap().success());
+    }
+}
+
 impl Drop for Streamer {
     fn drop(&mut self) {
         if self.0.kill().is_ok() {
@@ -139,12 +147,12 @@ impl Drop for Streamer {
     }
 }
 
-async fn open(address: String) -> Result<SqlConnection, relay::Failure> {
+async fn open(address: String) -> Result<SqlSession, relay::Failure> {
     let (client, connection) =
         tokio_postgres::connect(&address, NoTls).await.map_err(|e| sql_failure(&e))?;
     // The client hears of the connection's end by itself.
     let driver = Box::pin(async move { drop(connection.await) });
-    Ok(SqlConnection { client, driver })
+    Ok(SqlSession { client, driver })
 }
 
 /// PostgreSQL refuses to run as root: then as the user `postgres`.

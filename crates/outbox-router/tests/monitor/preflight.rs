@@ -109,7 +109,7 @@ async fn a_slot_that_somebody_streams_from_names_the_walsender() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
-    let _streamer = postgres.stream_without_confirming("s_x", "p_x");
+    let _streamer = postgres.stream("s_x", "p_x");
     let mut obstacle = None;
     for _ in 0..300 {
         obstacle = preflight(&client, &expectations("x")).await.err();

@@ -13,10 +13,11 @@ async fn the_relay_is_told_that_the_server_stops_only_while_something_is_unconfi
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
-    let _streamer = postgres.stream_without_confirming("s_x", "p_x");
+    let streamer = postgres.stream("s_x", "p_x");
     let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
     let active = |view: &SlotView| view.seen().is_some_and(|slot| slot.active_pid.is_some());
     bench.until("a walsender", |report| active(&report.slot)).await;
+    streamer.freeze();
     client
         .batch_execute(
             "insert into outbox_x (aggregate_type, aggregate_id, event_type) values ('a', '1', 'e')",
