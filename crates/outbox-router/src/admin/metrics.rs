@@ -15,7 +15,7 @@ use crate::monitor::{SlotHealth, SlotView, WalStatus};
 /// Of the text format that [`encode`] writes.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Topics that are told apart; the rest are summed up as [`OTHER_TOPICS`].
+/// Topics that are told apart; the rest are summed up as `_other`.
 pub const TOPICS_MAX: usize = 100;
 
 /// A topic that really has this name is summed up with the rest.
