@@ -29,7 +29,7 @@ async fn said(line: &str) -> (Exit, String) {
         input: &mut io::empty(),
         audience: Audience::Machine,
     };
-    let exit = cli::execute(task, &config, &environment, &mut terminal).await;
+    let exit = cli::execute(&cli, task, &config, &environment, &mut terminal).await;
     assert!(err.is_empty());
     (exit, String::from_utf8(out).expect("UTF-8"))
 }

@@ -82,7 +82,7 @@ pub enum Command {
 pub enum Task {
     /// Print the SQL that makes publication and slot, or run it
     #[command(after_help = "Examples:\n  outbox-router setup | psql\n  \
-        outbox-router setup --apply --create-table --role outbox_router --admin-url postgres://postgres@db/shop")]
+        outbox-router setup --apply --create-table --role router --admin-url postgres://admin@db/shop")]
     Setup(SetupArgs),
     /// Print the SQL that drops slot and publication, or run it
     #[command(after_help = "Example:\n  outbox-router teardown --apply")]

@@ -3,13 +3,16 @@
 //! A connection has to be driven while it is used. There is no task to do it: [`with_connection`] polls it beside the
 //! work, and ends with the work.
 
-use std::pin::pin;
+use std::{pin::pin, time::Duration};
 
 use relay::{Code, Failure};
 use tokio_postgres::{Client, NoTls, error::SqlState};
 
 use super::Trouble;
 use crate::config::{Environment, Secret};
+
+/// A host that swallows packets must not leave a person waiting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where and as whom to connect.
 #[derive(Clone, Copy)]
@@ -31,6 +34,9 @@ impl Access<'_> {
             })?,
             None => tokio_postgres::Config::new(),
         };
+        if settings.get_connect_timeout().is_none() {
+            settings.connect_timeout(CONNECT_TIMEOUT);
+        }
         let variable = |name| self.environment.get(name).filter(|value| !value.is_empty());
         if settings.get_hosts().is_empty() {
             settings.host(variable("PGHOST").unwrap_or("127.0.0.1"));

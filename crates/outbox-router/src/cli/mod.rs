@@ -93,6 +93,7 @@ pub fn load_config(cli: &Cli, environment: &Environment) -> Result<Config, Confi
 
 /// Carries out a command other than `run`.
 pub async fn execute(
+    cli: &Cli,
     task: &Task,
     config: &Config,
     environment: &Environment,
@@ -108,7 +109,7 @@ pub async fn execute(
     let outcome = match task {
         Task::Setup(args) => Box::pin(setup::setup(args, config, access, terminal)).await,
         Task::Teardown(args) => Box::pin(teardown::teardown(args, config, access, terminal)).await,
-        Task::Check(_) => check::check(config, terminal),
+        Task::Check(_) => check::check(config_file(cli, environment).as_deref(), config, terminal),
         Task::Status(args) => Box::pin(status::status(args, config, access, terminal)).await,
     };
     match outcome {

@@ -203,7 +203,7 @@ pub(crate) async fn said(url: &str, line: &[&str], answer: &str) -> Said {
         input: &mut io::Cursor::new(answer.to_owned()),
         audience: Audience::Machine,
     };
-    let exit = cli::execute(task, &config, &environment, &mut terminal).await;
+    let exit = cli::execute(&cli, task, &config, &environment, &mut terminal).await;
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     Said { exit, out: text(out), err: text(err) }
 }

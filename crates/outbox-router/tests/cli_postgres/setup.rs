@@ -166,7 +166,7 @@ async fn a_slot_that_does_not_fit_is_refused_before_anything_is_made() {
         assert!(refused.err.starts_with(&format!("error: {message}")), "{}", refused.err);
         assert_eq!(server.sql("select count(*) from pg_publication"), "0");
     }
-    let url = server.url("postgres").replace("/postgres", "/elsewhere");
+    let url = format!("host=127.0.0.1 port={} user=postgres dbname=elsewhere", server.port);
     let line = ["setup", "--apply", "--set", "postgres.slot=orphan"];
     let refused = said(&url, &line, "").await;
     let message = "error: P013: the slot orphan is there already, but of the database postgres, not elsewhere\n";
@@ -188,7 +188,8 @@ async fn a_missing_table_is_not_made_unasked() {
 async fn who_keeps_the_slot_waiting_is_named() {
     let server = Server::start();
     let held = server.open_transaction("nightly report");
-    server.sql("create table outbox (); begin; create table x (); prepare transaction 'forgotten'");
+    server.sql("create table outbox ()");
+    server.sql("begin; create table x (); prepare transaction 'forgotten'");
     let pid =
         server.sql("select pid from pg_stat_activity where application_name = 'nightly report'");
 

@@ -5,7 +5,7 @@ mod render;
 mod sample;
 mod verdict;
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use relay::Failure;
 use serde_json::Value;
@@ -17,7 +17,6 @@ use super::{
 };
 use crate::config::Config;
 use sample::Sample;
-use verdict::Verdict;
 
 /// Between two looks of `--watch`.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -37,24 +36,50 @@ pub(super) async fn status(
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, Trouble> {
+    match args.repeat {
+        Repeat::Once => Box::pin(once(args.form, config, access, terminal)).await,
+        Repeat::Watch => Box::pin(watch(args.form, config, access, terminal)).await,
+    }
+}
+
+/// Until Ctrl-C, which also ends a look that hangs: the signal is listened for all the time.
+async fn watch(
+    form: Form,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, Trouble> {
+    let mut stop = pin!(tokio::signal::ctrl_c());
+    let mut exit = Exit::Done;
     loop {
-        let status = Box::pin(look(config, access)).await?;
-        let verdict = verdict::judge(&status, config);
-        match (args.repeat, terminal.audience) {
-            // To the top left corner, and clear.
-            (Repeat::Watch, Audience::Person) => write!(terminal.out, "\x1b[H\x1b[2J")?,
-            (Repeat::Watch, Audience::Machine) | (Repeat::Once, _) => {}
+        let clear = match terminal.audience {
+            // To the top left corner, and clear; written only when there is something to show instead.
+            Audience::Person => "\x1b[H\x1b[2J",
+            Audience::Machine => "",
+        };
+        tokio::select! {
+            biased;
+            _ = &mut stop => return Ok(exit),
+            status = look(config, access) => {
+                write!(terminal.out, "{clear}")?;
+                exit = show(form, &status?, config, terminal)?;
+            }
         }
-        show(args.form, &status, &verdict, config, terminal)?;
-        let exit = if verdict.findings.is_empty() { Exit::Done } else { Exit::Failure };
-        match args.repeat {
-            Repeat::Once => return Ok(exit),
-            Repeat::Watch => tokio::select! {
-                _ = tokio::signal::ctrl_c() => return Ok(exit),
-                () = tokio::time::sleep(PERIOD) => {}
-            },
+        tokio::select! {
+            biased;
+            _ = &mut stop => return Ok(exit),
+            () = tokio::time::sleep(PERIOD) => {}
         }
     }
+}
+
+async fn once(
+    form: Form,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, Trouble> {
+    show(form, &look(config, access).await?, config, terminal)
 }
 
 async fn look(config: &Config, access: Access<'_>) -> Result<Status, Trouble> {
@@ -72,17 +97,18 @@ async fn look(config: &Config, access: Access<'_>) -> Result<Status, Trouble> {
     Ok(Status { sample, router })
 }
 
+/// Shows a look; findings decide the exit code.
 fn show(
     form: Form,
     status: &Status,
-    verdict: &Verdict,
     config: &Config,
     terminal: &mut Terminal<'_>,
-) -> Result<(), Trouble> {
+) -> Result<Exit, Trouble> {
+    let verdict = verdict::judge(status, config);
     match form {
-        Form::Text => render::text(status, verdict, config, terminal.out)?,
-        Form::Json => writeln!(terminal.out, "{}", render::json(status, verdict, config))?,
+        Form::Text => render::text(status, &verdict, config, terminal.out)?,
+        Form::Json => writeln!(terminal.out, "{}", render::json(status, &verdict, config))?,
     }
     terminal.out.flush()?;
-    Ok(())
+    Ok(if verdict.findings.is_empty() { Exit::Done } else { Exit::Failure })
 }
