@@ -94,6 +94,17 @@ async fn what_the_router_says_is_passed_on() {
 }
 
 #[tokio::test]
+async fn a_router_of_another_slot_is_not_listened_to() {
+    let server = set_up("").await;
+    let _reader = server.read_slot("outbox_router", "outbox_router");
+    let (address, _answered) = router(r#"{"state":"failed","slot":{"name":"theirs"}}"#);
+    let listen = format!("admin.listen={address}");
+    let status = server.typed(&["status", "--set", &listen]).await;
+    assert_eq!(status.exit, Exit::Done, "{status:?}");
+    assert!(status.out.contains("router    does not answer at "), "{}", status.out);
+}
+
+#[tokio::test]
 async fn machines_get_one_object() {
     let server = set_up("max_slot_wal_keep_size = 1GB").await;
     server.sql(WRITE);
@@ -108,6 +119,10 @@ async fn machines_get_one_object() {
     assert_eq!(told["slot"]["wal_status"], "reserved");
     assert_eq!(told["slot"]["active"], false);
     assert_eq!(told["router"]["state"], "starting");
+    assert_eq!(
+        (&told["blame"], &told["slot"]["name"]),
+        (&"router".into(), &"outbox_router".into())
+    );
     let findings = told["findings"].as_array().unwrap();
     let message = findings[1]["message"].as_str().unwrap();
     assert!(message.ends_with("monitor.bytes_behind.warning is 1.0 MiB"), "{message}");
@@ -123,7 +138,11 @@ async fn a_missing_slot_and_a_missing_server_are_findings() {
     drop(server);
     let status = said(&url, &["status", "--set", &nobody()], "").await;
     assert_eq!(status.exit, Exit::Failure);
-    assert!(status.out.starts_with("behind    unknown\nto blame  PostgreSQL cannot be asked\n"));
+    assert!(
+        status
+            .out
+            .starts_with("behind    unknown\nto blame  unknown: PostgreSQL cannot be asked\n")
+    );
     assert!(status.out.contains("to do     P001: PostgreSQL: "), "{}", status.out);
 }
 

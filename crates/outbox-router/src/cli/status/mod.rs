@@ -94,7 +94,13 @@ async fn look(config: &Config, access: Access<'_>) -> Result<Status, Trouble> {
         Err(output @ Trouble::Output(_)) => return Err(output),
     };
     let router = router.and_then(|body| serde_json::from_str(&body).ok());
-    Ok(Status { sample, router })
+    Ok(Status { sample, router: router.filter(|router| follows(router, slot)) })
+}
+
+/// A router of another slot may listen where ours would: what it says is not about us.
+fn follows(router: &Value, slot: &str) -> bool {
+    let theirs = router.get("slot").and_then(|slot| slot.get("name")?.as_str());
+    theirs.is_none_or(|theirs| theirs == slot)
 }
 
 /// Shows a look; findings decide the exit code.

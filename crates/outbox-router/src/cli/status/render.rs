@@ -82,6 +82,7 @@ pub(super) fn json(status: &Status, verdict: &Verdict, config: &Config) -> Value
     let sample = status.sample.as_ref().ok();
     let slot = sample.and_then(|sample| sample.slot.as_ref()).map(|slot| {
         json!({
+            "name": config.postgres.slot.as_str(),
             "bytes_behind": slot.bytes_behind,
             "retained_bytes": slot.retained_bytes,
             "safe_wal_bytes": slot.safe_wal_bytes,
@@ -104,11 +105,11 @@ pub(super) fn json(status: &Status, verdict: &Verdict, config: &Config) -> Value
         })
         .collect();
     json!({
-        "pipeline": config.name,
-        "slot_name": config.postgres.slot.as_str(),
+        "name": config.name,
         "current_wal_lsn": sample.map(|sample| sample.current_wal_lsn.as_str()),
         "slot": slot,
-        "blame": verdict.blame,
+        "blame": verdict.blame.who.as_str(),
+        "why": verdict.blame.why,
         "findings": findings,
         "router": status.router,
     })

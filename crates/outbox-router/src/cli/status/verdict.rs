@@ -1,5 +1,7 @@
 //! From numbers to an answer: what is wrong, whose turn it is, and what to type. Plain functions of one look.
 
+use std::fmt;
+
 use relay::{Code, State};
 
 use super::{Status, sample::Slot};
@@ -7,10 +9,61 @@ use crate::{cli::words, config::Config};
 
 /// The answer.
 pub(super) struct Verdict {
-    /// Whose turn it is, in a sentence.
-    pub(super) blame: String,
+    /// Whose turn it is.
+    pub(super) blame: Blame,
     /// What is wrong; empty when all is well.
     pub(super) findings: Vec<Finding>,
+}
+
+/// Whose turn it is.
+pub(super) struct Blame {
+    pub(super) who: Who,
+    /// What for.
+    pub(super) why: String,
+}
+
+/// Who has to act; the words are those of the router's own `/status.json`.
+#[derive(Clone, Copy)]
+pub(super) enum Who {
+    Nobody,
+    Postgres,
+    Router,
+    Kafka,
+    Unknown,
+}
+
+impl Who {
+    /// For machines.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody",
+            Self::Postgres => "postgresql",
+            Self::Router => "router",
+            Self::Kafka => "kafka",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// For people.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody",
+            Self::Postgres => "PostgreSQL",
+            Self::Router => "the router",
+            Self::Kafka => "Kafka",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    fn because(self, why: impl Into<String>) -> Blame {
+        Blame { who: self, why: why.into() }
+    }
+}
+
+impl fmt::Display for Blame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.who.name(), self.why)
+    }
 }
 
 /// Something that is wrong.
@@ -33,7 +86,7 @@ pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
                 message: failure.message.clone(),
                 hint: failure.hint.clone(),
             });
-            "PostgreSQL cannot be asked".to_owned()
+            Who::Unknown.because("PostgreSQL cannot be asked")
         }
         Ok(sample) => match &sample.slot {
             None => {
@@ -46,11 +99,11 @@ pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
                             .to_owned(),
                     ),
                 });
-                "nobody: there is no slot".to_owned()
+                Who::Unknown.because("there is no slot")
             }
             Some(slot) => {
                 slot_findings(slot, config, &mut findings);
-                blame(slot, told.as_ref())
+                blame(slot, told.as_ref(), router_blame(status))
             }
         },
     };
@@ -138,33 +191,38 @@ pub(super) fn is_lost(slot: &Slot) -> bool {
 /// Below this, what is under way is what is always under way.
 const UNDER_WAY: u64 = 1 << 20;
 
-fn blame(slot: &Slot, router: Option<&Finding>) -> String {
+/// Whom the router itself would have act.
+fn router_blame(status: &Status) -> Option<Who> {
+    let word = status.router.as_ref()?.get("blame")?.as_str()?;
+    [Who::Postgres, Who::Router, Who::Kafka].into_iter().find(|who| who.as_str() == word)
+}
+
+fn blame(slot: &Slot, finding: Option<&Finding>, router: Option<Who>) -> Blame {
     if is_lost(slot) {
-        return "PostgreSQL: it removed WAL that the slot needed".to_owned();
+        return Who::Postgres.because("it removed WAL that the slot needed");
     }
-    if let Some(finding) = router {
+    if let Some(finding) = finding {
         // `K…` is Kafka's; whatever else stops a router is the router's to say.
         let kafka = finding.code.as_deref().is_some_and(|code| code.starts_with('K'));
-        let who = if kafka { "Kafka" } else { "the router" };
-        return format!("{who}: {}", finding.message);
+        let who = if kafka { Who::Kafka } else { Who::Router };
+        return router.unwrap_or(who).because(&finding.message);
     }
     let Some(holder) = &slot.holder else {
-        return "the router: it is not running, or cannot reach PostgreSQL".to_owned();
+        return Who::Router.because("it is not running, or cannot reach PostgreSQL");
     };
     if slot.bytes_behind < UNDER_WAY {
-        return "nobody: it keeps up".to_owned();
+        return Who::Nobody.because("it keeps up");
     }
-    match holder.unsent_bytes {
-        None => "unknown: this role may not see what was sent".to_owned(),
-        Some(unsent) if unsent * 2 >= slot.bytes_behind => {
-            let unsent = words::bytes(unsent);
-            format!(
-                "PostgreSQL: {unsent} not yet sent, of transactions still open or being decoded"
-            )
-        }
-        Some(unsent) => {
-            let sent = words::bytes(slot.bytes_behind.saturating_sub(unsent));
-            format!("the router or Kafka: {sent} sent and not yet acknowledged")
-        }
+    let Some(unsent) = holder.unsent_bytes else {
+        let who = router.unwrap_or(Who::Unknown);
+        return who.because("this role may not see how much was sent");
+    };
+    if unsent.saturating_mul(2) >= slot.bytes_behind {
+        // A router whose window is full does not read, and then the walsender cannot send.
+        let unsent = words::bytes(unsent);
+        return router.unwrap_or(Who::Postgres).because(format!("{unsent} not yet sent"));
     }
+    let sent = words::bytes(slot.bytes_behind.saturating_sub(unsent));
+    let why = format!("{sent} sent and not yet acknowledged by Kafka");
+    router.unwrap_or(Who::Unknown).because(why)
 }
