@@ -26,6 +26,7 @@ for what in "${@:-build}"; do
             ;;
         test)
             need_command promtool prometheus
+            need_command docker-compose docker-compose
             need_command setpriv util-linux
             need_command flock util-linux
             ;;

@@ -38,7 +38,7 @@ apt_install() {
     say "installing $* with apt-get"
     as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get install -y -q --no-install-recommends "$@" >&2 && return
-    as_root apt-get update -q >&2
+    as_root apt-get update -qq >&2
     as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get install -y -q --no-install-recommends "$@" >&2
 }
@@ -83,7 +83,7 @@ fetch() {
         echo '</dependencies></project>'
     } >"$work/pom.xml"
     say "fetching Apache Kafka $kafka_version with Maven"
-    mvn -q -B -f "$work/pom.xml" dependency:copy-dependencies \
+    mvn -q -B -Dstyle.color=never -f "$work/pom.xml" dependency:copy-dependencies \
         -DincludeScope=runtime -DoutputDirectory="$work/jars" >&2
     # Whoever comes second finds the directory there and leaves it alone.
     mv -T "$work/jars" "$jars" 2>/dev/null || [ -d "$jars" ]

@@ -68,7 +68,7 @@ debian_bin="/usr/lib/postgresql/$version/bin"
 # the length of this installation only.
 install_debian() {
     can_install || return 1
-    apt_has "postgresql-$version" || as_root apt-get update -q >&2 || return 1
+    apt_has "postgresql-$version" || as_root apt-get update -qq >&2 || return 1
     apt_has "postgresql-$version" || return 1
     local drop_in=/etc/postgresql-common/createcluster.d/outbox-router-testbed.conf
     as_root mkdir -p "$(dirname "$drop_in")"
@@ -116,12 +116,14 @@ found() {
 [ -x "$prebuilt_dir/native/bin/postgres" ] && found "$prebuilt_dir/native/bin"
 
 mkdir -p "$cache" 2>/dev/null || die "cannot create $cache: set OUTBOX_CACHE to a directory you own"
-exec 9>"$cache/.lock-postgres-$version"
+# One at a time, whatever the version: package managers do not share either.
+exec 9>"$cache/.lock-postgres"
 if command -v flock >/dev/null; then flock 9; fi
 
 [ -x "$debian_bin/postgres" ] && found "$debian_bin"
+[ -x "$prebuilt_dir/native/bin/postgres" ] && found "$prebuilt_dir/native/bin"
 if install_debian && [ -x "$debian_bin/postgres" ]; then
     found "$debian_bin"
 fi
-[ -x "$prebuilt_dir/native/bin/postgres" ] || install_prebuilt "$prebuilt_dir"
+install_prebuilt "$prebuilt_dir"
 found "$prebuilt_dir/native/bin"

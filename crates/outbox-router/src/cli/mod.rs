@@ -1,1 +1,130 @@
-//! wip
+//! The command line: what may be typed, and the commands that do their work and end. `run` is only read here; the
+//! program carries it out.
+//!
+//! Commands write to a [`Terminal`] that they are given, so that tests read what a person would. Printed SQL is exactly
+//! what `--apply` runs; nothing is created or dropped without `--apply`.
+
+mod args;
+mod check;
+mod connect;
+mod exit;
+mod http;
+mod setup;
+mod sql;
+mod status;
+mod teardown;
+mod words;
+
+use std::{
+    io::{self, BufRead},
+    path::{Path, PathBuf},
+};
+
+use relay::Failure;
+
+pub use args::{
+    AdminArgs, CheckArgs, Cli, Command, Confirmation, Form, MissingTable, OnFatal, Overrides,
+    Repeat, RunArgs, SetupArgs, StatusArgs, Task, TeardownArgs, Write,
+};
+pub use exit::Exit;
+
+use crate::config::{self, Config, ConfigErrors, Environment};
+
+/// Where a command reads and writes.
+pub struct Terminal<'t> {
+    /// What was asked for.
+    pub out: &'t mut (dyn io::Write + Send),
+    /// What went wrong.
+    pub err: &'t mut (dyn io::Write + Send),
+    /// Answers of a person.
+    pub input: &'t mut (dyn BufRead + Send),
+    /// Whether a person watches `out`.
+    pub audience: Audience,
+}
+
+/// Who reads the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// A person at a terminal.
+    Person,
+    /// A file or another program.
+    Machine,
+}
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+enum Trouble {
+    /// PostgreSQL, or something in it.
+    Failure(Box<Failure>),
+    /// The output is closed.
+    Output(io::Error),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(Box::new(failure))
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// Where the configuration file is looked for when none is named.
+const DEFAULT_FILES: [&str; 2] = ["outbox-router.toml", "/etc/outbox-router/outbox-router.toml"];
+
+/// The file that applies: flag, `OUTBOX_ROUTER_CONFIG`, or the first default that exists.
+pub fn config_file(cli: &Cli, environment: &Environment) -> Option<PathBuf> {
+    let named = cli.config.clone();
+    named.or_else(|| environment.get("OUTBOX_ROUTER_CONFIG").map(PathBuf::from)).or_else(|| {
+        DEFAULT_FILES.into_iter().map(Path::new).find(|path| path.exists()).map(Path::to_owned)
+    })
+}
+
+/// Reads the configuration that a command line asks for.
+///
+/// # Errors
+/// Everything that is wrong with it; the exit code is [`Exit::Configuration`].
+pub fn load_config(cli: &Cli, environment: &Environment) -> Result<Config, ConfigErrors> {
+    config::load(config_file(cli, environment).as_deref(), environment, &cli.flags())
+}
+
+/// Carries out a command other than `run`.
+pub async fn execute(
+    cli: &Cli,
+    task: &Task,
+    config: &Config,
+    environment: &Environment,
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    let admin = match task {
+        Task::Setup(args) => args.admin.admin_url.as_ref(),
+        Task::Teardown(args) => args.admin.admin_url.as_ref(),
+        Task::Check(_) | Task::Status(_) => None,
+    };
+    let url = admin.or(config.postgres.url.as_ref());
+    let access = connect::Access { url, environment, name: &config.name };
+    let outcome = match task {
+        Task::Setup(args) => Box::pin(setup::setup(args, config, access, terminal)).await,
+        Task::Teardown(args) => Box::pin(teardown::teardown(args, config, access, terminal)).await,
+        Task::Check(_) => check::check(config_file(cli, environment).as_deref(), config, terminal),
+        Task::Status(args) => Box::pin(status::status(args, config, access, terminal)).await,
+    };
+    match outcome {
+        Ok(exit) => exit,
+        Err(Trouble::Failure(failure)) => {
+            // If the complaint cannot be written either, the exit code is all that is left.
+            let _written = words::complain(terminal.err, &failure);
+            Exit::Failure
+        }
+        Err(Trouble::Output(error)) => {
+            // Whoever read the output may just have gone, as `head` does.
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                let _written = writeln!(terminal.err, "error: cannot write the output: {error}");
+            }
+            Exit::Failure
+        }
+    }
+}

@@ -31,7 +31,7 @@ pub use model::{
 };
 pub use names::{PublicationName, SlotName};
 pub use print::effective;
-pub use quantity::{print_duration, print_size};
+pub use quantity::{parse_duration, print_duration, print_size};
 pub use secret::{HIDDEN, Secret, is_secret_property, without_password};
 pub use sections::default_table;
 pub use source::Excerpt;

@@ -86,6 +86,17 @@ pub fn print_duration(duration: Duration) -> String {
     Quantity::Duration.print(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// Reads a duration as the configuration does: for flags.
+///
+/// # Errors
+/// Says what a duration looks like.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let quantity = Quantity::Duration;
+    let millis =
+        quantity.parse(text).map_err(|_| format!("write it like {}", quantity.example()))?;
+    Ok(Duration::from_millis(millis))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

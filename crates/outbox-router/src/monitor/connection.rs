@@ -10,7 +10,7 @@ use tokio_postgres::{Client, error::SqlState};
 pub type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// An open SQL connection.
-pub struct SqlConnection {
+pub struct SqlSession {
     /// For queries.
     pub client: Client,
     /// To be polled beside them.
@@ -23,7 +23,7 @@ pub trait Connect {
     ///
     /// # Errors
     /// With [`Code::ServerNotReady`] when the server answered that it is starting or stopping (57P03).
-    fn connect(&self) -> impl Future<Output = Result<SqlConnection, Failure>> + Send;
+    fn connect(&self) -> impl Future<Output = Result<SqlSession, Failure>> + Send;
 }
 
 /// A closure that opens connections.
@@ -35,9 +35,9 @@ pub struct ConnectBy<F>(
 impl<F, R> Connect for ConnectBy<F>
 where
     F: Fn() -> R,
-    R: Future<Output = Result<SqlConnection, Failure>> + Send,
+    R: Future<Output = Result<SqlSession, Failure>> + Send,
 {
-    fn connect(&self) -> impl Future<Output = Result<SqlConnection, Failure>> + Send {
+    fn connect(&self) -> impl Future<Output = Result<SqlSession, Failure>> + Send {
         (self.0)()
     }
 }

@@ -8,7 +8,7 @@
 //! It never creates, drops, alters or advances anything.
 //!
 //! Read in this order: [`slot`] and [`catalog`] (what is read, by SQL), [`publication`] and [`verdict`] (what is
-//! wrong with it, as plain functions), [`preflight`] (the same questions before each `START_REPLICATION`), [`task`]
+//! wrong with it, as plain functions), [`preflight()`] (the same questions before each `START_REPLICATION`), [`task`]
 //! (the loop); [`lag`], [`pace`] and [`threshold`] make the numbers that people look at.
 
 mod announce;
@@ -32,7 +32,7 @@ pub mod verdict;
 mod wording;
 
 pub use baseline::{Baseline, Encoding, Expectations, Server};
-pub use connection::{Connect, ConnectBy, SqlConnection};
+pub use connection::{Connect, ConnectBy, SqlSession};
 pub use gap::{Gap, Interval, Mark};
 pub use lag::{Blame, Lag, WindowLimits};
 pub use preflight::{Obstacle, preflight};

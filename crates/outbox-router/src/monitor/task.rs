@@ -12,7 +12,7 @@ use super::{
     announce::{Announced, announce},
     baseline::Baseline,
     catalog::{self, Catalog, Sought},
-    connection::{ANSWER_WITHIN, Connect, Driver, SqlConnection, drive, sql_failure, unanswered},
+    connection::{ANSWER_WITHIN, Connect, Driver, SqlSession, drive, sql_failure, unanswered},
     gap::{Gap, Interval, Mark},
     lag::{Blame, Lag, WindowLimits, is_connected, is_unconfirmed, safe_position},
     pace::Pace,
@@ -126,7 +126,7 @@ struct Monitor<C> {
 }
 
 struct Session {
-    connection: SqlConnection,
+    connection: SqlSession,
     version: i32,
 }
 
@@ -169,10 +169,10 @@ impl<C: Connect> Monitor<C> {
         self.read(session).await
     }
 
-    async fn open(&self) -> Result<Session, Failure> {
+    async fn open(&mut self) -> Result<Session, Failure> {
         let connected = tokio::time::timeout(ANSWER_WITHIN, self.connect.connect()).await;
         let mut connection = connected.map_err(|_| unanswered("a connection attempt"))??;
-        let SqlConnection { client, driver } = &mut connection;
+        let SqlSession { client, driver } = &mut connection;
         let version = drive(driver, async {
             let query = "select current_setting('server_version_num')::int4";
             let row = client.query_one(query, &[]).await.map_err(|e| sql_failure(&e))?;
@@ -190,7 +190,7 @@ impl<C: Connect> Monitor<C> {
             outboxes: &self.settings.outboxes,
             remembered: before.as_ref(),
         };
-        let Session { connection: SqlConnection { client, driver }, version } = &mut session;
+        let Session { connection: SqlSession { client, driver }, version } = &mut session;
         let look = drive(driver, async {
             let slot = slot::look(client, *version, &self.settings.slot).await?;
             let catalog = catalog::look(client, *version, sought).await?;

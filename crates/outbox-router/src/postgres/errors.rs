@@ -253,6 +253,7 @@ fn not_in_prerequisite_state(message: &ServerMessage) -> ServerTrouble {
     } else if message.says("wal_level") {
         ServerTrouble::WalLevel
     } else if message.raised_by(&["RaiseSlotInvalidationError"])
+        // Up to 15 also said of a physical slot that never reserved WAL: the slot's type tells these apart, not the text.
         || message.says("invalidated")
         || message.says("can no longer")
         || message.says("cannot read from logical replication slot")

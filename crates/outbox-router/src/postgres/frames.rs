@@ -4,7 +4,7 @@
 //! - a length is judged before anything is reserved for it, and the buffer never grows beyond twice what was received;
 //! - a CopyData frame above `row_bytes` streams through in constant memory: its first [`PREFIX_BYTES`] are kept, so
 //!   that the row can still be named, and the rest is dropped;
-//! - any other frame above [`CONTROL_BYTES`] is an error: no honest server sends one;
+//! - any other frame above 1 MiB is an error: no honest server sends one;
 //! - after one large frame the buffer returns to its usual size.
 //!
 //! Frames are borrowed from the buffer; [`FrameBuffer::head`] costs a few comparisons and may be asked again.

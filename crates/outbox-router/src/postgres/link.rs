@@ -63,13 +63,9 @@ impl LinkError {
 
 impl Link {
     pub(super) fn new(transport: Transport, limits: FrameLimits) -> Self {
-        Self {
-            transport,
-            frames: FrameBuffer::new(limits),
-            out: BytesMut::new(),
-            pass: limits.read_buffer,
-            end: End::Open,
-        }
+        let frames = FrameBuffer::new(limits);
+        let pass = frames.capacity();
+        Self { transport, frames, out: BytesMut::new(), pass, end: End::Open }
     }
 
     pub(super) fn transport(&self) -> &Transport {

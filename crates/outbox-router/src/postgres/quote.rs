@@ -3,6 +3,10 @@
 //! Replication commands take no parameters, so quoting is all that stands between a configured name and a command
 //! of somebody else's making. A backslash is an ordinary character in both forms: `standard_conforming_strings` is
 //! the only behaviour of the replication grammar.
+//!
+//! That grammar, unlike SQL's, takes a doubled `"` for the end of one identifier and the start of the next. Two
+//! identifiers in a row are a syntax error wherever we put one, so a hostile slot name is refused, never executed; and no
+//! slot has such a name.
 
 /// `name` as a quoted identifier: `a"b` becomes `"a""b"`.
 #[must_use]

@@ -190,6 +190,12 @@ impl ReplicationStream {
         &self.session.notices
     }
 
+    /// The kernel's receive buffer as granted; see [`Transport::receive_buffer`](super::transport::Transport::receive_buffer).
+    #[must_use]
+    pub fn receive_buffer(&self) -> Option<usize> {
+        self.link.transport().receive_buffer()
+    }
+
     /// Memory held for reading.
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {

@@ -79,6 +79,17 @@ impl Transport {
         }
     }
 
+    /// `SO_RCVBUF` as granted. Linux doubles what was asked for, for its own bookkeeping, and caps it at
+    /// `net.core.rmem_max` without a word: a default kernel grants 416 KiB at most.
+    #[must_use]
+    pub fn receive_buffer(&self) -> Option<usize> {
+        match self {
+            Self::Tcp(stream) => SockRef::from(stream).recv_buffer_size().ok(),
+            Self::Tls(stream) => SockRef::from(stream.get_ref().0).recv_buffer_size().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+
     /// `tls-server-end-point` (RFC 5929): what ties a SCRAM exchange to this very TLS session.
     #[must_use]
     pub fn channel_binding(&self) -> Option<Vec<u8>> {

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use uuid::{Builder, Uuid};
+use uuid::Uuid;
 
 use super::PayloadBytes;
 use super::mix::{Kind, Mix};
@@ -84,16 +84,13 @@ impl Dice {
         });
         let at = usize::from(self.random.random::<u8>());
         Draft {
-            id: self.id(),
+            // Not from the seed: two loads on one database must not write the same ids.
+            id: Uuid::new_v4(),
             aggregate,
             event_type: EVENT_TYPES.get(at % EVENT_TYPES.len()).copied().unwrap_or("created"),
             payload: self.payload(),
             headers,
         }
-    }
-
-    fn id(&mut self) -> Uuid {
-        Builder::from_random_bytes(self.random.random()).into_uuid()
     }
 
     /// A JSON object with the moment of writing, for latencies, and padding of odd characters.

@@ -72,7 +72,7 @@ pub struct Load {
     pub bookkeeping: Bookkeeping,
     /// Ends the load when at least this many events are committed; `None` runs until stopped.
     pub events: Option<u64>,
-    /// Where randomness starts: the same seed gives the same plans.
+    /// Where randomness starts: the same seed gives the same plans, with new ids.
     pub seed: u64,
 }
 

@@ -71,6 +71,10 @@ impl Values {
                 values.entry(parameter.name).or_insert(value);
             }
         }
+        // It would end the value on the wire, and what follows it would be lost in silence.
+        if let Some((name, _)) = values.iter().find(|(_, value)| value.contains('\0')) {
+            return Err(ConnInfoError::Value { name, expected: "free of zero bytes" });
+        }
         Ok(Self(values))
     }
 

@@ -101,8 +101,7 @@ fn percent_decoded(text: &str) -> Result<String, ConnInfoError> {
             (Some(high), Some(low)) => u8::try_from(high * 16 + low).ok(),
             (Some(_), None) | (None, _) => None,
         };
-        // A zero byte would end the value on the wire, and what follows it would be lost in silence.
-        bytes.push(value.filter(|value| *value != 0).ok_or(ConnInfoError::PercentEncoding)?);
+        bytes.push(value.ok_or(ConnInfoError::PercentEncoding)?);
     }
     String::from_utf8(bytes).map_err(|_| ConnInfoError::PercentEncoding)
 }

@@ -145,6 +145,14 @@ fn no_error_and_no_debug_output_repeats_a_password() {
 }
 
 #[test]
+fn a_zero_byte_is_refused_wherever_it_comes_from() {
+    for text in ["postgres://u:pass%00word@h", "user=u password=pass\0word"] {
+        let refused = ConnInfoError::Value { name: "password", expected: "free of zero bytes" };
+        assert_eq!(resolve(text).unwrap_err(), refused);
+    }
+}
+
+#[test]
 fn a_client_certificate_needs_its_key() {
     assert!(resolve("user=u host=h sslcert=/c.pem").is_err());
     assert!(resolve("user=u host=h sslkey=/k.pem").is_err());

@@ -43,6 +43,7 @@ pub struct Router {
     // Before `dir`: fields are dropped in order, and the process goes before its files.
     process: Option<Process>,
     dir: TempDir,
+    binary: Option<PathBuf>,
     admin: String,
     environment: Vec<(String, String)>,
 }
@@ -57,7 +58,7 @@ impl Router {
         let dir = tempfile::Builder::new().prefix("router-").tempdir()?;
         let admin = format!("127.0.0.1:{}", free_port()?);
         let environment = vec![("OUTBOX_ROUTER__ADMIN__LISTEN".to_owned(), admin.clone())];
-        let router = Self { process: None, dir, admin, environment };
+        let router = Self { process: None, dir, binary: None, admin, environment };
         router.set_config(config)?;
         Ok(router)
     }
@@ -71,6 +72,17 @@ impl Router {
         let mut router = Self::with_config(config)?;
         router.start_again()?;
         Ok(router)
+    }
+
+    /// Runs another program than [`binary`] finds.
+    #[must_use]
+    pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
+        self.binary = Some(path.into());
+        self
+    }
+
+    fn executable(&self) -> anyhow::Result<PathBuf> {
+        self.binary.clone().map_or_else(binary, Ok)
     }
 
     /// Sets a variable of the environment of every process started from now on.
@@ -101,7 +113,7 @@ impl Router {
             bail!("the router runs already");
         }
         let spec = self.environment.iter().fold(
-            Spec::new(binary()?, self.log_file()).args([
+            Spec::new(self.executable()?, self.log_file()).args([
                 "run",
                 "--config",
                 &self.config_file().to_string_lossy(),
@@ -119,7 +131,7 @@ impl Router {
     ///
     /// Fails when the binary cannot be started.
     pub async fn command(&self, arguments: &[&str]) -> anyhow::Result<Output> {
-        let binary = binary()?;
+        let binary = self.executable()?;
         Command::new(&binary)
             .args(arguments)
             .arg("--config")
@@ -283,22 +295,4 @@ fn sum_of_series(metrics: &str, name: &str, labels: &str) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const METRICS: &str = "# TYPE outbox_events_total counter\n\
-        outbox_events_total{topic=\"a b\"} 3\noutbox_events_total{topic=\"c\"} 4\n\
-        outbox_events_total_other 100\noutbox_window_events 7 1700000000\n";
-
-    #[test]
-    fn series_are_summed_and_told_from_longer_names() {
-        assert_eq!(sum_of_series(METRICS, "outbox_events_total", ""), Some(7.0));
-        assert_eq!(sum_of_series(METRICS, "outbox_events_total", "topic=\"c\""), Some(4.0));
-        assert_eq!(sum_of_series(METRICS, "outbox_window_events", ""), Some(7.0));
-    }
-
-    #[test]
-    fn a_series_that_is_not_there_is_not_zero() {
-        assert_eq!(sum_of_series(METRICS, "outbox_state", ""), None);
-    }
-}
+mod tests;

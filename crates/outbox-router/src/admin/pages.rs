@@ -1,0 +1,103 @@
+//! Paths and answers. Every answer closes its connection: who asks once in 15 s gains nothing from keeping one open.
+
+use axum::{
+    Router,
+    extract::State as Shared,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::{Settings, Sources, health, metrics, status::Status, view::View};
+
+#[derive(Clone)]
+struct Admin {
+    settings: Settings,
+    sources: Sources,
+}
+
+pub(super) fn router(settings: Settings, sources: Sources) -> Router {
+    Router::new()
+        .route("/metrics", get(scrape))
+        .route("/livez", get(alive))
+        .route("/readyz", get(ready))
+        .route("/status.json", get(tell))
+        .fallback(not_found)
+        .method_not_allowed_fallback(not_allowed)
+        .with_state(Admin { settings, sources })
+}
+
+impl Admin {
+    /// The same moment of both for one answer. The guards are dropped at once: writers must not wait for a client.
+    fn view(&self) -> View<'_> {
+        View {
+            settings: &self.settings,
+            relay: self.sources.relay.borrow().clone(),
+            monitor: self.sources.monitor.borrow().clone(),
+            now: Instant::now(),
+        }
+    }
+}
+
+async fn scrape(Shared(admin): Shared<Admin>) -> Response {
+    let body = metrics::encode(&admin.view());
+    answer(StatusCode::OK, metrics::CONTENT_TYPE, body)
+}
+
+async fn alive(Shared(admin): Shared<Admin>) -> Response {
+    probe(health::alive(&admin.view()))
+}
+
+async fn ready(Shared(admin): Shared<Admin>) -> Response {
+    probe(health::ready(&admin.view()))
+}
+
+async fn tell(Shared(admin): Shared<Admin>) -> Response {
+    json(StatusCode::OK, &Status::of(&admin.view()))
+}
+
+async fn not_found() -> Response {
+    let error = "there are /metrics, /livez, /readyz and /status.json";
+    json(StatusCode::NOT_FOUND, &Refused { error })
+}
+
+async fn not_allowed() -> Response {
+    let mut refused =
+        json(StatusCode::METHOD_NOT_ALLOWED, &Refused { error: "only GET is served" });
+    refused.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"));
+    refused
+}
+
+#[derive(Serialize)]
+struct Refused {
+    error: &'static str,
+}
+
+fn probe(verdict: health::Verdict) -> Response {
+    let status = match verdict.health {
+        health::Health::Good => StatusCode::OK,
+        health::Health::Bad => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    json(status, &verdict.body)
+}
+
+fn json(status: StatusCode, body: &impl Serialize) -> Response {
+    match serde_json::to_string(body) {
+        Ok(mut text) => {
+            text.push('\n');
+            answer(status, "application/json", text)
+        }
+        Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", format!("{error}\n")),
+    }
+}
+
+fn answer(status: StatusCode, content_type: &'static str, body: String) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONNECTION, "close"),
+    ];
+    (status, headers, body).into_response()
+}

@@ -1,0 +1,267 @@
+//! `/status.json`: the whole picture in one document. Its shape is a contract: fields are added, never renamed. Positions
+//! are texts as PostgreSQL writes them (`0/16B3748`), sizes are bytes, durations seconds, unknown is `null`.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use relay::Lsn;
+use serde::Serialize;
+
+use super::{reason::Reason, view::View};
+use crate::monitor::{
+    Blame, SlotHealth,
+    pins::{PinHolder, WalPin},
+};
+
+/// The document.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    /// `name` of the configuration.
+    pub name: String,
+    /// The router's version.
+    pub version: &'static str,
+    /// `starting`, `standby`, `streaming`, `blocked`, `draining` or `failed`.
+    pub state: &'static str,
+    /// Why, where there is a why.
+    pub reason: Option<Reason>,
+    /// Who has to act: `nobody`, `postgresql`, `router`, `kafka` or `holder`.
+    pub blame: &'static str,
+    /// Age of what the relay says, in seconds.
+    pub age_seconds: f64,
+    /// The slot, `null` while PostgreSQL does not answer or there is none.
+    pub slot: Option<Slot>,
+    /// Positions of this session.
+    pub positions: Positions,
+    /// What lies past the last confirmed position.
+    pub window: Window,
+    /// What the slot is behind, by what it waits for.
+    pub lag: Option<LagBytes>,
+    /// Since the start.
+    pub totals: Totals,
+    /// The monitor itself.
+    pub monitor: Monitor,
+}
+
+/// The slot as `pg_replication_slots` shows it.
+#[derive(Debug, Serialize)]
+pub struct Slot {
+    /// Its name.
+    pub name: String,
+    /// Current WAL position − `confirmed_flush_lsn`: what is not yet safely in Kafka.
+    pub bytes_behind: u64,
+    /// Current WAL position − `restart_lsn`: what the disk pays.
+    pub retained_bytes: Option<u64>,
+    /// What may still be written before the slot is in danger; `null`: no limit.
+    pub safe_wal_bytes: Option<u64>,
+    /// How long that lasts at the present pace; `null`: for ever, or not known.
+    pub seconds_to_limit: Option<f64>,
+    /// WAL that the server writes.
+    pub wal_bytes_per_second: Option<f64>,
+    /// `reserved`, `extended`, `unreserved`, `lost` or `unknown`.
+    pub wal_status: &'static str,
+    /// Whether somebody streams from it.
+    pub active: bool,
+    /// Who.
+    pub active_pid: Option<i32>,
+    /// Position.
+    pub confirmed_flush_lsn: Option<String>,
+    /// Position.
+    pub restart_lsn: Option<String>,
+    /// Position.
+    pub current_wal_lsn: String,
+    /// Output plug-in.
+    pub plugin: Option<String>,
+    /// Database.
+    pub database: Option<String>,
+    /// PostgreSQL 17 and later.
+    pub failover: Option<bool>,
+    /// PostgreSQL 17 and later.
+    pub synced: Option<bool>,
+    /// Why it is dead.
+    pub invalidation_reason: Option<String>,
+    /// Seconds of the epoch, PostgreSQL 17 and later.
+    pub inactive_since: Option<f64>,
+    /// Who keeps WAL from being removed when it is not the router.
+    pub pinned_by: Option<Pin>,
+}
+
+/// The oldest writing transaction.
+#[derive(Debug, Serialize)]
+pub struct Pin {
+    /// A session, by process id.
+    pub pid: Option<i32>,
+    /// What it calls itself.
+    pub application: Option<String>,
+    /// A prepared transaction, by name.
+    pub prepared: Option<String>,
+    /// For how long.
+    pub seconds: Option<f64>,
+}
+
+/// Positions of this session.
+#[derive(Debug, Serialize)]
+pub struct Positions {
+    /// Seen on the wire.
+    pub received: String,
+    /// Received and acknowledged.
+    pub acked: String,
+    /// What the server was last told.
+    pub confirmed: String,
+    /// The walsender of the router that holds the slot, while we stand by.
+    pub holder_pid: Option<i32>,
+}
+
+/// What lies past the last confirmed position.
+#[derive(Debug, Serialize)]
+pub struct Window {
+    /// Events.
+    pub events: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Events without an acknowledgement.
+    pub unacked_events: u64,
+    /// How long nothing was acknowledged while something waited.
+    pub waiting_for_ack_seconds: Option<f64>,
+}
+
+/// What the slot is behind, by what it waits for.
+#[derive(Debug, Serialize)]
+pub struct LagBytes {
+    /// Not yet received.
+    pub unread: u64,
+    /// Received, not acknowledged.
+    pub unacked: u64,
+    /// Acknowledged, not on record in the slot.
+    pub unconfirmed: u64,
+}
+
+/// Since the start.
+#[derive(Debug, Serialize)]
+pub struct Totals {
+    /// Events that Kafka acknowledged.
+    pub events_acked: u64,
+    /// Transactions with at least one event.
+    pub transactions: u64,
+    /// INSERTs of other tables.
+    pub rows_ignored: u64,
+    /// Connections made again to PostgreSQL.
+    pub reconnects_postgres: u64,
+    /// Producers made anew.
+    pub reconnects_kafka: u64,
+    /// Failures by code.
+    pub errors: BTreeMap<&'static str, u64>,
+}
+
+/// The monitor itself.
+#[derive(Debug, Serialize)]
+pub struct Monitor {
+    /// When PostgreSQL last answered it, in seconds of the epoch.
+    pub polled_at: Option<f64>,
+    /// How long ago, when this was written.
+    pub polled_seconds_ago: Option<f64>,
+    /// Why PostgreSQL does not answer.
+    pub trouble: Option<Reason>,
+    /// What is wrong with slot, publication and tables now.
+    pub findings: Vec<Reason>,
+}
+
+impl Status {
+    /// The document of one moment.
+    pub fn of(view: &View<'_>) -> Self {
+        let snapshot = &view.relay.snapshot;
+        let lag = view.lag();
+        Self {
+            name: view.settings.name.clone(),
+            version: env!("CARGO_PKG_VERSION"),
+            state: snapshot.condition.state.as_str(),
+            reason: Reason::of_condition(view).or_else(|| Reason::of_gap(view)),
+            blame: Blame::find(snapshot, lag, view.settings.window).as_str(),
+            age_seconds: view.now.duration_since(view.relay.published_at).as_secs_f64(),
+            slot: view.monitor.slot.seen().map(|slot| Slot::of(slot, view)),
+            positions: Positions {
+                received: snapshot.received.to_string(),
+                acked: snapshot.acked.to_string(),
+                confirmed: snapshot.confirmed.to_string(),
+                holder_pid: snapshot.slot_holder,
+            },
+            window: Window {
+                events: snapshot.window_events,
+                bytes: snapshot.window_bytes,
+                unacked_events: snapshot.unacked_events,
+                waiting_for_ack_seconds: snapshot.waiting_for_ack.map(|t| t.as_secs_f64()),
+            },
+            lag: lag.map(|lag| LagBytes {
+                unread: lag.unread,
+                unacked: lag.unacked,
+                unconfirmed: lag.unconfirmed,
+            }),
+            totals: Totals {
+                events_acked: snapshot.topics.iter().map(|topic| topic.acked).sum(),
+                transactions: snapshot.transactions,
+                rows_ignored: snapshot.rows_ignored,
+                reconnects_postgres: snapshot.reconnects.postgres,
+                reconnects_kafka: snapshot.reconnects.kafka,
+                errors: snapshot.errors.iter().map(|(code, &n)| (code.as_str(), n)).collect(),
+            },
+            monitor: Monitor::of(view),
+        }
+    }
+}
+
+impl Slot {
+    fn of(slot: &SlotHealth, view: &View<'_>) -> Self {
+        let text = |lsn: Option<Lsn>| lsn.map(|lsn| lsn.to_string());
+        Self {
+            name: view.settings.slot.clone(),
+            bytes_behind: slot.bytes_behind(),
+            retained_bytes: slot.retained_bytes(),
+            safe_wal_bytes: slot.safe_wal_bytes,
+            seconds_to_limit: view.monitor.seconds_to_limit.filter(|time| time.is_finite()),
+            wal_bytes_per_second: view.monitor.rates.map(|rates| rates.wal),
+            wal_status: slot.wal_status.as_str(),
+            active: slot.is_active(),
+            active_pid: slot.active_pid,
+            confirmed_flush_lsn: text(slot.confirmed_flush_lsn),
+            restart_lsn: text(slot.restart_lsn),
+            current_wal_lsn: slot.current_wal_lsn.to_string(),
+            plugin: slot.plugin.clone(),
+            database: slot.database.clone(),
+            failover: slot.failover,
+            synced: slot.synced,
+            invalidation_reason: slot.invalidation_reason.clone(),
+            inactive_since: slot.inactive_since,
+            pinned_by: view.monitor.pin.as_ref().map(Pin::of),
+        }
+    }
+}
+
+impl Pin {
+    fn of(pin: &WalPin) -> Self {
+        let (pid, application, prepared) = match &pin.holder {
+            PinHolder::Backend { pid, application } => (Some(*pid), application.clone(), None),
+            PinHolder::Prepared { gid } => (None, None, Some(gid.clone())),
+        };
+        Self { pid, application, prepared, seconds: pin.seconds }
+    }
+}
+
+impl Monitor {
+    fn of(view: &View<'_>) -> Self {
+        let monitor = &view.monitor;
+        Self {
+            polled_at: monitor.polled_at.map(|polled| epoch(polled.wall).as_secs_f64()),
+            polled_seconds_ago: monitor
+                .polled_at
+                .map(|polled| view.now.duration_since(polled.at).as_secs_f64()),
+            trouble: monitor.trouble.as_ref().map(|failure| Reason::of(failure, view)),
+            findings: monitor.findings.iter().map(|failure| Reason::of(failure, view)).collect(),
+        }
+    }
+}
+
+/// Seconds of the epoch; a clock before 1970 counts as 1970.
+pub(super) fn epoch(time: SystemTime) -> Duration {
+    time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
+}

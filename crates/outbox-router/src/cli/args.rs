@@ -1,0 +1,247 @@
+//! What may be typed: commands, flags and their help. Flags that say yes or no are enums: at the place where they are
+//! used, `Write::Apply` reads better than `true`.
+
+use std::{convert::Infallible, ffi::OsString, path::PathBuf, sync::OnceLock, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::{Secret, parse_duration};
+
+/// Routes a PostgreSQL outbox table into Kafka through a logical replication slot.
+#[derive(Debug, Parser)]
+#[command(name = "outbox-router", version = version(), max_term_width = 100)]
+#[command(after_help = "Example:\n  outbox-router setup --apply && outbox-router run")]
+pub struct Cli {
+    /// The configuration file [env: OUTBOX_ROUTER_CONFIG] [default: ./outbox-router.toml, then
+    /// /etc/outbox-router/outbox-router.toml, where they exist]
+    #[arg(long, short, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// What was set before the command.
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+impl Cli {
+    /// Reads a command line, the program's name first.
+    ///
+    /// # Errors
+    /// What is wrong with it, or the text of `--help` or `--version`: `clap` prints either and knows the exit code.
+    pub fn read(
+        arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> Result<Self, clap::Error> {
+        Self::try_parse_from(arguments)
+    }
+
+    /// Every `--set`, in the order typed.
+    pub fn flags(&self) -> Vec<String> {
+        let after = match &self.command {
+            Command::Run(args) => &args.overrides,
+            Command::Task(Task::Setup(args)) => &args.overrides,
+            Command::Task(Task::Teardown(args)) => &args.overrides,
+            Command::Task(Task::Check(args)) => &args.overrides,
+            Command::Task(Task::Status(args)) => &args.overrides,
+        };
+        self.overrides.set.iter().chain(&after.set).cloned().collect()
+    }
+}
+
+/// `--set`, before or after the command. No global argument of `clap`'s: of those typed in both places it would forget
+/// the first in silence.
+#[derive(Debug, Args)]
+pub struct Overrides {
+    /// Set any key, before environment and file: --set limits.window_events=1000
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// The program's version, and that of the library that does the producing.
+fn version() -> &'static str {
+    static VERSION: OnceLock<String> = OnceLock::new();
+    VERSION.get_or_init(|| {
+        let (_, librdkafka) = rdkafka::util::get_rdkafka_version();
+        format!("{} (librdkafka {librdkafka})", env!("CARGO_PKG_VERSION"))
+    })
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Follow the slot and produce to Kafka until SIGTERM or SIGINT
+    #[command(after_help = "Example:\n  outbox-router run --config /etc/outbox-router/shop.toml")]
+    Run(RunArgs),
+    /// Everything that does its work and ends.
+    #[command(flatten)]
+    Task(Task),
+}
+
+/// The commands that do their work and end.
+#[derive(Debug, Subcommand)]
+pub enum Task {
+    /// Print the SQL that makes publication and slot, or run it
+    #[command(after_help = "Examples:\n  outbox-router setup | psql\n  \
+        outbox-router setup --apply --create-table --role router --admin-url postgres://admin@db/shop")]
+    Setup(SetupArgs),
+    /// Print the SQL that drops slot and publication, or run it
+    #[command(after_help = "Example:\n  outbox-router teardown --apply")]
+    Teardown(TeardownArgs),
+    /// Check the configuration without connecting anywhere, and show it with every default
+    #[command(after_help = "Example:\n  outbox-router check --config shop.toml")]
+    Check(CheckArgs),
+    /// How far behind the slot is, who is to blame, how long until PostgreSQL drops it, what to type
+    #[command(
+        after_help = "Examples:\n  outbox-router status --watch\n  outbox-router status --json"
+    )]
+    Status(StatusArgs),
+}
+
+/// `run`
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// End with exit code 79 where a person must decide, instead of staying up and saying so
+    #[arg(long = "exit-on-fatal", num_args = 0, default_value = "stay")]
+    #[arg(default_missing_value = "exit")]
+    pub on_fatal: OnFatal,
+    /// What was set after the command.
+    #[command(flatten)]
+    pub overrides: Overrides,
+}
+
+/// What `run` does when only a person can help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnFatal {
+    /// Stay up, not ready, and say why.
+    Stay,
+    /// End with exit code 79.
+    Exit,
+}
+
+/// `setup`
+#[derive(Debug, Args)]
+pub struct SetupArgs {
+    /// Run the SQL instead of printing it; may be run again
+    #[arg(long = "apply", num_args = 0, default_value = "print")]
+    #[arg(default_missing_value = "apply")]
+    pub write: Write,
+    /// Make the outbox table too, where it does not exist
+    #[arg(long = "create-table", num_args = 0, default_value = "expect")]
+    #[arg(default_missing_value = "create")]
+    pub table: MissingTable,
+    /// Make the role that the router runs as: it may log in, connect and replicate, and read no table
+    #[arg(long, value_name = "NAME")]
+    pub role: Option<String>,
+    /// How long the slot waits for transactions that are open
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    pub wait: Duration,
+    /// Where to connect.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// What was set after the command.
+    #[command(flatten)]
+    pub overrides: Overrides,
+}
+
+/// `teardown`
+#[derive(Debug, Args)]
+pub struct TeardownArgs {
+    /// Run the SQL instead of printing it, after asking
+    #[arg(long = "apply", num_args = 0, default_value = "print")]
+    #[arg(default_missing_value = "apply")]
+    pub write: Write,
+    /// Do not ask
+    #[arg(long = "yes", num_args = 0, default_value = "ask")]
+    #[arg(default_missing_value = "yes")]
+    pub confirmation: Confirmation,
+    /// Drop this role too
+    #[arg(long, value_name = "NAME")]
+    pub role: Option<String>,
+    /// Where to connect.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// What was set after the command.
+    #[command(flatten)]
+    pub overrides: Overrides,
+}
+
+/// For what the router's own role may not do.
+#[derive(Debug, Args)]
+pub struct AdminArgs {
+    /// Connect as somebody who may make and drop these objects, instead of by postgres.url
+    #[arg(long, value_name = "URL", value_parser = secret)]
+    pub admin_url: Option<Secret<String>>,
+}
+
+fn secret(text: &str) -> Result<Secret<String>, Infallible> {
+    Ok(Secret::new(text.to_owned()))
+}
+
+/// Print or do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Write {
+    /// Print the SQL.
+    Print,
+    /// Run it.
+    Apply,
+}
+
+/// What to do where an outbox table does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MissingTable {
+    /// Refuse: the application's migrations make it.
+    Expect,
+    /// Make it.
+    Create,
+}
+
+/// Whether to ask before something is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Confirmation {
+    /// The slot's name must be typed.
+    Ask,
+    /// It was said already.
+    Yes,
+}
+
+/// `check`
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// What was set after the command.
+    #[command(flatten)]
+    pub overrides: Overrides,
+}
+
+/// `status`
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// One JSON object, for machines
+    #[arg(long = "json", num_args = 0, default_value = "text")]
+    #[arg(default_missing_value = "json")]
+    pub form: Form,
+    /// Again every two seconds, until Ctrl-C
+    #[arg(long = "watch", num_args = 0, default_value = "once")]
+    #[arg(default_missing_value = "watch")]
+    pub repeat: Repeat,
+    /// What was set after the command.
+    #[command(flatten)]
+    pub overrides: Overrides,
+}
+
+/// For whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+/// How often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Repeat {
+    /// Once.
+    Once,
+    /// Until Ctrl-C.
+    Watch,
+}

@@ -1,0 +1,43 @@
+//! Exit codes: what a supervisor or script may rely on.
+
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Done; for `run`: drained, nothing unconfirmed.
+    Done,
+    /// It failed, or there are findings.
+    Failure,
+    /// The command line was wrong.
+    Usage,
+    /// A bug of ours.
+    Bug,
+    /// The deadline of the shutdown passed with events unacknowledged.
+    ShutdownDeadline,
+    /// The configuration is wrong.
+    Configuration,
+    /// A person must decide.
+    Decision,
+}
+
+impl Exit {
+    /// The number; those above 64 are `sysexits.h`'s, except 79, which is free there.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failure => 1,
+            Self::Usage => 2,
+            Self::Bug => 70,
+            Self::ShutdownDeadline => 75,
+            Self::Configuration => 78,
+            Self::Decision => 79,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}

@@ -1,0 +1,144 @@
+//! `setup`: makes what a router needs in PostgreSQL, or prints the SQL for it.
+//!
+//! The publication comes before the slot, always: the slot decodes WAL with the catalog of its time, and a publication
+//! made after the slot's position does not exist for it. May be run again: what is there already is checked, and
+//! changed only by adding a table to the publication. What does not fit is refused with the statement that mends it.
+
+mod preflight;
+mod print;
+mod publication;
+mod slot;
+
+use std::io;
+
+use relay::{Code, Failure, OutboxTable, TableName};
+use tokio_postgres::Client;
+
+use super::{
+    Exit, MissingTable, SetupArgs, Terminal, Trouble, Write,
+    connect::{Access, with_connection},
+    sql,
+};
+use crate::config::Config;
+
+/// Statements on tables wait for locks that long; the application's writers queue behind them meanwhile.
+const PATIENCE: &str = "set lock_timeout = '5s'; set statement_timeout = '60s'";
+
+/// Prints or applies.
+pub(super) async fn setup(
+    args: &SetupArgs,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, Trouble> {
+    match args.write {
+        Write::Print => print::print(args, config, access.database().as_deref(), terminal.out)?,
+        Write::Apply => Box::pin(apply(args, config, access, terminal.out)).await?,
+    }
+    Ok(Exit::Done)
+}
+
+async fn apply(
+    args: &SetupArgs,
+    config: &Config,
+    access: Access<'_>,
+    out: &mut (dyn io::Write + Send),
+) -> Result<(), Trouble> {
+    let outboxes = sql::outboxes(config);
+    let tables: Vec<TableName> = outboxes.iter().map(|outbox| outbox.name.clone()).collect();
+    let (name, publication) = (config.postgres.slot.as_str(), config.postgres.publication.as_str());
+    let version = with_connection(access, "setup", async |client| {
+        client.batch_execute(PATIENCE).await?;
+        let version = preflight::server(client).await?;
+        // Looked at before anything is made, so that a refusal leaves nothing behind.
+        let slot = slot::find(client, name).await?;
+        if let Some(slot) = &slot {
+            slot.fits(name)?;
+        }
+        let known = publication::find(client, publication, version).await?;
+        if slot.is_some() && known.is_none() {
+            return Err(publication::made_too_late(publication, name).into());
+        }
+        for outbox in &outboxes {
+            make_table(client, outbox, args.table, out).await?;
+        }
+        if let Some(role) = &args.role {
+            make_role(client, role, out).await?;
+        }
+        match known {
+            None => publication::create(client, publication, &tables, out).await?,
+            Some(known) => publication::fit(client, publication, &known, &tables, out).await?,
+        }
+        Ok((version, slot))
+    });
+    let (version, slot) = Box::pin(version).await?;
+    match slot {
+        Some(slot) => writeln!(out, "slot {name}: there already, at {}", slot.position)?,
+        None => Box::pin(slot::create(access, name, version, args.wait, out)).await?,
+    }
+    writeln!(out, "next: outbox-router run")?;
+    Ok(())
+}
+
+async fn make_table(
+    client: &Client,
+    outbox: &OutboxTable,
+    missing: MissingTable,
+    out: &mut (dyn io::Write + Send),
+) -> Result<(), Trouble> {
+    let name = &outbox.name;
+    let query = "select c.relkind::text from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+                 where n.nspname = $1 and c.relname = $2";
+    let found = client.query_opt(query, &[&name.schema, &name.name]).await?;
+    let kind: Option<String> = found.map(|row| row.try_get(0)).transpose()?;
+    match (kind.as_deref(), missing) {
+        (Some("r" | "p"), _) => writeln!(out, "table {name}: there already")?,
+        (Some(_), _) => {
+            let message = format!("{name} is no table that can be published");
+            return Err(Failure::new(Code::TableMissing, message)
+                .hint("views, foreign and unlogged relations have no WAL to follow")
+                .into());
+        }
+        (None, MissingTable::Create) => {
+            client.batch_execute(&sql::create_table(outbox)).await?;
+            writeln!(out, "table {name}: created")?;
+        }
+        (None, MissingTable::Expect) => {
+            let message = format!("the table {name} does not exist");
+            return Err(Failure::new(Code::TableMissing, message)
+                .hint("make it by your migrations, or: outbox-router setup --apply --create-table")
+                .into());
+        }
+    }
+    Ok(())
+}
+
+async fn make_role(
+    client: &Client,
+    role: &str,
+    out: &mut (dyn io::Write + Send),
+) -> Result<(), Trouble> {
+    let query = "select rolcanlogin and rolreplication, rolsuper from pg_roles where rolname = $1";
+    let database: String =
+        client.query_one("select current_database()::text", &[]).await?.try_get(0)?;
+    match client.query_opt(query, &[&role]).await? {
+        None => {
+            client.batch_execute(&sql::create_role(role)).await?;
+            writeln!(out, "role {role}: created without a password; in psql: \\password {role}")?;
+        }
+        Some(row) if row.try_get(0)? => {
+            let remark = if row.try_get(1)? {
+                "; it is a superuser, which is more than it needs"
+            } else {
+                ""
+            };
+            writeln!(out, "role {role}: there already, may log in and replicate{remark}")?;
+        }
+        Some(_) => {
+            client.batch_execute(&sql::alter_role(role)).await?;
+            writeln!(out, "role {role}: there already, may now log in and replicate")?;
+        }
+    }
+    client.batch_execute(&sql::grant_connect(&database, role)).await?;
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! Whether the server can have a logical slot at all, before anything is made on it.
+
+use relay::{Code, Failure};
+use tokio_postgres::Client;
+
+use super::Trouble;
+
+/// The first version with everything that the statements use.
+const OLDEST: i32 = 13_00_00;
+
+/// The server's version, if it is fit.
+pub(super) async fn server(client: &Client) -> Result<i32, Trouble> {
+    let query = "select current_setting('server_version_num')::int4, current_setting('wal_level'), \
+                 pg_is_in_recovery()";
+    let row = client.query_one(query, &[]).await?;
+    let version: i32 = row.try_get(0)?;
+    let wal_level: String = row.try_get(1)?;
+    if version < OLDEST {
+        let message = format!("PostgreSQL {} is too old", version / 10_000);
+        return Err(Failure::new(Code::ServerError, message)
+            .hint("13 is the oldest that fits")
+            .into());
+    }
+    if row.try_get(2)? {
+        return Err(Failure::new(Code::ServerNotReady, "this server is a standby in recovery")
+            .hint("connect to the primary")
+            .into());
+    }
+    if wal_level != "logical" {
+        let message = format!("wal_level is {wal_level}, not logical");
+        return Err(Failure::new(Code::WalLevel, message)
+            .hint("alter system set wal_level = 'logical'; then restart PostgreSQL")
+            .into());
+    }
+    Ok(version)
+}

@@ -1,0 +1,50 @@
+//! The SQL of `setup`, for reading and for `psql`. Printed without connecting anywhere, so what depends on the server
+//! is a comment.
+
+use std::io;
+
+use relay::TableName;
+
+use crate::{
+    cli::{MissingTable, SetupArgs, sql},
+    config::Config,
+};
+
+/// Prints every statement with its reason.
+pub(super) fn print(
+    args: &SetupArgs,
+    config: &Config,
+    database: Option<&str>,
+    out: &mut (dyn io::Write + Send),
+) -> io::Result<()> {
+    let outboxes = sql::outboxes(config);
+    match args.table {
+        MissingTable::Expect => {}
+        MissingTable::Create => {
+            for outbox in &outboxes {
+                writeln!(out, "-- the outbox table\n{};\n", sql::create_table(outbox))?;
+            }
+        }
+    }
+    if let Some(role) = &args.role {
+        writeln!(out, "-- the role that the router runs as: it reads no table; set its password")?;
+        writeln!(out, "{};", sql::create_role(role))?;
+        // psql fills in its own database where the configuration does not name one.
+        let grant = database.map_or_else(
+            || format!("grant connect on database :\"DBNAME\" to {}", sql::identifier(role)),
+            |database| sql::grant_connect(database, role),
+        );
+        writeln!(out, "{grant};\n")?;
+    }
+    let tables: Vec<TableName> = outboxes.into_iter().map(|outbox| outbox.name).collect();
+    let publication = config.postgres.publication.as_str();
+    writeln!(out, "-- before the slot: the slot decodes WAL with the catalog of its time")?;
+    writeln!(out, "{};\n", sql::create_publication(publication, &tables))?;
+    writeln!(out, "-- from here on PostgreSQL keeps WAL until the router has confirmed it")?;
+    writeln!(
+        out,
+        "-- PostgreSQL 17 and later: add `, failover => true`, to have it on standbys too"
+    )?;
+    writeln!(out, "{};\n", sql::create_slot(config.postgres.slot.as_str(), 0))?;
+    writeln!(out, "-- to run it: outbox-router setup --apply    to undo it: outbox-router teardown")
+}

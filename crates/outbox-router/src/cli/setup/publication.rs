@@ -1,0 +1,184 @@
+//! The publication: made, or found to fit, or refused. A publication that hides inserts of an outbox table loses them
+//! in silence, so every way of hiding them is looked for.
+
+use std::io;
+
+use relay::{Code, Failure, TableName};
+use tokio_postgres::{Client, Row};
+
+use super::Trouble;
+use crate::cli::sql;
+
+/// Row filters, column lists and whole schemas exist since then.
+const FILTERS_SINCE: i32 = 15_00_00;
+
+/// A publication as the catalog has it.
+pub(super) struct Publication {
+    scope: Scope,
+    /// Whether INSERTs are published.
+    inserts: Inserts,
+    partitions: Partitions,
+    members: Vec<Member>,
+}
+
+enum Scope {
+    AllTables,
+    Listed,
+}
+
+enum Inserts {
+    Published,
+    Hidden,
+}
+
+enum Partitions {
+    AsRoot,
+    AsLeaves,
+}
+
+/// A table of a publication.
+struct Member {
+    name: TableName,
+    kind: String,
+    /// What keeps rows of it back: the text of the filter.
+    filter: Option<String>,
+}
+
+/// Reads a publication; `None` where it does not exist.
+pub(super) async fn find(
+    client: &Client,
+    name: &str,
+    version: i32,
+) -> Result<Option<Publication>, Trouble> {
+    let query =
+        "select puballtables, pubinsert, pubviaroot, oid from pg_publication where pubname = $1";
+    let Some(row) = client.query_opt(query, &[&name]).await? else { return Ok(None) };
+    let members = client.query(&members_query(version), &[&row.try_get::<_, u32>(3)?]).await?;
+    Ok(Some(Publication {
+        scope: if row.try_get(0)? { Scope::AllTables } else { Scope::Listed },
+        inserts: if row.try_get(1)? { Inserts::Published } else { Inserts::Hidden },
+        partitions: if row.try_get(2)? { Partitions::AsRoot } else { Partitions::AsLeaves },
+        members: members.iter().map(member).collect::<Result<_, _>>()?,
+    }))
+}
+
+/// Tables by themselves, and those that a published schema brings.
+fn members_query(version: i32) -> String {
+    let (filter, schemas) = if version >= FILTERS_SINCE {
+        (
+            "pg_get_expr(r.prqual, r.prrelid)",
+            " union all select n.nspname::text, c.relname::text, c.relkind::text, null \
+             from pg_publication_namespace p join pg_namespace n on n.oid = p.pnnspid \
+             join pg_class c on c.relnamespace = n.oid and c.relkind in ('r', 'p') \
+             where p.pnpubid = $1",
+        )
+    } else {
+        ("null", "")
+    };
+    format!(
+        "select n.nspname::text, c.relname::text, c.relkind::text, {filter}::text \
+         from pg_publication_rel r join pg_class c on c.oid = r.prrelid \
+         join pg_namespace n on n.oid = c.relnamespace where r.prpubid = $1{schemas}"
+    )
+}
+
+fn member(row: &Row) -> Result<Member, tokio_postgres::Error> {
+    Ok(Member {
+        name: TableName { schema: row.try_get(0)?, name: row.try_get(1)? },
+        kind: row.try_get(2)?,
+        filter: row.try_get(3)?,
+    })
+}
+
+/// Makes the publication.
+pub(super) async fn create(
+    client: &Client,
+    name: &str,
+    tables: &[TableName],
+    out: &mut (dyn io::Write + Send),
+) -> Result<(), Trouble> {
+    client.batch_execute(&sql::create_publication(name, tables)).await?;
+    let tables: Vec<String> = tables.iter().map(ToString::to_string).collect();
+    writeln!(out, "publication {name}: created, inserts on {}", tables.join(", "))?;
+    Ok(())
+}
+
+/// Checks a publication that is there, and adds the tables that it lacks.
+pub(super) async fn fit(
+    client: &Client,
+    name: &str,
+    publication: &Publication,
+    tables: &[TableName],
+    out: &mut (dyn io::Write + Send),
+) -> Result<(), Trouble> {
+    publication.refuse_unfit(name, tables)?;
+    let has = |table: &&TableName| publication.members.iter().any(|member| member.name == **table);
+    let missing: Vec<&TableName> = tables.iter().filter(|table| !has(table)).collect();
+    if missing.is_empty() {
+        writeln!(
+            out,
+            "publication {name}: there already, publishes inserts on every outbox table"
+        )?;
+    } else {
+        client.batch_execute(&sql::add_tables(name, &missing)).await?;
+        let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        let missing = missing.join(", ");
+        writeln!(out, "publication {name}: there already, {missing} added")?;
+        writeln!(out, "  rows written to {missing} before now are not delivered")?;
+    }
+    for other in publication.members.iter().filter(|member| !tables.contains(&member.name)) {
+        writeln!(
+            out,
+            "  it also publishes {}, which is no outbox of this configuration",
+            other.name
+        )?;
+    }
+    Ok(())
+}
+
+impl Publication {
+    fn refuse_unfit(&self, name: &str, tables: &[TableName]) -> Result<(), Failure> {
+        let quoted = sql::identifier(name);
+        if matches!(self.scope, Scope::AllTables) {
+            let message = format!("the publication {name} is FOR ALL TABLES");
+            return Err(Failure::new(Code::PublicationLacksTable, message).hint(
+                "everything that is written would be sent to the router; name another one by \
+                 postgres.publication, and setup makes it for the outbox tables alone",
+            ));
+        }
+        if matches!(self.inserts, Inserts::Hidden) {
+            let message = format!("the publication {name} does not publish inserts");
+            return Err(Failure::new(Code::PublicationLacksInsert, message)
+                .hint(format!("alter publication {quoted} set (publish = 'insert')")));
+        }
+        for member in self.members.iter().filter(|member| tables.contains(&member.name)) {
+            let table = &member.name;
+            if let Some(filter) = &member.filter {
+                let message = format!("the publication {name} filters rows of {table}: {filter}");
+                return Err(Failure::new(Code::PublicationFiltersRows, message).hint(format!(
+                    "alter publication {quoted} drop table {t}, add table {t}",
+                    t = sql::table(table)
+                )));
+            }
+            if member.kind == "p" && matches!(self.partitions, Partitions::AsLeaves) {
+                let message = format!("the publication {name} publishes {table} by its partitions");
+                return Err(Failure::new(Code::PublicationByLeaf, message).hint(format!(
+                    "alter publication {quoted} set (publish_via_partition_root = true)"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A slot without its publication: a new one would not exist in the WAL that the slot still has to send.
+pub(super) fn made_too_late(publication: &str, slot: &str) -> Failure {
+    let message = format!(
+        "the slot {slot} is there already, but the publication {publication} is not: made now, it \
+         would not exist in the WAL that the slot still has to send"
+    );
+    Failure::new(Code::PublicationMissing, message).hint(
+        "drop the slot and begin anew: outbox-router teardown --apply, then outbox-router setup \
+         --apply; rows between the slot's position and now have to be sent by other means",
+    )
+}

@@ -1,0 +1,187 @@
+//! The slot: found to fit, or made. Making one waits for every transaction that is open in the whole cluster, for as
+//! long as that takes and without a word; so it is done on a connection of its own, with a limit, while another
+//! connection looks who is in the way and says so.
+
+use std::{collections::BTreeSet, io, pin::pin, time::Duration};
+
+use relay::{Code, Failure};
+use tokio_postgres::{Client, Row, error::SqlState};
+
+use super::Trouble;
+use crate::cli::{
+    connect::{Access, failure, with_connection},
+    sql, words,
+};
+
+/// A slot that is there.
+pub(super) struct Slot {
+    /// Where it stands.
+    pub(super) position: String,
+    plugin: Option<String>,
+    database: Option<String>,
+    here: String,
+    wal_status: Option<String>,
+}
+
+/// Reads a slot; `None` where it does not exist.
+pub(super) async fn find(client: &Client, name: &str) -> Result<Option<Slot>, Trouble> {
+    let query = "select coalesce(confirmed_flush_lsn::text, 'no position'), plugin::text, \
+                 database::text, current_database()::text, wal_status \
+                 from pg_replication_slots where slot_name = $1";
+    let Some(row) = client.query_opt(query, &[&name]).await? else { return Ok(None) };
+    Ok(Some(Slot {
+        position: row.try_get(0)?,
+        plugin: row.try_get(1)?,
+        database: row.try_get(2)?,
+        here: row.try_get(3)?,
+        wal_status: row.try_get(4)?,
+    }))
+}
+
+impl Slot {
+    /// Refuses a slot that the router could not read from.
+    pub(super) fn fits(&self, name: &str) -> Result<(), Failure> {
+        let unsuitable = |what: String| {
+            let message = format!("the slot {name} is there already, but {what}");
+            Failure::new(Code::SlotUnsuitable, message)
+                .hint("name another one by postgres.slot, or drop this one if nobody needs it")
+        };
+        match (self.plugin.as_deref(), self.database.as_deref()) {
+            (None, _) => return Err(unsuitable("it is physical".to_owned())),
+            (Some("pgoutput"), Some(database)) if database == self.here => {}
+            (Some("pgoutput"), database) => {
+                let of = database.unwrap_or_default();
+                return Err(unsuitable(format!("of the database {of}, not {}", self.here)));
+            }
+            (Some(plugin), _) => {
+                return Err(unsuitable(format!("of the plug-in {plugin}, not pgoutput")));
+            }
+        }
+        if self.wal_status.as_deref() == Some("lost") {
+            let message = format!("the slot {name} is lost: PostgreSQL removed WAL that it needed");
+            return Err(Failure::new(Code::SlotLost, message).hint(format!(
+                "rows after {} that were not delivered have to be sent by other means; then: \
+                 outbox-router teardown --apply, and setup again",
+                self.position
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Makes the slot, telling meanwhile who keeps it waiting.
+pub(super) async fn create(
+    access: Access<'_>,
+    name: &str,
+    version: i32,
+    wait: Duration,
+    out: &mut (dyn io::Write + Send),
+) -> Result<(), Trouble> {
+    let work = with_connection(access, "setup", async |creator| {
+        let limit = format!("set lock_timeout = 0; set statement_timeout = {}", wait.as_millis());
+        creator.batch_execute(&limit).await?;
+        let pid: i32 = creator.query_one("select pg_backend_pid()", &[]).await?.try_get(0)?;
+        let watched = with_connection(access, "setup", async |watcher| {
+            let statement = sql::create_slot(name, version);
+            let mut creating = pin!(creator.query_one(&statement, &[]));
+            let mut told = BTreeSet::new();
+            loop {
+                tokio::select! {
+                    biased;
+                    made = &mut creating => break Ok((made, told)),
+                    () = tokio::time::sleep(Duration::from_secs(1)) => {
+                        tell_blockers(watcher, pid, &mut told, out).await?;
+                    }
+                }
+            }
+        });
+        let (made, told) = Box::pin(watched).await?;
+        let row = made.map_err(|error| not_made(&error, name, wait, &told))?;
+        Ok(row.try_get::<_, String>(0)?)
+    });
+    let position = Box::pin(work).await?;
+    let failover = if version >= sql::FAILOVER_SINCE { "; standbys can keep it too" } else { "" };
+    writeln!(out, "slot {name}: created at {position}{failover}")?;
+    Ok(())
+}
+
+/// What was open for more than a second, and what the creating backend waits for at this moment.
+const BLOCKERS: &str = "\
+    select a.pid, nullif(a.application_name, ''), a.datname::text, \
+      extract(epoch from clock_timestamp() - a.xact_start)::int8, \
+      extract(epoch from clock_timestamp() - a.query_start)::int8, null::text \
+    from pg_stat_activity a \
+    where a.pid <> $1 and (a.pid = any (pg_blocking_pids($1)) \
+      or (a.backend_xid is not null and a.xact_start < clock_timestamp() - interval '1 second')) \
+    union all \
+    select null, null, p.database::text, extract(epoch from clock_timestamp() - p.prepared)::int8, \
+      null, p.gid from pg_prepared_xacts p \
+    order by 4 desc nulls last";
+
+async fn tell_blockers(
+    watcher: &Client,
+    pid: i32,
+    told: &mut BTreeSet<String>,
+    out: &mut (dyn io::Write + Send),
+) -> Result<(), Trouble> {
+    for row in watcher.query(BLOCKERS, &[&pid]).await? {
+        let (who, remedy) = blocker(&row)?;
+        if !told.contains(&remedy) {
+            if told.is_empty() {
+                writeln!(out, "the slot waits for transactions that are open:")?;
+            }
+            writeln!(out, "  {who}")?;
+            out.flush()?;
+            told.insert(remedy);
+        }
+    }
+    Ok(())
+}
+
+/// Who it is, and what ends it.
+fn blocker(row: &Row) -> Result<(String, String), tokio_postgres::Error> {
+    let age = |seconds: Option<i64>| {
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        seconds.map_or_else(
+            || "an unknown time".to_owned(),
+            |seconds| words::roughly(Duration::from_secs(seconds)),
+        )
+    };
+    let database: Option<String> = row.try_get(2)?;
+    let database = database.unwrap_or_else(|| "unknown".to_owned());
+    let open = age(row.try_get(3)?);
+    if let Some(gid) = row.try_get::<_, Option<String>>(5)? {
+        let who = format!("prepared transaction {gid}, database {database}, since {open}");
+        return Ok((who, format!("rollback prepared {}", sql::literal(&gid))));
+    }
+    let pid: Option<i32> = row.try_get(0)?;
+    let pid = pid.unwrap_or_default();
+    let application: Option<String> = row.try_get(1)?;
+    let application = application.unwrap_or_else(|| "no application name".to_owned());
+    let query = age(row.try_get(4)?);
+    let who = format!(
+        "pid {pid}, {application}, database {database}, open for {open}, last statement {query} ago"
+    );
+    Ok((who, format!("select pg_terminate_backend({pid})")))
+}
+
+/// PostgreSQL removes a slot whose creation did not end.
+fn not_made(
+    error: &tokio_postgres::Error,
+    name: &str,
+    wait: Duration,
+    remedies: &BTreeSet<String>,
+) -> Failure {
+    if error.code() != Some(&SqlState::QUERY_CANCELED) {
+        return failure(error);
+    }
+    let message = format!(
+        "the slot {name} was not created within {}: transactions that were open did not end",
+        words::roughly(wait)
+    );
+    let remedies: Vec<&str> = remedies.iter().map(String::as_str).collect();
+    Failure::new(Code::ServerError, message).hint(format!(
+        "end them ({}) and run setup again, or wait longer with --wait 10m",
+        remedies.join("; ")
+    ))
+}

@@ -1,0 +1,152 @@
+//! The statements that `setup` and `teardown` print and run: one text for both, with every name quoted here.
+
+use relay::{OutboxTable, Preset, Role, TableName};
+
+use crate::config::Config;
+
+/// The version from which a slot can survive a failover.
+pub(super) const FAILOVER_SINCE: i32 = 17_00_00;
+
+/// A name as an identifier. Always quoted: an unquoted one would be folded, or be a keyword.
+pub(super) fn identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A value as a string literal; with a backslash the escape form, which does not depend on a setting.
+pub(super) fn literal(value: &str) -> String {
+    let quoted = value.replace('\'', "''");
+    if quoted.contains('\\') {
+        return format!("E'{}'", quoted.replace('\\', "\\\\"));
+    }
+    format!("'{quoted}'")
+}
+
+/// A table by its full name.
+pub(super) fn table(name: &TableName) -> String {
+    format!("{}.{}", identifier(&name.schema), identifier(&name.name))
+}
+
+/// The outbox tables that objects are made for: those configured, or the default one.
+pub(super) fn outboxes(config: &Config) -> Vec<OutboxTable> {
+    if config.outbox.is_empty() {
+        return vec![OutboxTable::with_defaults(crate::config::default_table())];
+    }
+    config.outbox.clone()
+}
+
+/// An outbox table with the preset's columns, under the names that the mapping gives them.
+pub(super) fn create_table(outbox: &OutboxTable) -> String {
+    let (aggregate_type, aggregate_id, event_type, text) = match outbox.preset {
+        Preset::Auto | Preset::Default => ("aggregate_type", "aggregate_id", "event_type", "text"),
+        Preset::Debezium => ("aggregatetype", "aggregateid", "type", "varchar(255)"),
+    };
+    let column = |role: Role, name: &str, kind: &str| {
+        let given = outbox.columns.get(role).and_then(|names| names.first());
+        format!("    {} {kind}", identifier(given.map_or(name, String::as_str)))
+    };
+    let required = format!("{text} not null");
+    let mut columns = vec![
+        column(Role::Id, "id", "uuid primary key default gen_random_uuid()"),
+        column(Role::AggregateType, aggregate_type, &required),
+        column(Role::AggregateId, aggregate_id, &required),
+        column(Role::EventType, event_type, &required),
+        column(Role::Payload, "payload", "jsonb"),
+    ];
+    match outbox.preset {
+        Preset::Auto | Preset::Default => {
+            columns.push(column(Role::Headers, "headers", "jsonb"));
+            columns.push("    \"created_at\" timestamptz not null default now()".to_owned());
+        }
+        Preset::Debezium => {}
+    }
+    format!("create table {} (\n{}\n)", table(&outbox.name), columns.join(",\n"))
+}
+
+/// A role that may replicate, and nothing else.
+pub(super) fn create_role(role: &str) -> String {
+    format!("create role {} login replication", identifier(role))
+}
+
+/// Gives an existing role what it needs.
+pub(super) fn alter_role(role: &str) -> String {
+    format!("alter role {} login replication", identifier(role))
+}
+
+/// Lets a role into one database.
+pub(super) fn grant_connect(database: &str, role: &str) -> String {
+    format!("grant connect on database {} to {}", identifier(database), identifier(role))
+}
+
+/// A publication of inserts; a partitioned table is published as itself.
+pub(super) fn create_publication(publication: &str, tables: &[TableName]) -> String {
+    let tables: Vec<String> = tables.iter().map(table).collect();
+    format!(
+        "create publication {} for table {} with (publish = 'insert', publish_via_partition_root = true)",
+        identifier(publication),
+        tables.join(", ")
+    )
+}
+
+/// Adds tables to a publication.
+pub(super) fn add_tables(publication: &str, tables: &[&TableName]) -> String {
+    let tables: Vec<String> = tables.iter().map(|name| table(name)).collect();
+    format!("alter publication {} add table {}", identifier(publication), tables.join(", "))
+}
+
+/// The slot, for a server of this version.
+pub(super) fn create_slot(slot: &str, version: i32) -> String {
+    let failover = if version >= FAILOVER_SINCE { ", failover => true" } else { "" };
+    format!(
+        "select lsn::text from pg_create_logical_replication_slot({}, 'pgoutput'{failover})",
+        literal(slot)
+    )
+}
+
+/// Drops the slot.
+pub(super) fn drop_slot(slot: &str) -> String {
+    format!("select pg_drop_replication_slot({})", literal(slot))
+}
+
+/// Drops the publication.
+pub(super) fn drop_publication(publication: &str) -> String {
+    format!("drop publication {}", identifier(publication))
+}
+
+/// Drops a role and what it was let into.
+pub(super) fn drop_role(database: &str, role: &str) -> [String; 2] {
+    let name = identifier(role);
+    let database = identifier(database);
+    [format!("revoke connect on database {database} from {name}"), format!("drop role {name}")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_values_cannot_leave_their_quotes() {
+        assert_eq!(identifier("a\"; drop table x"), "\"a\"\"; drop table x\"");
+        assert_eq!(literal("a'; drop table x"), "'a''; drop table x'");
+        assert_eq!(literal("a\\'"), "E'a\\\\'''");
+    }
+
+    #[test]
+    fn a_created_table_has_the_columns_of_its_preset_under_their_mapped_names() {
+        let mut outbox = OutboxTable::with_defaults(crate::config::default_table());
+        outbox.columns.set(Role::AggregateId, vec!["agg_id".to_owned(), "other".to_owned()]);
+        let ddl = create_table(&outbox);
+        assert!(
+            ddl.starts_with("create table \"public\".\"outbox\" (\n    \"id\" uuid primary key")
+        );
+        assert!(ddl.contains("\"agg_id\" text not null"));
+        outbox.preset = Preset::Debezium;
+        assert!(create_table(&outbox).contains("\"aggregatetype\" varchar(255) not null"));
+        assert!(!create_table(&outbox).contains("created_at"));
+    }
+
+    #[test]
+    fn only_a_server_that_knows_failover_slots_is_asked_for_one() {
+        assert!(create_slot("s", 17_00_00).contains("failover => true"));
+        assert!(!create_slot("s", 16_00_09).contains("failover"));
+    }
+}

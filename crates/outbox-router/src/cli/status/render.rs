@@ -1,0 +1,116 @@
+//! A look and its verdict, for people and for machines.
+
+use std::{io, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{Status, sample::Slot, verdict::Verdict};
+use crate::{cli::words, config::Config};
+
+/// For people: the four answers in their order, then what they rest on.
+pub(super) fn text(
+    status: &Status,
+    verdict: &Verdict,
+    config: &Config,
+    out: &mut (dyn io::Write + Send),
+) -> io::Result<()> {
+    let slot = status.sample.as_ref().ok().and_then(|sample| sample.slot.as_ref());
+    match slot {
+        Some(slot) => writeln!(out, "behind    {}", words::bytes(slot.bytes_behind))?,
+        None => writeln!(out, "behind    unknown")?,
+    }
+    writeln!(out, "to blame  {}", verdict.blame)?;
+    if let Some(slot) = slot {
+        writeln!(out, "limit     {}", limit(slot))?;
+    }
+    if verdict.findings.is_empty() {
+        writeln!(out, "to do     nothing")?;
+    }
+    for finding in &verdict.findings {
+        let code = finding.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
+        writeln!(out, "to do     {code}{}", finding.message)?;
+        if let Some(hint) = &finding.hint {
+            writeln!(out, "          {hint}")?;
+        }
+    }
+    writeln!(out)?;
+    if let (Some(slot), Ok(sample)) = (slot, &status.sample) {
+        let confirmed = slot.confirmed_flush_lsn.as_deref().unwrap_or("nothing");
+        let current = &sample.current_wal_lsn;
+        writeln!(
+            out,
+            "slot      {}: confirmed {confirmed}, WAL at {current}",
+            config.postgres.slot
+        )?;
+        if let Some(retained) = slot.retained_bytes {
+            writeln!(out, "on disk   {} of WAL kept for it", words::bytes(retained))?;
+        }
+        if let Some(holder) = &slot.holder {
+            let application = holder.application.as_deref().unwrap_or("no application name");
+            writeln!(out, "read by   pid {}, {application}", holder.pid)?;
+        }
+    }
+    let state = status.router.as_ref().and_then(|router| router.get("state")?.as_str());
+    match state {
+        Some(state) => writeln!(out, "router    {state}, at http://{}", config.admin.listen),
+        None => writeln!(out, "router    does not answer at http://{}", config.admin.listen),
+    }
+}
+
+/// How long until PostgreSQL drops the slot.
+fn limit(slot: &Slot) -> String {
+    let Some(safe) = slot.safe_wal_bytes else {
+        return "none: max_slot_wal_keep_size is not set, WAL grows until the disk is full"
+            .to_owned();
+    };
+    let room = words::bytes(safe);
+    match seconds_to_limit(slot) {
+        Some(seconds) => {
+            let time = words::roughly(Duration::from_secs(seconds));
+            format!("{room} of WAL more: in {time} if nothing is confirmed until then")
+        }
+        None => format!("{room} of WAL more; no WAL is being written"),
+    }
+}
+
+fn seconds_to_limit(slot: &Slot) -> Option<u64> {
+    slot.safe_wal_bytes?.checked_div(slot.wal_rate?)
+}
+
+/// For machines: one object.
+pub(super) fn json(status: &Status, verdict: &Verdict, config: &Config) -> Value {
+    let sample = status.sample.as_ref().ok();
+    let slot = sample.and_then(|sample| sample.slot.as_ref()).map(|slot| {
+        json!({
+            "name": config.postgres.slot.as_str(),
+            "bytes_behind": slot.bytes_behind,
+            "retained_bytes": slot.retained_bytes,
+            "safe_wal_bytes": slot.safe_wal_bytes,
+            "wal_bytes_per_second": slot.wal_rate,
+            "seconds_to_limit": seconds_to_limit(slot),
+            "wal_status": slot.wal_status,
+            "invalidation_reason": slot.invalidation_reason,
+            "confirmed_flush_lsn": slot.confirmed_flush_lsn,
+            "active": slot.holder.is_some(),
+            "active_pid": slot.holder.as_ref().map(|holder| holder.pid),
+            "application_name": slot.holder.as_ref().and_then(|holder| holder.application.clone()),
+            "unsent_bytes": slot.holder.as_ref().and_then(|holder| holder.unsent_bytes),
+        })
+    });
+    let findings: Vec<Value> = verdict
+        .findings
+        .iter()
+        .map(|finding| {
+            json!({ "code": finding.code, "message": finding.message, "hint": finding.hint })
+        })
+        .collect();
+    json!({
+        "name": config.name,
+        "current_wal_lsn": sample.map(|sample| sample.current_wal_lsn.as_str()),
+        "slot": slot,
+        "blame": verdict.blame.who.as_str(),
+        "why": verdict.blame.why,
+        "findings": findings,
+        "router": status.router,
+    })
+}

@@ -1,0 +1,103 @@
+//! What PostgreSQL knows of the slot, in one query that every version understands, and how fast WAL grows.
+
+use std::time::Duration;
+
+use tokio_postgres::{Client, Row};
+
+use crate::cli::Trouble;
+
+/// One look at the server.
+#[derive(Debug, Clone)]
+pub(super) struct Sample {
+    /// The end of WAL.
+    pub(super) current_wal_lsn: String,
+    /// The slot, where it exists.
+    pub(super) slot: Option<Slot>,
+}
+
+/// The slot.
+#[derive(Debug, Clone)]
+pub(super) struct Slot {
+    pub(super) confirmed_flush_lsn: Option<String>,
+    /// Current WAL position − `confirmed_flush_lsn`.
+    pub(super) bytes_behind: u64,
+    /// Current WAL position − `restart_lsn`: what the disk pays.
+    pub(super) retained_bytes: Option<u64>,
+    /// What may be written until the slot is in danger; `None`: no limit is set.
+    pub(super) safe_wal_bytes: Option<u64>,
+    pub(super) wal_status: Option<String>,
+    /// On versions that have it.
+    pub(super) invalidation_reason: Option<String>,
+    pub(super) holder: Option<Holder>,
+    /// WAL bytes a second, where a limit makes it worth measuring.
+    pub(super) wal_rate: Option<u64>,
+}
+
+/// Who streams from the slot.
+#[derive(Debug, Clone)]
+pub(super) struct Holder {
+    pub(super) pid: i32,
+    pub(super) application: Option<String>,
+    /// Not yet sent to it, where the role may see that.
+    pub(super) unsent_bytes: Option<u64>,
+}
+
+/// Columns that older versions lack are read through JSON, where a missing one is null.
+const QUERY: &str = "\
+    with wal as (select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() \
+      else pg_current_wal_lsn() end as lsn) \
+    select wal.lsn::text, s.slot_name is not null, s.confirmed_flush_lsn::text, \
+      pg_wal_lsn_diff(wal.lsn, s.confirmed_flush_lsn)::int8, \
+      pg_wal_lsn_diff(wal.lsn, s.restart_lsn)::int8, s.safe_wal_size::int8, s.wal_status, \
+      coalesce(to_jsonb(s) ->> 'invalidation_reason', \
+        case when to_jsonb(s) ->> 'conflicting' = 'true' then 'conflicting' end), \
+      s.active_pid, nullif(a.application_name, ''), pg_wal_lsn_diff(wal.lsn, r.sent_lsn)::int8 \
+    from wal left join pg_replication_slots s on s.slot_name = $1 \
+      left join pg_stat_activity a on a.pid = s.active_pid \
+      left join pg_stat_replication r on r.pid = s.active_pid";
+
+/// Between the two looks that the rate is made of.
+const RATE_OVER: Duration = Duration::from_secs(1);
+
+/// Looks at the slot, and, where PostgreSQL will drop it some day, for a second at the speed of WAL.
+pub(super) async fn take(client: &Client, slot: &str) -> Result<Sample, Trouble> {
+    let mut sample = read(&client.query_one(QUERY, &[&slot]).await?)?;
+    if let Some(slot) = &mut sample.slot
+        && slot.safe_wal_bytes.is_some()
+    {
+        tokio::time::sleep(RATE_OVER).await;
+        let grown = "select pg_wal_lsn_diff(case when pg_is_in_recovery() \
+            then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end, $1::text::pg_lsn)::int8";
+        let grown: i64 = client.query_one(grown, &[&sample.current_wal_lsn]).await?.try_get(0)?;
+        slot.wal_rate = u64::try_from(grown).ok();
+    }
+    Ok(sample)
+}
+
+fn read(row: &Row) -> Result<Sample, Trouble> {
+    let bytes = |column: usize| -> Result<Option<u64>, Trouble> {
+        let value: Option<i64> = row.try_get(column)?;
+        // A standby may not have replayed what the slot has confirmed: nothing is behind then.
+        Ok(value.map(|value| u64::try_from(value).unwrap_or_default()))
+    };
+    let holder = match row.try_get::<_, Option<i32>>(8)? {
+        Some(pid) => Some(Holder { pid, application: row.try_get(9)?, unsent_bytes: bytes(10)? }),
+        None => None,
+    };
+    let slot = if row.try_get(1)? {
+        Some(Slot {
+            confirmed_flush_lsn: row.try_get(2)?,
+            bytes_behind: bytes(3)?.unwrap_or_default(),
+            retained_bytes: bytes(4)?,
+            safe_wal_bytes: bytes(5)?,
+            wal_status: row.try_get(6)?,
+            invalidation_reason: row.try_get(7)?,
+            holder,
+            wal_rate: None,
+        })
+    } else {
+        None
+    };
+    let current: Option<String> = row.try_get(0)?;
+    Ok(Sample { current_wal_lsn: current.unwrap_or_else(|| "0/0".to_owned()), slot })
+}

@@ -1,0 +1,228 @@
+//! From numbers to an answer: what is wrong, whose turn it is, and what to type. Plain functions of one look.
+
+use std::fmt;
+
+use relay::{Code, State};
+
+use super::{Status, sample::Slot};
+use crate::{cli::words, config::Config};
+
+/// The answer.
+pub(super) struct Verdict {
+    /// Whose turn it is.
+    pub(super) blame: Blame,
+    /// What is wrong; empty when all is well.
+    pub(super) findings: Vec<Finding>,
+}
+
+/// Whose turn it is.
+pub(super) struct Blame {
+    pub(super) who: Who,
+    /// What for.
+    pub(super) why: String,
+}
+
+/// Who has to act; the words are those of the router's own `/status.json`.
+#[derive(Clone, Copy)]
+pub(super) enum Who {
+    Nobody,
+    Postgres,
+    Router,
+    Kafka,
+    Unknown,
+}
+
+impl Who {
+    /// For machines.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody",
+            Self::Postgres => "postgresql",
+            Self::Router => "router",
+            Self::Kafka => "kafka",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// For people.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody",
+            Self::Postgres => "PostgreSQL",
+            Self::Router => "the router",
+            Self::Kafka => "Kafka",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    fn because(self, why: impl Into<String>) -> Blame {
+        Blame { who: self, why: why.into() }
+    }
+}
+
+impl fmt::Display for Blame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.who.name(), self.why)
+    }
+}
+
+/// Something that is wrong.
+pub(super) struct Finding {
+    pub(super) code: Option<String>,
+    pub(super) message: String,
+    /// What to type.
+    pub(super) hint: Option<String>,
+}
+
+/// Judges one look.
+pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
+    let mut findings = Vec::new();
+    let told = router_finding(status);
+    let slot_name = &config.postgres.slot;
+    let blame = match &status.sample {
+        Err(failure) => {
+            findings.push(Finding {
+                code: Some(failure.code.to_string()),
+                message: failure.message.clone(),
+                hint: failure.hint.clone(),
+            });
+            Who::Unknown.because("PostgreSQL cannot be asked")
+        }
+        Ok(sample) => match &sample.slot {
+            None => {
+                findings.push(Finding {
+                    code: Some(Code::SlotMissing.to_string()),
+                    message: format!("the slot {slot_name} does not exist"),
+                    hint: Some(
+                        "the first time: outbox-router setup --apply; if events have flowed \
+                         before, rows since then are not delivered by a new slot"
+                            .to_owned(),
+                    ),
+                });
+                Who::Unknown.because("there is no slot")
+            }
+            Some(slot) => {
+                slot_findings(slot, config, &mut findings);
+                blame(slot, told.as_ref(), router_blame(status))
+            }
+        },
+    };
+    findings.extend(told);
+    Verdict { blame, findings }
+}
+
+/// What the router says is wrong, if it answers and something is.
+fn router_finding(status: &Status) -> Option<Finding> {
+    let router = status.router.as_ref()?;
+    let state = router.get("state")?.as_str()?;
+    let stuck = [State::Blocked, State::Failed].iter().any(|stuck| stuck.as_str() == state);
+    if !stuck {
+        return None;
+    }
+    let text = |key: &str| Some(router.get("reason")?.get(key)?.as_str()?.to_owned());
+    let message = text("message").unwrap_or_else(|| "it does not say why".to_owned());
+    Some(Finding {
+        code: text("code"),
+        message: format!("the router is {state}: {message}"),
+        hint: text("hint"),
+    })
+}
+
+fn slot_findings(slot: &Slot, config: &Config, findings: &mut Vec<Finding>) {
+    let name = &config.postgres.slot;
+    if is_lost(slot) {
+        let why = slot.invalidation_reason.as_deref();
+        let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+        let from = slot.confirmed_flush_lsn.as_deref().unwrap_or("the beginning");
+        findings.push(Finding {
+            code: Some(Code::SlotLost.to_string()),
+            message: format!("the slot {name} is lost{why}: rows after {from} may be missing"),
+            hint: Some(
+                "send the missing rows by other means; then outbox-router teardown --apply, and \
+                 outbox-router setup --apply"
+                    .to_owned(),
+            ),
+        });
+        return;
+    }
+    if slot.wal_status.as_deref() == Some("unreserved") {
+        findings.push(Finding {
+            code: None,
+            message: format!("PostgreSQL drops the slot {name} at its next checkpoint"),
+            hint: Some(
+                "alter system set max_slot_wal_keep_size = -1; select pg_reload_conf()".to_owned(),
+            ),
+        });
+    }
+    if slot.holder.is_none() {
+        findings.push(Finding {
+            code: None,
+            message: format!("nobody reads the slot {name}, and PostgreSQL keeps WAL for it"),
+            hint: Some(
+                "outbox-router run; or, if it is no longer needed, outbox-router teardown --apply"
+                    .to_owned(),
+            ),
+        });
+    }
+    let limits = &config.monitor.bytes_behind;
+    let level = match slot.bytes_behind {
+        bytes if bytes >= limits.critical => Some(("critical", limits.critical)),
+        bytes if bytes >= limits.warning => Some(("warning", limits.warning)),
+        _ => None,
+    };
+    if let Some((level, limit)) = level {
+        let behind = words::bytes(slot.bytes_behind);
+        findings.push(Finding {
+            code: None,
+            message: format!(
+                "{behind} behind: monitor.bytes_behind.{level} is {}",
+                words::bytes(limit)
+            ),
+            hint: None,
+        });
+    }
+}
+
+/// Whether the slot is dead.
+pub(super) fn is_lost(slot: &Slot) -> bool {
+    slot.wal_status.as_deref() == Some("lost") || slot.invalidation_reason.is_some()
+}
+
+/// Below this, what is under way is what is always under way.
+const UNDER_WAY: u64 = 1 << 20;
+
+/// Whom the router itself would have act.
+fn router_blame(status: &Status) -> Option<Who> {
+    let word = status.router.as_ref()?.get("blame")?.as_str()?;
+    [Who::Postgres, Who::Router, Who::Kafka].into_iter().find(|who| who.as_str() == word)
+}
+
+fn blame(slot: &Slot, finding: Option<&Finding>, router: Option<Who>) -> Blame {
+    if is_lost(slot) {
+        return Who::Postgres.because("it removed WAL that the slot needed");
+    }
+    if let Some(finding) = finding {
+        // `K…` is Kafka's; whatever else stops a router is the router's to say.
+        let kafka = finding.code.as_deref().is_some_and(|code| code.starts_with('K'));
+        let who = if kafka { Who::Kafka } else { Who::Router };
+        return router.unwrap_or(who).because(&finding.message);
+    }
+    let Some(holder) = &slot.holder else {
+        return Who::Router.because("it is not running, or cannot reach PostgreSQL");
+    };
+    if slot.bytes_behind < UNDER_WAY {
+        return Who::Nobody.because("it keeps up");
+    }
+    let Some(unsent) = holder.unsent_bytes else {
+        let who = router.unwrap_or(Who::Unknown);
+        return who.because("this role may not see how much was sent");
+    };
+    if unsent.saturating_mul(2) >= slot.bytes_behind {
+        // A router whose window is full does not read, and then the walsender cannot send.
+        let unsent = words::bytes(unsent);
+        return router.unwrap_or(Who::Postgres).because(format!("{unsent} not yet sent"));
+    }
+    let sent = words::bytes(slot.bytes_behind.saturating_sub(unsent));
+    let why = format!("{sent} sent and not yet acknowledged by Kafka");
+    router.unwrap_or(Who::Unknown).because(why)
+}

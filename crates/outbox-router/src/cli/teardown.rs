@@ -1,0 +1,141 @@
+//! `teardown`: drops the slot and the publication, or prints the SQL for it. Dropping a slot cannot be undone: what it
+//! has not delivered is not delivered by any other, so a person types its name first.
+
+use relay::{Code, Failure};
+use tokio_postgres::{Client, Row};
+
+use super::{
+    Confirmation, Exit, TeardownArgs, Terminal, Trouble, Write,
+    connect::{Access, with_connection},
+    sql, words,
+};
+use crate::config::Config;
+
+/// Prints or applies.
+pub(super) async fn teardown(
+    args: &TeardownArgs,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, Trouble> {
+    match args.write {
+        Write::Print => print(args, config, access, terminal),
+        Write::Apply => {
+            let work = with_connection(access, "teardown", async |client| {
+                apply(client, args, config, terminal).await
+            });
+            Box::pin(work).await
+        }
+    }
+}
+
+fn print(
+    args: &TeardownArgs,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, Trouble> {
+    let out = &mut terminal.out;
+    writeln!(out, "-- what the slot has not delivered is not delivered by any other")?;
+    writeln!(out, "{};", sql::drop_slot(config.postgres.slot.as_str()))?;
+    writeln!(out, "{};", sql::drop_publication(config.postgres.publication.as_str()))?;
+    if let Some(role) = &args.role {
+        let database = access.database().unwrap_or_else(|| "postgres".to_owned());
+        for statement in sql::drop_role(&database, role) {
+            writeln!(out, "{statement};")?;
+        }
+    }
+    writeln!(out, "\n-- the outbox table stays\n-- to run it: outbox-router teardown --apply")?;
+    Ok(Exit::Done)
+}
+
+async fn apply(
+    client: &Client,
+    args: &TeardownArgs,
+    config: &Config,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, Trouble> {
+    let (slot, publication) = (config.postgres.slot.as_str(), config.postgres.publication.as_str());
+    let found = client.query_opt(SLOT, &[&slot]).await?;
+    if let Some(row) = &found {
+        refuse_active(row, slot)?;
+        let behind = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or_default();
+        writeln!(terminal.out, "the slot {slot} is {} behind", words::bytes(behind))?;
+    }
+    match args.confirmation {
+        Confirmation::Yes => {}
+        Confirmation::Ask => {
+            if !confirmed(slot, terminal)? {
+                writeln!(terminal.err, "nothing was dropped")?;
+                return Ok(Exit::Failure);
+            }
+        }
+    }
+    client.batch_execute("set lock_timeout = '5s'; set statement_timeout = '60s'").await?;
+    if found.is_some() {
+        client.batch_execute(&sql::drop_slot(slot)).await?;
+        writeln!(terminal.out, "slot {slot}: dropped")?;
+    } else {
+        writeln!(terminal.out, "slot {slot}: not there")?;
+    }
+    if exists(client, "select from pg_publication where pubname = $1", publication).await? {
+        client.batch_execute(&sql::drop_publication(publication)).await?;
+        writeln!(terminal.out, "publication {publication}: dropped")?;
+    } else {
+        writeln!(terminal.out, "publication {publication}: not there")?;
+    }
+    if let Some(role) = &args.role {
+        drop_role(client, role, terminal).await?;
+    }
+    Ok(Exit::Done)
+}
+
+const SLOT: &str = "\
+    select s.active_pid, nullif(a.application_name, ''), \
+      coalesce(pg_wal_lsn_diff(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() \
+        else pg_current_wal_lsn() end, s.confirmed_flush_lsn), 0)::int8 \
+    from pg_replication_slots s left join pg_stat_activity a on a.pid = s.active_pid \
+    where s.slot_name = $1";
+
+fn refuse_active(row: &Row, slot: &str) -> Result<(), Trouble> {
+    let Some(pid) = row.try_get::<_, Option<i32>>(0)? else { return Ok(()) };
+    let application: Option<String> = row.try_get(1)?;
+    let application = application.map(|name| format!(", {name}")).unwrap_or_default();
+    let message = format!("the slot {slot} is in use by pid {pid}{application}");
+    Err(Failure::new(Code::SlotInUse, message)
+        .hint(
+            "stop that router first, or end its connection: ".to_owned()
+                + &format!("select pg_terminate_backend({pid})"),
+        )
+        .into())
+}
+
+fn confirmed(slot: &str, terminal: &mut Terminal<'_>) -> Result<bool, Trouble> {
+    write!(terminal.out, "what it has not delivered will be lost; type {slot} to drop it: ")?;
+    terminal.out.flush()?;
+    let mut answer = String::new();
+    terminal.input.read_line(&mut answer)?;
+    Ok(answer.trim() == slot)
+}
+
+async fn exists(client: &Client, query: &str, name: &str) -> Result<bool, Trouble> {
+    Ok(client.query_opt(query, &[&name]).await?.is_some())
+}
+
+async fn drop_role(
+    client: &Client,
+    role: &str,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), Trouble> {
+    if !exists(client, "select from pg_roles where rolname = $1", role).await? {
+        writeln!(terminal.out, "role {role}: not there")?;
+        return Ok(());
+    }
+    let database: String =
+        client.query_one("select current_database()::text", &[]).await?.try_get(0)?;
+    for statement in sql::drop_role(&database, role) {
+        client.batch_execute(&statement).await?;
+    }
+    writeln!(terminal.out, "role {role}: dropped")?;
+    Ok(())
+}

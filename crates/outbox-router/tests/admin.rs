@@ -1,0 +1,282 @@
+//! The admin endpoint over a real socket: what each path answers, when, and what it never shows.
+
+#![expect(clippy::unwrap_used, reason = "in the helpers of a test, too, what is missing fails it")]
+
+mod admin_fixture;
+
+use std::time::Duration;
+
+use admin_fixture::{Endpoint, report, snapshot, start};
+use outbox_router::monitor::{Gap, Interval, Mark, RelayReport, SlotView};
+use relay::{Code, Failure, Lsn, State, TopicName, TopicTotals};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::Instant,
+};
+
+impl Endpoint {
+    fn set_state(&self, state: State, reason: Option<Failure>) {
+        self.relay.send_modify(|report| {
+            report.snapshot.condition.state = state;
+            report.snapshot.condition.reason = reason;
+            report.published_at = Instant::now();
+        });
+    }
+
+    async fn probe(&self, path: &str) -> (u16, Value) {
+        let (code, _, body) = self.ask("GET", path).await;
+        (code, serde_json::from_str(&body).unwrap())
+    }
+
+    async fn status(&self) -> Value {
+        serde_json::from_str(&self.get("/status.json").await).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn every_metric_has_its_exact_name_labels_and_value() {
+    let endpoint = start().await;
+    let (_, head, text) = endpoint.ask("GET", "/metrics").await;
+    assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
+    let slot = r#"pipeline="shop",slot="shop_slot""#;
+    for line in [
+        format!("outbox_slot_bytes_behind{{{slot}}} 1024"),
+        format!("outbox_slot_retained_bytes{{{slot}}} 1280"),
+        format!("outbox_slot_safe_wal_bytes{{{slot}}} 1073741824"),
+        format!("outbox_slot_seconds_to_limit{{{slot}}} +Inf"),
+        format!(r#"outbox_slot_wal_status{{{slot},wal_status="reserved"}} 1"#),
+        format!(r#"outbox_slot_wal_status{{{slot},wal_status="lost"}} 0"#),
+        format!("outbox_slot_active{{{slot}}} 1"),
+        format!(r#"outbox_slot_bytes_behind_threshold{{{slot},severity="warning"}} 268435456"#),
+        format!(r#"outbox_slot_bytes_behind_threshold{{{slot},severity="critical"}} 2147483648"#),
+        r#"outbox_lag_bytes{pipeline="shop",stage="unread"} 512"#.to_owned(),
+        r#"outbox_lag_bytes{pipeline="shop",stage="unacked"} 256"#.to_owned(),
+        r#"outbox_lag_bytes{pipeline="shop",stage="unconfirmed"} 256"#.to_owned(),
+        r#"outbox_events_total{pipeline="shop",topic="outbox.event.order",result="acked"} 10"#
+            .to_owned(),
+        r#"outbox_event_latency_seconds_bucket{pipeline="shop",topic="outbox.event.order",le="0.001"} 7"#.to_owned(),
+        r#"outbox_event_latency_seconds_bucket{pipeline="shop",topic="outbox.event.order",le="300"} 9"#.to_owned(),
+        r#"outbox_event_latency_seconds_bucket{pipeline="shop",topic="outbox.event.order",le="+Inf"} 10"#.to_owned(),
+        r#"outbox_event_latency_seconds_sum{pipeline="shop",topic="outbox.event.order"} 400.02"#
+            .to_owned(),
+        r#"outbox_window_events{pipeline="shop"} 42"#.to_owned(),
+        r#"outbox_window_bytes{pipeline="shop"} 4200"#.to_owned(),
+        r#"outbox_state{pipeline="shop",state="streaming"} 1"#.to_owned(),
+        r#"outbox_state{pipeline="shop",state="failed"} 0"#.to_owned(),
+        r#"outbox_reconnects_total{pipeline="shop",peer="postgres"} 2"#.to_owned(),
+        r#"outbox_reconnects_total{pipeline="shop",peer="kafka"} 1"#.to_owned(),
+        r#"outbox_errors_total{pipeline="shop",component="postgres",code="P001"} 2"#.to_owned(),
+        format!(
+            r#"outbox_build_info{{pipeline="shop",version="{}"}} 1"#,
+            env!("CARGO_PKG_VERSION")
+        ),
+    ] {
+        assert!(text.lines().any(|found| found == line), "no {line} in\n{text}");
+    }
+    assert!(text.contains("\n# TYPE outbox_events_total counter\n"), "{text}");
+    assert!(text.contains("outbox_slot_last_poll_timestamp_seconds{"), "{text}");
+}
+
+#[tokio::test]
+async fn while_postgresql_does_not_answer_the_slots_numbers_are_absent_not_frozen() {
+    let endpoint = start().await;
+    endpoint.monitor.send_modify(|report| report.slot = SlotView::Unknown);
+    let text = endpoint.get("/metrics").await;
+    for name in ["bytes_behind{", "retained_bytes", "active", "wal_status", "safe_wal_bytes"] {
+        assert!(!text.contains(&format!("outbox_slot_{name}")), "{name} in\n{text}");
+    }
+    assert!(!text.contains("outbox_lag_bytes"), "{text}");
+    assert!(text.contains("outbox_slot_last_poll_timestamp_seconds{"), "{text}");
+    assert_eq!(endpoint.status().await["slot"], Value::Null);
+}
+
+#[tokio::test]
+async fn without_a_limit_the_safe_bytes_are_absent() {
+    let endpoint = start().await;
+    endpoint.monitor.send_modify(|report| {
+        let SlotView::Seen(slot) = &mut report.slot else { panic!("the fixture has a slot") };
+        slot.safe_wal_bytes = None;
+        report.seconds_to_limit = None;
+    });
+    let text = endpoint.get("/metrics").await;
+    assert!(!text.contains("outbox_slot_safe_wal_bytes"), "{text}");
+    assert!(!text.contains("outbox_slot_seconds_to_limit"), "{text}");
+}
+
+#[tokio::test]
+async fn a_slot_that_is_not_there_is_inactive() {
+    let endpoint = start().await;
+    endpoint.monitor.send_modify(|report| report.slot = SlotView::Missing);
+    let text = endpoint.get("/metrics").await;
+    let line = r#"outbox_slot_active{pipeline="shop",slot="shop_slot"} 0"#;
+    assert!(text.lines().any(|found| found == line), "{text}");
+}
+
+#[tokio::test]
+async fn the_hundred_and_first_topic_is_summed_up_with_those_after_it() {
+    let endpoint = start().await;
+    endpoint.relay.send_modify(|report| {
+        let latencies = report.snapshot.topics[0].latencies.clone();
+        let topic = |n: usize| TopicTotals {
+            name: TopicName::new(&format!("t{n}")).unwrap(),
+            acked: 10,
+            latencies: latencies.clone(),
+        };
+        report.snapshot.topics = (0..103).map(topic).collect();
+    });
+    let text = endpoint.get("/metrics").await;
+    let line = |topic: &str, n: u64| {
+        format!(r#"outbox_events_total{{pipeline="shop",topic="{topic}",result="acked"}} {n}"#)
+    };
+    assert!(text.contains(&line("t99", 10)), "{text}");
+    assert!(!text.contains("\"t100\""), "{text}");
+    assert!(text.contains(&line("_other", 30)), "{text}");
+}
+
+#[tokio::test]
+async fn readiness_follows_the_state_and_names_the_code() {
+    let endpoint = start().await;
+    assert_eq!(endpoint.probe("/readyz").await.0, 200);
+    for state in [State::Starting, State::Draining] {
+        endpoint.set_state(state, None);
+        let (code, body) = endpoint.probe("/readyz").await;
+        assert_eq!((code, &body["reason"]["code"]), (503, &json!("not_streaming")), "{state:?}");
+    }
+    for state in [State::Blocked, State::Failed] {
+        let failure = Failure::new(Code::TopicMissing, "topic x does not exist").hint("make it");
+        endpoint.set_state(state, Some(failure));
+        let (code, body) = endpoint.probe("/readyz").await;
+        assert_eq!((code, &body["reason"]["code"]), (503, &json!("K010")), "{state:?}");
+        assert_eq!(body["reason"]["hint"], "make it");
+    }
+}
+
+#[tokio::test]
+async fn a_standby_is_ready_while_it_could_take_over() {
+    let endpoint = start().await;
+    endpoint.set_state(State::Standby, None);
+    assert_eq!(endpoint.probe("/readyz").await.0, 200);
+    endpoint.monitor.send_modify(|report| {
+        report.findings = vec![Failure::new(Code::PublicationMissing, "gone")];
+    });
+    let (code, body) = endpoint.probe("/readyz").await;
+    assert_eq!((code, &body["reason"]["code"]), (503, &json!("P020")));
+    endpoint.monitor.send_modify(|report| {
+        report.findings.clear();
+        report.slot = SlotView::Unknown;
+        report.trouble = Some(Failure::new(Code::ServerUnreachable, "no answer"));
+    });
+    let (code, body) = endpoint.probe("/readyz").await;
+    assert_eq!((code, &body["reason"]["code"]), (503, &json!("P001")));
+}
+
+#[tokio::test]
+async fn liveness_asks_only_whether_our_own_tasks_come_round() {
+    let endpoint = start().await;
+    endpoint.set_state(State::Failed, Some(Failure::new(Code::SlotLost, "lost")));
+    endpoint.monitor.send_modify(|report| report.slot = SlotView::Unknown);
+    assert_eq!(endpoint.probe("/livez").await.0, 200);
+    let long_ago = Instant::now().checked_sub(Duration::from_secs(31)).unwrap();
+    endpoint
+        .relay
+        .send_replace(RelayReport { snapshot: snapshot(State::Streaming), published_at: long_ago });
+    let (code, body) = endpoint.probe("/livez").await;
+    assert_eq!((code, &body["reason"]["code"]), (503, &json!("stale")));
+    assert_eq!(endpoint.probe("/readyz").await.0, 503);
+}
+
+#[tokio::test]
+async fn a_gap_is_unready_at_once_and_names_its_interval() {
+    let endpoint = start().await;
+    let mark = |lsn, at: &str| Mark { lsn: Lsn::from_u64(lsn), at: at.to_owned() };
+    let gap = Gap::new(
+        Failure::new(Code::SlotMissing, "slot \"shop_slot\" does not exist"),
+        Interval {
+            from: Some(mark(0x100, "2026-01-01T00:00:00Z")),
+            to: mark(0x200, "2026-01-01T00:00:05Z"),
+        },
+    );
+    endpoint.monitor.send_modify(|report| report.gap = Some(gap.clone()));
+    let (code, body) = endpoint.probe("/readyz").await;
+    assert_eq!((code, &body["reason"]["code"]), (503, &json!("P010")));
+    // The relay has heard of it: the reason is its own, the interval the monitor's.
+    endpoint.set_state(State::Failed, Some(gap.failure));
+    let status = endpoint.status().await;
+    assert_eq!(status["state"], "failed");
+    assert_eq!(status["reason"]["lsn"], "0/100");
+    assert_eq!(
+        status["reason"]["interval"],
+        json!({
+            "from": {"lsn": "0/100", "at": "2026-01-01T00:00:00Z"},
+            "to": {"lsn": "0/200", "at": "2026-01-01T00:00:05Z"},
+        })
+    );
+    let message = status["reason"]["message"].as_str().unwrap();
+    assert!(message.contains("0/100 (2026-01-01T00:00:00Z) and up to 0/200"), "{message}");
+}
+
+#[tokio::test]
+async fn the_status_has_its_documented_shape() {
+    let endpoint = start().await;
+    let mut status = endpoint.status().await;
+    for path in ["/age_seconds", "/monitor/polled_at", "/monitor/polled_seconds_ago"] {
+        assert!(status.pointer(path).unwrap().as_f64().unwrap() >= 0.0, "{path}");
+        *status.pointer_mut(path).unwrap() = json!(0);
+    }
+    assert_eq!(
+        status,
+        json!({
+            "name": "shop", "version": env!("CARGO_PKG_VERSION"), "state": "streaming",
+            "reason": null, "blame": "nobody", "age_seconds": 0,
+            "slot": {
+                "name": "shop_slot", "bytes_behind": 1024, "retained_bytes": 1280,
+                "safe_wal_bytes": 1_073_741_824, "seconds_to_limit": null,
+                "wal_bytes_per_second": null, "wal_status": "reserved", "active": true,
+                "active_pid": 4711, "confirmed_flush_lsn": "1/100", "restart_lsn": "1/0",
+                "current_wal_lsn": "1/500", "plugin": "pgoutput", "database": "shop",
+                "failover": null, "synced": null, "invalidation_reason": null,
+                "inactive_since": null, "pinned_by": null,
+            },
+            "positions": {
+                "received": "1/300", "acked": "1/200", "confirmed": "1/100", "holder_pid": null,
+            },
+            "window": {
+                "events": 42, "bytes": 4200, "unacked_events": 40, "waiting_for_ack_seconds": null,
+            },
+            "lag": {"unread": 512, "unacked": 256, "unconfirmed": 256},
+            "totals": {
+                "events_acked": 20, "transactions": 12, "rows_ignored": 3,
+                "reconnects_postgres": 2, "reconnects_kafka": 1, "errors": {"P001": 2},
+            },
+            "monitor": {"polled_at": 0, "polled_seconds_ago": 0, "trouble": null, "findings": []},
+        })
+    );
+}
+
+#[tokio::test]
+async fn other_paths_and_methods_are_refused_in_json() {
+    let endpoint = start().await;
+    let (code, head, body) = endpoint.ask("GET", "/debug").await;
+    assert_eq!(code, 404);
+    assert!(head.contains("content-type: application/json"), "{head}");
+    assert!(serde_json::from_str::<Value>(&body).unwrap()["error"].is_string());
+    let (code, head, _) = endpoint.ask("POST", "/metrics").await;
+    assert_eq!(code, 405);
+    assert!(head.contains("allow: get"), "{head}");
+}
+
+#[tokio::test]
+async fn a_client_that_says_nothing_is_hung_up_on() {
+    let endpoint = start().await;
+    endpoint.monitor.send_replace(report());
+    let mut silent = TcpStream::connect(endpoint.address).await.unwrap();
+    silent.write_all(b"GET /met").await.unwrap();
+    let mut answer = Vec::new();
+    let hung_up =
+        tokio::time::timeout(Duration::from_secs(20), silent.read_to_end(&mut answer)).await;
+    // An orderly end or a reset: either way the connection is over and its place free.
+    assert!(hung_up.is_ok());
+    assert!(!answer.starts_with(b"HTTP/1.1 200"));
+}

@@ -1,0 +1,131 @@
+//! A router at work behind a real admin endpoint, and a client of a dozen lines.
+
+use std::{collections::BTreeMap, net::SocketAddr, time::SystemTime};
+
+use outbox_router::{
+    admin::{Settings, Sources, serve},
+    monitor::{
+        MonitorReport, Polled, RelayReport, SlotHealth, SlotView, Thresholds, WalStatus,
+        WindowLimits, slot::SlotKind,
+    },
+};
+use relay::{Code, Condition, Latencies, Lsn, Reconnects, Snapshot, State, TopicName, TopicTotals};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinHandle,
+    time::Instant,
+};
+
+/// The endpoint, and both ends of what it shows.
+pub(crate) struct Endpoint {
+    pub(crate) address: SocketAddr,
+    pub(crate) relay: watch::Sender<RelayReport>,
+    pub(crate) monitor: watch::Sender<MonitorReport>,
+    server: JoinHandle<std::io::Result<()>>,
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// Starts an endpoint that shows [`snapshot`] and [`report`].
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test has no app.rs; the task ends with the endpoint"
+)]
+pub(crate) async fn start() -> Endpoint {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let settings = Settings {
+        name: "shop".to_owned(),
+        slot: "shop_slot".to_owned(),
+        thresholds: Thresholds { warning: 256 << 20, critical: 2 << 30 },
+        window: WindowLimits { events: 20_000, bytes: 32 << 20 },
+    };
+    let (relay, relay_seen) = watch::channel(RelayReport {
+        snapshot: snapshot(State::Streaming),
+        published_at: Instant::now(),
+    });
+    let (monitor, monitor_seen) = watch::channel(report());
+    let sources = Sources { relay: relay_seen, monitor: monitor_seen };
+    let server = tokio::spawn(serve(listener, settings, sources, std::future::pending()));
+    Endpoint { address, relay, monitor, server }
+}
+
+/// Two topics, an error, and something in flight.
+pub(crate) fn snapshot(state: State) -> Snapshot {
+    let mut buckets = [0; 19];
+    (buckets[0], buckets[4], buckets[18]) = (7, 2, 1);
+    let topic = |name: &str| TopicTotals {
+        name: TopicName::new(name).unwrap(),
+        acked: 10,
+        latencies: Latencies { buckets, sum_micros: 400_020_000 },
+    };
+    Snapshot {
+        condition: Condition { state, reason: None },
+        received: Lsn::from_u64(0x1_0000_0300),
+        acked: Lsn::from_u64(0x1_0000_0200),
+        confirmed: Lsn::from_u64(0x1_0000_0100),
+        window_events: 42,
+        window_bytes: 4_200,
+        unacked_events: 40,
+        waiting_for_ack: None,
+        topics: vec![topic("outbox.event.order"), topic("outbox.event.customer")],
+        transactions: 12,
+        rows_ignored: 3,
+        reconnects: Reconnects { postgres: 2, kafka: 1 },
+        errors: BTreeMap::from([(Code::ServerUnreachable, 2)]),
+        slot_holder: None,
+    }
+}
+
+/// A slot 0x400 bytes behind.
+pub(crate) fn report() -> MonitorReport {
+    let now = Instant::now();
+    let mut report = MonitorReport::initial(now);
+    report.polled_at = Some(Polled { at: now, wall: SystemTime::now() });
+    report.slot = SlotView::Seen(SlotHealth {
+        current_wal_lsn: Lsn::from_u64(0x1_0000_0500),
+        confirmed_flush_lsn: Some(Lsn::from_u64(0x1_0000_0100)),
+        restart_lsn: Some(Lsn::from_u64(0x1_0000_0000)),
+        safe_wal_bytes: Some(1 << 30),
+        wal_status: WalStatus::Reserved,
+        active_pid: Some(4711),
+        plugin: Some("pgoutput".to_owned()),
+        database: Some("shop".to_owned()),
+        kind: SlotKind::Logical,
+        peculiarity: None,
+        failover: None,
+        synced: None,
+        invalidation_reason: None,
+        inactive_since: None,
+    });
+    report.seconds_to_limit = Some(f64::INFINITY);
+    report
+}
+
+impl Endpoint {
+    /// Status code, head and body of one request.
+    pub(crate) async fn ask(&self, method: &str, path: &str) -> (u16, String, String) {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let request = format!("{method} {path} HTTP/1.1\r\nhost: admin\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        // Ends because every answer closes its connection.
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let code = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (code, head.to_lowercase(), body.to_owned())
+    }
+
+    /// The body of a successful GET.
+    pub(crate) async fn get(&self, path: &str) -> String {
+        let (code, _, body) = self.ask("GET", path).await;
+        assert_eq!(code, 200, "{body}");
+        body
+    }
+}

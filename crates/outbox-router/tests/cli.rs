@@ -1,0 +1,177 @@
+//! What may be typed, what the commands print that connect nowhere, and the exit codes that scripts rely on.
+
+use std::{ffi::OsString, io, time::Duration};
+
+use clap::CommandFactory as _;
+use outbox_router::{
+    cli::{
+        self, Audience, Cli, Command, Confirmation, Exit, Form, MissingTable, OnFatal, Repeat,
+        Task, Terminal, Write,
+    },
+    config::Environment,
+};
+
+fn read(line: &str) -> Result<Cli, clap::Error> {
+    let words = ["outbox-router"].into_iter().chain(line.split_whitespace());
+    Cli::read(words.map(OsString::from))
+}
+
+/// The output of a command that connects nowhere.
+async fn said(line: &str) -> (Exit, String) {
+    let cli = read(line).expect("a command line");
+    let environment = Environment::default();
+    let config = cli::load_config(&cli, &environment).expect("a configuration");
+    let Command::Task(task) = &cli.command else { panic!("not a task") };
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut terminal = Terminal {
+        out: &mut out,
+        err: &mut err,
+        input: &mut io::empty(),
+        audience: Audience::Machine,
+    };
+    let exit = cli::execute(&cli, task, &config, &environment, &mut terminal).await;
+    assert!(err.is_empty());
+    (exit, String::from_utf8(out).expect("UTF-8"))
+}
+
+#[test]
+fn the_definition_of_the_command_line_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn run_stays_up_unless_told_otherwise() {
+    for (line, expected) in [("run", OnFatal::Stay), ("run --exit-on-fatal", OnFatal::Exit)] {
+        let Command::Run(args) = read(line).unwrap().command else { panic!("{line}") };
+        assert_eq!(args.on_fatal, expected);
+    }
+}
+
+#[test]
+fn setup_prints_unless_told_to_apply() {
+    let setup = |line| {
+        let Command::Task(Task::Setup(args)) = read(line).unwrap().command else {
+            panic!("{line}")
+        };
+        args
+    };
+    let args = setup("setup");
+    assert_eq!((args.write, args.table), (Write::Print, MissingTable::Expect));
+    assert_eq!((args.role, args.wait), (None, Duration::from_secs(60)));
+    let args = setup("setup --apply --create-table --role r --wait 2m --admin-url canary");
+    assert_eq!((args.write, args.table), (Write::Apply, MissingTable::Create));
+    assert_eq!((args.role.as_deref(), args.wait), (Some("r"), Duration::from_secs(120)));
+    assert!(!format!("{args:?}").contains("canary"));
+}
+
+#[test]
+fn teardown_asks_unless_told_not_to() {
+    let Command::Task(Task::Teardown(args)) = read("teardown --apply").unwrap().command else {
+        panic!("not teardown")
+    };
+    assert_eq!((args.write, args.confirmation), (Write::Apply, Confirmation::Ask));
+}
+
+#[test]
+fn status_is_text_and_once_unless_told_otherwise() {
+    for (line, form, repeat) in
+        [("status", Form::Text, Repeat::Once), ("status --json --watch", Form::Json, Repeat::Watch)]
+    {
+        let Command::Task(Task::Status(args)) = read(line).unwrap().command else {
+            panic!("{line}")
+        };
+        assert_eq!((args.form, args.repeat), (form, repeat));
+    }
+}
+
+#[test]
+fn wrong_usage_ends_with_code_two() {
+    for line in ["", "fly", "setup --wait 5", "setup --apply yes", "status --yaml"] {
+        assert_eq!(read(line).unwrap_err().exit_code(), 2, "{line}");
+    }
+}
+
+#[test]
+fn the_version_names_librdkafka_too() {
+    let told = read("--version").unwrap_err();
+    assert_eq!(told.exit_code(), 0);
+    let text = told.to_string();
+    let (ours, theirs) = text.trim().split_once(" (librdkafka ").unwrap();
+    assert_eq!(ours, format!("outbox-router {}", env!("CARGO_PKG_VERSION")));
+    assert!(theirs.starts_with(|c: char| c.is_ascii_digit()), "{text}");
+}
+
+#[test]
+fn every_command_has_an_example_in_its_help() {
+    for command in Cli::command().get_subcommands() {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let name = command.get_name();
+        assert!(help.contains(&format!("outbox-router {name}")), "{name}");
+    }
+}
+
+#[test]
+fn exit_codes_are_the_documented_ones() {
+    let all = [
+        Exit::Done,
+        Exit::Failure,
+        Exit::Usage,
+        Exit::Bug,
+        Exit::ShutdownDeadline,
+        Exit::Configuration,
+        Exit::Decision,
+    ];
+    assert_eq!(all.map(Exit::code), [0, 1, 2, 70, 75, 78, 79]);
+}
+
+#[test]
+fn the_file_is_named_by_flag_before_environment() {
+    let environment = Environment::new([("OUTBOX_ROUTER_CONFIG".into(), "/b.toml".into())]);
+    let file = |line: &str| cli::config_file(&read(line).unwrap(), &environment).unwrap();
+    assert_eq!(file("check --config /a.toml").to_str(), Some("/a.toml"));
+    assert_eq!(file("check").to_str(), Some("/b.toml"));
+}
+
+#[test]
+fn keys_set_before_and_after_the_command_count_alike() {
+    let cli = read("--set a=1 --set b=1 check --set b=2").unwrap();
+    assert_eq!(cli.flags(), ["a=1", "b=1", "b=2"]);
+}
+
+#[tokio::test]
+async fn check_shows_the_whole_configuration_without_secrets() {
+    let (exit, out) =
+        said("check --set postgres.url=postgres://u:canary@h/db --set name=shop").await;
+    assert_eq!(exit, Exit::Done);
+    assert!(out.contains("name = \"shop\""));
+    assert!(out.contains("url = \"postgres://u:***@h/db\""));
+    assert!(out.contains("window_events = 20000"));
+    assert!(!out.contains("canary"));
+}
+
+#[tokio::test]
+async fn setup_prints_the_sql_in_the_order_that_matters() {
+    let (exit, out) = said(
+        "setup --create-table --role router --set postgres.url=postgres://u@h/shop \
+         --set outbox.0.table=sales.outbox --set postgres.slot=s --set postgres.publication=p",
+    )
+    .await;
+    assert_eq!(exit, Exit::Done);
+    let statements = [
+        "create table \"sales\".\"outbox\" (",
+        "create role \"router\" login replication;",
+        "grant connect on database \"shop\" to \"router\";",
+        "create publication \"p\" for table \"sales\".\"outbox\" with (publish = 'insert', publish_via_partition_root = true);",
+        "pg_create_logical_replication_slot('s', 'pgoutput');",
+    ];
+    let places: Vec<_> = statements.iter().map(|text| out.find(text).expect(text)).collect();
+    assert!(places.is_sorted(), "{out}");
+}
+
+#[tokio::test]
+async fn teardown_prints_the_sql() {
+    let (exit, out) = said("teardown --set postgres.slot=s --set postgres.publication=p").await;
+    assert_eq!(exit, Exit::Done);
+    let slot = out.find("select pg_drop_replication_slot('s');").unwrap();
+    assert!(slot < out.find("drop publication \"p\";").unwrap());
+}

@@ -1,0 +1,217 @@
+//! A throw-away PostgreSQL on loopback, `psql` beside it, and commands typed against it.
+
+use std::{
+    fs, io,
+    net::TcpListener,
+    os::unix::{fs::MetadataExt as _, process::CommandExt as _},
+    path::{Path, PathBuf},
+    process::{Child, Command as Process, Stdio},
+    time::Duration,
+};
+
+use outbox_router::{
+    cli::{self, Audience, Cli, Command, Exit, Terminal},
+    config::Environment,
+};
+
+/// A running server; stopped and removed when dropped.
+pub(crate) struct Server {
+    directory: tempfile::TempDir,
+    pub(crate) port: u16,
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) exit: Exit,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// A process that is killed when the test is over.
+pub(crate) struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().expect("killed");
+        self.0.wait().expect("waited for");
+    }
+}
+
+/// Where the server's programs are: `PG_BIN`, or the newest that Debian's packages installed.
+fn programs() -> PathBuf {
+    if let Some(directory) = std::env::var_os("PG_BIN") {
+        return directory.into();
+    }
+    let mut versions: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
+        .expect("PostgreSQL's programs in /usr/lib/postgresql, or PG_BIN")
+        .map(|entry| entry.expect("an entry").path().join("bin"))
+        .filter(|path| path.join("initdb").exists())
+        .collect();
+    versions.sort();
+    versions.pop().expect("an installed PostgreSQL server")
+}
+
+/// PostgreSQL refuses to run as root: then it runs as the user `postgres`.
+fn server_user() -> Option<(u32, u32)> {
+    if fs::metadata("/proc/self").expect("a process").uid() != 0 {
+        return None;
+    }
+    let users = fs::read_to_string("/etc/passwd").expect("users");
+    let line = users.lines().find(|line| line.starts_with("postgres:")).expect("user postgres");
+    let mut ids = line.split(':').skip(2).map(|id| id.parse().expect("a number"));
+    ids.next().zip(ids.next())
+}
+
+fn program(name: &str) -> Process {
+    let mut process = Process::new(programs().join(name));
+    process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).env_clear();
+    process.current_dir("/");
+    if let Some((uid, gid)) = server_user() {
+        process.uid(uid).gid(gid);
+    }
+    process
+}
+
+fn succeed(process: &mut Process) {
+    let status = process.status().expect("started");
+    assert!(status.success(), "{process:?}: {status}");
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::with_settings("")
+    }
+
+    pub(crate) fn with_settings(settings: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        if let Some((uid, gid)) = server_user() {
+            std::os::unix::fs::chown(directory.path(), Some(uid), Some(gid)).expect("chown");
+        }
+        let data = directory.path().join("data");
+        succeed(
+            program("initdb").args(["-A", "trust", "-U", "postgres", "--no-sync", "-D"]).arg(&data),
+        );
+        let port =
+            TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it").port();
+        let fixed = format!(
+            "port = {port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\n\
+             wal_level = logical\nfsync = off\nmax_prepared_transactions = 2\n\
+             shared_buffers = 16MB\n{settings}\n"
+        );
+        let file = data.join("postgresql.conf");
+        let given = fs::read_to_string(&file).expect("its settings");
+        fs::write(&file, given + &fixed).expect("written");
+        let server = Self { directory, port };
+        succeed(server.control("start").arg("-l").arg(server.directory.path().join("log")));
+        server
+    }
+
+    fn control(&self, action: &str) -> Process {
+        let mut process = program("pg_ctl");
+        process.args([action, "-w", "-D"]).arg(self.directory.path().join("data"));
+        process
+    }
+
+    pub(crate) fn url(&self, user: &str) -> String {
+        format!("postgres://{user}@127.0.0.1:{}/postgres", self.port)
+    }
+
+    fn psql(&self) -> Process {
+        let mut process = Process::new(programs().join("psql"));
+        process.args(["-X", "-q", "-t", "-A", "-v", "ON_ERROR_STOP=1", "-d"]);
+        process.arg(self.url("postgres")).stderr(Stdio::inherit());
+        process
+    }
+
+    /// Runs SQL as the superuser and returns what it printed.
+    #[track_caller]
+    pub(crate) fn sql(&self, text: &str) -> String {
+        let output = self.psql().arg("-c").arg(text).output().expect("psql");
+        assert!(output.status.success(), "{text}");
+        String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
+    }
+
+    /// Runs a script as a person would: `outbox-router setup | psql`.
+    #[track_caller]
+    pub(crate) fn script(&self, text: &str) {
+        let file = self.directory.path().join("script.sql");
+        fs::write(&file, text).expect("written");
+        let output = self.psql().arg("-f").arg(&file).output().expect("psql");
+        assert!(output.status.success(), "{text}");
+    }
+
+    /// A session that sits in a transaction which has written something.
+    pub(crate) fn open_transaction(&self, application: &str) -> Running {
+        let sql = "create table held (); select pg_sleep(600)";
+        let mut process = self.psql();
+        process.env("PGAPPNAME", application).args(["-1", "-c", sql]).stdout(Stdio::null());
+        let running = Running(process.stderr(Stdio::null()).spawn().expect("psql"));
+        self.wait_until(&format!(
+            "select exists (select from pg_stat_activity \
+             where application_name = '{application}' and backend_xid is not null)"
+        ));
+        running
+    }
+
+    /// A reader that holds a slot.
+    pub(crate) fn read_slot(&self, slot: &str, publication: &str) -> Running {
+        let mut process = Process::new(programs().join("pg_recvlogical"));
+        process.args(["--start", "-f", "/dev/null", "-S", slot, "-d", &self.url("postgres")]);
+        process.args(["-o", "proto_version=1", "-o", &format!("publication_names={publication}")]);
+        let running = Running(process.stderr(Stdio::null()).spawn().expect("pg_recvlogical"));
+        self.wait_until(&format!(
+            "select exists (select from pg_replication_slots where slot_name = '{slot}' and active)"
+        ));
+        running
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_until(&self, condition: &str) {
+        for _ in 0..200 {
+            if self.sql(condition) == "t" {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("never became true: {condition}");
+    }
+
+    /// Types a command, as superuser.
+    pub(crate) async fn typed(&self, line: &[&str]) -> Said {
+        self.answered(line, "").await
+    }
+
+    /// Types a command, as superuser, and answers what it asks.
+    pub(crate) async fn answered(&self, line: &[&str], answer: &str) -> Said {
+        said(&self.url("postgres"), line, answer).await
+    }
+}
+
+/// Types a command with this connection string.
+pub(crate) async fn said(url: &str, line: &[&str], answer: &str) -> Said {
+    let url = format!("postgres.url={url}");
+    let head = ["outbox-router", "--config", "/dev/null", "--set", &url];
+    let cli = Cli::read(head.iter().chain(line)).expect("a command line");
+    let environment = Environment::default();
+    let config = cli::load_config(&cli, &environment).expect("a configuration");
+    let Command::Task(task) = &cli.command else { panic!("not a task") };
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut terminal = Terminal {
+        out: &mut out,
+        err: &mut err,
+        input: &mut io::Cursor::new(answer.to_owned()),
+        audience: Audience::Machine,
+    };
+    let exit = cli::execute(&cli, task, &config, &environment, &mut terminal).await;
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Said { exit, out: text(out), err: text(err) }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if Path::new(&self.directory.path().join("data/postmaster.pid")).exists() {
+            succeed(self.control("stop").args(["-m", "immediate"]));
+        }
+    }
+}

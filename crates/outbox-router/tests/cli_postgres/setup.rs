@@ -1,0 +1,240 @@
+use outbox_router::cli::Exit;
+
+use crate::server::{Server, said};
+
+const APPLY: [&str; 3] = ["setup", "--apply", "--create-table"];
+
+#[tokio::test]
+async fn what_is_made_is_found_again() {
+    let server = Server::start();
+    let line = [&APPLY[..], &["--role", "router"]].concat();
+    let first = server.typed(&line).await;
+    assert_eq!(first.exit, Exit::Done, "{first:?}");
+    let lines: Vec<&str> = first.out.lines().collect();
+    assert_eq!(lines[0], "table public.outbox: created");
+    assert_eq!(lines[1], "role router: created without a password; in psql: \\password router");
+    assert_eq!(lines[2], "publication outbox_router: created, inserts on public.outbox");
+    assert!(lines[3].starts_with("slot outbox_router: created at 0/"), "{lines:?}");
+    assert_eq!(lines[4], "next: outbox-router run");
+
+    let second = server.typed(&line).await;
+    assert_eq!(second.exit, Exit::Done);
+    let lines: Vec<&str> = second.out.lines().collect();
+    assert_eq!(lines[0], "table public.outbox: there already");
+    assert_eq!(lines[1], "role router: there already, may log in and replicate");
+    assert_eq!(
+        lines[2],
+        "publication outbox_router: there already, publishes inserts on every outbox table"
+    );
+    assert!(lines[3].starts_with("slot outbox_router: there already, at 0/"), "{lines:?}");
+
+    let publication = "select pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot, \
+                       puballtables from pg_publication";
+    assert_eq!(server.sql(publication), "t|f|f|f|t|f");
+    let slot = "select plugin, database, temporary from pg_replication_slots";
+    assert_eq!(server.sql(slot), "pgoutput|postgres|f");
+}
+
+#[tokio::test]
+async fn the_role_may_replicate_and_read_no_table() {
+    let server = Server::start();
+    let made = server.typed(&[&APPLY[..], &["--role", "Ro'le\""]].concat()).await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    let may = "select rolsuper, rolreplication, rolcreatedb, rolcreaterole, \
+               has_table_privilege(oid, 'public.outbox', 'select, insert, update, delete') \
+               from pg_roles where rolname = 'Ro''le\"'";
+    assert_eq!(server.sql(may), "f|t|f|f|f");
+    let status = said(&server.url("Ro'le%22"), &["status"], "").await;
+    assert!(status.out.starts_with("behind    "), "{status:?}");
+    assert!(!status.out.starts_with("behind    unknown"), "{status:?}");
+}
+
+#[tokio::test]
+async fn the_printed_sql_makes_what_apply_would() {
+    let server = Server::start();
+    let printed = server.typed(&["setup", "--create-table", "--role", "router"]).await;
+    assert_eq!(printed.exit, Exit::Done);
+    server.script(&printed.out);
+    let found = server.typed(&["setup", "--apply", "--role", "router"]).await;
+    assert_eq!(found.exit, Exit::Done, "{found:?}");
+    assert_eq!(found.out.matches("there already").count(), 4, "{}", found.out);
+    let undo = server.typed(&["teardown", "--role", "router"]).await;
+    server.script(&undo.out);
+    assert_eq!(server.sql("select count(*) from pg_replication_slots"), "0");
+    assert_eq!(server.sql("select count(*) from pg_publication"), "0");
+    assert_eq!(server.sql("select count(*) from pg_roles where rolname = 'router'"), "0");
+}
+
+#[tokio::test]
+async fn a_table_of_the_preset_takes_the_rows_it_is_for() {
+    let server = Server::start();
+    let debezium =
+        ["--set", "outbox.0.table=\"Odd\".\"t\"\"b\"", "--set", "outbox.0.preset=debezium"];
+    server.sql("create schema \"Odd\"");
+    let made = server.typed(&[&APPLY[..], &debezium].concat()).await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    server.sql(
+        "insert into \"Odd\".\"t\"\"b\" (aggregatetype, aggregateid, type, payload) \
+         values ('a', 'b', 'c', '{}')",
+    );
+}
+
+/// Publications that would lose rows in silence, and what mends each.
+#[tokio::test]
+async fn a_publication_that_does_not_fit_is_refused_with_the_remedy() {
+    let server = Server::start();
+    server.sql("create table outbox (id int); create table parted (id int) partition by list (id)");
+    let cases = [
+        (
+            "for all tables",
+            "outbox",
+            "P021: the publication p is FOR ALL TABLES",
+            "name another one by postgres.publication",
+        ),
+        (
+            "for table outbox with (publish = 'update')",
+            "outbox",
+            "P022: the publication p does not publish inserts",
+            "alter publication \"p\" set (publish = 'insert')",
+        ),
+        (
+            "for table outbox where (id > 5)",
+            "outbox",
+            "P023: the publication p filters rows of public.outbox: (id > 5)",
+            "alter publication \"p\" drop table \"public\".\"outbox\", add table \"public\".\"outbox\"",
+        ),
+        (
+            "for table parted",
+            "parted",
+            "P025: the publication p publishes public.parted by its partitions",
+            "alter publication \"p\" set (publish_via_partition_root = true)",
+        ),
+    ];
+    for (definition, table, message, remedy) in cases {
+        server.sql(&format!("create publication p {definition}"));
+        let table = format!("outbox.0.table={table}");
+        let line = ["setup", "--apply", "--set", "postgres.publication=p", "--set", table.as_str()];
+        let refused = server.typed(&line).await;
+        assert_eq!(refused.exit, Exit::Failure);
+        assert!(refused.err.starts_with(&format!("error: {message}\n")), "{}", refused.err);
+        assert!(refused.err.contains(remedy), "{}", refused.err);
+        assert_eq!(server.sql("select count(*) from pg_replication_slots"), "0");
+        server.sql("drop publication p");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_table_is_added_to_the_publication_and_strange_ones_are_named() {
+    let server = Server::start();
+    server.sql(
+        "create table outbox (); create table other (); create schema s; create table s.more ()",
+    );
+    server.sql("create publication outbox_router for table other, tables in schema s");
+    let fitted = server.typed(&["setup", "--apply"]).await;
+    assert_eq!(fitted.exit, Exit::Done, "{fitted:?}");
+    assert!(fitted.out.contains("there already, public.outbox added\n"), "{}", fitted.out);
+    assert!(fitted.out.contains("it also publishes public.other,"), "{}", fitted.out);
+    assert!(fitted.out.contains("it also publishes s.more,"), "{}", fitted.out);
+    let again = server.typed(&["setup", "--apply"]).await;
+    assert!(again.out.contains("publishes inserts on every outbox table"), "{}", again.out);
+}
+
+#[tokio::test]
+async fn a_slot_that_does_not_fit_is_refused_before_anything_is_made() {
+    let server = Server::start();
+    server.sql("create table outbox ()");
+    server.sql("create database elsewhere");
+    let make = |sql: &str| server.sql(&format!("select pg_create_{sql}"));
+    make("physical_replication_slot('physical')");
+    make("logical_replication_slot('foreign_plugin', 'test_decoding')");
+    make("logical_replication_slot('orphan', 'pgoutput')");
+    let cases = [
+        ("physical", "P013: the slot physical is there already, but it is physical"),
+        (
+            "foreign_plugin",
+            "P013: the slot foreign_plugin is there already, but of the plug-in test_decoding, not pgoutput",
+        ),
+        (
+            "orphan",
+            "P020: the slot orphan is there already, but the publication outbox_router is not",
+        ),
+    ];
+    for (slot, message) in cases {
+        let slot = format!("postgres.slot={slot}");
+        let refused = server.typed(&["setup", "--apply", "--set", &slot]).await;
+        assert_eq!(refused.exit, Exit::Failure);
+        assert!(refused.err.starts_with(&format!("error: {message}")), "{}", refused.err);
+        assert_eq!(server.sql("select count(*) from pg_publication"), "0");
+    }
+    let url = format!("host=127.0.0.1 port={} user=postgres dbname=elsewhere", server.port);
+    let line = ["setup", "--apply", "--set", "postgres.slot=orphan"];
+    let refused = said(&url, &line, "").await;
+    let message = "error: P013: the slot orphan is there already, but of the database postgres, not elsewhere\n";
+    assert!(refused.err.starts_with(message), "{}", refused.err);
+}
+
+#[tokio::test]
+async fn a_missing_table_is_not_made_unasked() {
+    let server = Server::start();
+    let refused = server.typed(&["setup", "--apply"]).await;
+    assert_eq!(
+        refused.err,
+        "error: P028: the table public.outbox does not exist\n  hint: make it by your migrations, \
+         or: outbox-router setup --apply --create-table\n"
+    );
+}
+
+#[tokio::test]
+async fn who_keeps_the_slot_waiting_is_named() {
+    let server = Server::start();
+    let held = server.open_transaction("nightly report");
+    server.sql("create table outbox ()");
+    server.sql("begin; create table x (); prepare transaction 'forgotten'");
+    let pid =
+        server.sql("select pid from pg_stat_activity where application_name = 'nightly report'");
+
+    let waited = server.typed(&["setup", "--apply", "--wait", "4s"]).await;
+    assert_eq!(waited.exit, Exit::Failure);
+    assert!(
+        waited.out.contains(&format!("  pid {pid}, nightly report, database postgres, open for "))
+    );
+    assert!(waited.out.contains("  prepared transaction forgotten, database postgres, since "));
+    let message = "error: P008: the slot outbox_router was not created within 4 s: transactions that \
+                   were open did not end\n";
+    assert!(waited.err.starts_with(message), "{}", waited.err);
+    assert!(waited.err.contains(&format!("select pg_terminate_backend({pid})")), "{}", waited.err);
+    assert!(waited.err.contains("rollback prepared 'forgotten'"), "{}", waited.err);
+    assert_eq!(server.sql("select count(*) from pg_replication_slots"), "0");
+
+    server.sql(&format!("select pg_terminate_backend({pid})"));
+    server.sql("rollback prepared 'forgotten'");
+    drop(held);
+    let made = server.typed(&["setup", "--apply"]).await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    assert!(made.out.contains("slot outbox_router: created at "), "{}", made.out);
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_decode_is_refused_with_the_remedy() {
+    let server = Server::with_settings("wal_level = replica");
+    let refused = server.typed(&APPLY).await;
+    assert_eq!(
+        refused.err,
+        "error: P004: wal_level is replica, not logical\n  hint: alter system set wal_level = \
+         'logical'; then restart PostgreSQL\n"
+    );
+    assert_eq!(server.sql("select count(*) from pg_class where relname = 'outbox'"), "0");
+}
+
+#[tokio::test]
+async fn a_role_that_may_not_is_told_how_to_connect_as_somebody_else() {
+    let server = Server::start();
+    server.sql("create role nobody_special login");
+    let refused = said(&server.url("nobody_special"), &APPLY, "").await;
+    assert!(refused.err.starts_with("error: P008: PostgreSQL: permission denied"), "{refused:?}");
+    assert!(refused.err.contains("--admin-url"), "{refused:?}");
+    let admin = server.url("postgres");
+    let line = [&APPLY[..], &["--admin-url", admin.as_str()]].concat();
+    let made = said(&server.url("nobody_special"), &line, "").await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+}

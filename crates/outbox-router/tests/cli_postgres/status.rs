@@ -1,0 +1,167 @@
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener},
+    thread::{self, JoinHandle},
+};
+
+use outbox_router::cli::Exit;
+use serde_json::Value;
+
+use crate::server::{Server, said};
+
+/// An address at which nobody listens.
+fn nobody() -> String {
+    let address = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it");
+    format!("admin.listen={address}")
+}
+
+/// A router that answers one request with this `/status.json`.
+fn router(body: &'static str) -> (SocketAddr, JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let answer = move || {
+        let (mut stream, _) = listener.accept().expect("a request");
+        let mut request = vec![0; 1024];
+        let read = stream.read(&mut request).expect("read");
+        request.truncate(read);
+        write!(stream, "HTTP/1.1 503 Service Unavailable\r\n\r\n{body}").expect("written");
+        String::from_utf8(request).expect("UTF-8")
+    };
+    (address, thread::spawn(answer))
+}
+
+async fn set_up(settings: &str) -> Server {
+    let server = Server::with_settings(settings);
+    let made = server.typed(&["setup", "--apply", "--create-table"]).await;
+    assert_eq!(made.exit, Exit::Done, "{made:?}");
+    server
+}
+
+const WRITE: &str = "insert into outbox (aggregate_type, aggregate_id, event_type) \
+                     select 'a', n, repeat('x', 500) from generate_series(1, 4000) n";
+
+#[tokio::test]
+async fn with_the_router_down_postgresql_is_asked() {
+    let server = set_up("").await;
+    server.sql(WRITE);
+    let status = server.typed(&["status", "--set", &nobody()]).await;
+    assert_eq!(status.exit, Exit::Failure);
+    let lines: Vec<&str> = status.out.lines().collect();
+    assert!(lines[0].starts_with("behind    ") && lines[0].ends_with(" MiB"), "{}", lines[0]);
+    assert_eq!(
+        lines[1..6],
+        [
+            "to blame  the router: it is not running, or cannot reach PostgreSQL",
+            "limit     none: max_slot_wal_keep_size is not set, WAL grows until the disk is full",
+            "to do     nobody reads the slot outbox_router, and PostgreSQL keeps WAL for it",
+            "          outbox-router run; or, if it is no longer needed, outbox-router teardown --apply",
+            "",
+        ]
+    );
+    assert!(lines[6].starts_with("slot      outbox_router: confirmed 0/"), "{}", lines[6]);
+    assert!(lines[7].starts_with("on disk   "), "{}", lines[7]);
+    assert!(lines[8].starts_with("router    does not answer at http://127.0.0.1:"), "{}", lines[8]);
+}
+
+#[tokio::test]
+async fn a_slot_that_is_read_and_keeps_up_is_fine() {
+    let server = set_up("max_slot_wal_keep_size = 1GB").await;
+    let _reader = server.read_slot("outbox_router", "outbox_router");
+    let pid = server.sql("select active_pid from pg_replication_slots");
+    let status = server.typed(&["status", "--set", &nobody()]).await;
+    assert_eq!(status.exit, Exit::Done, "{status:?}");
+    assert!(status.out.contains("to blame  nobody: it keeps up\n"), "{}", status.out);
+    assert!(status.out.contains("to do     nothing\n"), "{}", status.out);
+    assert!(status.out.contains(&format!("read by   pid {pid}, pg_recvlogical\n")));
+    assert!(status.out.contains("limit     1.0 GiB of WAL more"), "{}", status.out);
+}
+
+#[tokio::test]
+async fn what_the_router_says_is_passed_on() {
+    let server = set_up("").await;
+    let _reader = server.read_slot("outbox_router", "outbox_router");
+    let (address, answered) = router(
+        r#"{"state":"blocked","reason":{"code":"K010","message":"topic t does not exist","hint":"make it"}}"#,
+    );
+    let listen = format!("admin.listen={address}");
+    let status = server.typed(&["status", "--set", &listen]).await;
+    assert!(answered.join().unwrap().starts_with("GET /status.json HTTP/1.0\r\n"));
+    assert_eq!(status.exit, Exit::Failure);
+    let blocked = "the router is blocked: topic t does not exist\n";
+    assert!(status.out.contains(&format!("to blame  Kafka: {blocked}")), "{}", status.out);
+    assert!(status.out.contains(&format!("to do     K010: {blocked}          make it\n")));
+    assert!(status.out.contains(&format!("router    blocked, at http://{address}\n")));
+}
+
+#[tokio::test]
+async fn a_router_of_another_slot_is_not_listened_to() {
+    let server = set_up("").await;
+    let _reader = server.read_slot("outbox_router", "outbox_router");
+    let (address, _answered) = router(r#"{"state":"failed","slot":{"name":"theirs"}}"#);
+    let listen = format!("admin.listen={address}");
+    let status = server.typed(&["status", "--set", &listen]).await;
+    assert_eq!(status.exit, Exit::Done, "{status:?}");
+    assert!(status.out.contains("router    does not answer at "), "{}", status.out);
+}
+
+#[tokio::test]
+async fn machines_get_one_object() {
+    let server = set_up("max_slot_wal_keep_size = 1GB").await;
+    server.sql(WRITE);
+    let (address, _answered) = router(r#"{"state":"starting"}"#);
+    let listen = format!("admin.listen={address}");
+    let thresholds = "monitor.bytes_behind.warning=1MiB";
+    let status = server.typed(&["status", "--json", "--set", &listen, "--set", thresholds]).await;
+    assert_eq!(status.exit, Exit::Failure);
+    let told: Value = serde_json::from_str(&status.out).unwrap();
+    assert!(told["slot"]["bytes_behind"].as_u64().unwrap() > 1 << 20, "{told}");
+    assert!(told["slot"]["safe_wal_bytes"].as_u64().unwrap() > 1 << 29, "{told}");
+    assert_eq!(told["slot"]["wal_status"], "reserved");
+    assert_eq!(told["slot"]["active"], false);
+    assert_eq!(told["router"]["state"], "starting");
+    assert_eq!(
+        (&told["blame"], &told["slot"]["name"]),
+        (&"router".into(), &"outbox_router".into())
+    );
+    let findings = told["findings"].as_array().unwrap();
+    let message = findings[1]["message"].as_str().unwrap();
+    assert!(message.ends_with("monitor.bytes_behind.warning is 1.0 MiB"), "{message}");
+}
+
+#[tokio::test]
+async fn a_missing_slot_and_a_missing_server_are_findings() {
+    let server = Server::start();
+    let status = server.typed(&["status", "--set", &nobody()]).await;
+    assert_eq!(status.exit, Exit::Failure);
+    assert!(status.out.contains("to do     P010: the slot outbox_router does not exist\n"));
+    let url = server.url("postgres");
+    drop(server);
+    let status = said(&url, &["status", "--set", &nobody()], "").await;
+    assert_eq!(status.exit, Exit::Failure);
+    assert!(
+        status
+            .out
+            .starts_with("behind    unknown\nto blame  unknown: PostgreSQL cannot be asked\n")
+    );
+    assert!(status.out.contains("to do     P001: PostgreSQL: "), "{}", status.out);
+}
+
+#[tokio::test]
+async fn a_lost_slot_says_from_where_rows_may_be_missing() {
+    let server = set_up("max_slot_wal_keep_size = 1MB\nmax_wal_size = 32MB").await;
+    let confirmed = server.sql("select confirmed_flush_lsn from pg_replication_slots");
+    for _ in 0..3 {
+        server.sql("select pg_switch_wal()");
+        server.sql(WRITE);
+    }
+    server.sql("select pg_switch_wal()");
+    server.sql("checkpoint");
+    server.wait_until("select wal_status = 'lost' from pg_replication_slots");
+    let status = server.typed(&["status", "--set", &nobody()]).await;
+    assert_eq!(status.exit, Exit::Failure);
+    let finding =
+        format!("P011: the slot outbox_router is lost: rows after {confirmed} may be missing");
+    assert!(status.out.contains(&finding), "{}", status.out);
+    let setup = server.typed(&["setup", "--apply"]).await;
+    assert!(setup.err.starts_with("error: P011: the slot outbox_router is lost"), "{}", setup.err);
+}

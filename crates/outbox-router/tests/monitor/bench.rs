@@ -1,0 +1,158 @@
+//! A monitor at work on a throw-away server, and the ends of its channels.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use outbox_router::monitor::{
+    Baseline, Channels, MonitorEvent, MonitorReport, RelayReport, Settings, Thresholds,
+    WindowLimits, run,
+};
+use relay::{
+    Condition, Failure, Lsn, OutboxTable, Outboxes, Reconnects, Snapshot, State, TableName,
+};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+    time::Instant,
+};
+use tokio_postgres::Client;
+
+use crate::postgres::Postgres;
+
+/// Far more than anything here takes.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Bench {
+    pub(crate) events: mpsc::Receiver<MonitorEvent>,
+    pub(crate) report: watch::Receiver<MonitorReport>,
+    pub(crate) relay: watch::Sender<RelayReport>,
+    #[expect(dead_code, reason = "kept open: the application's end lives as long as the monitor")]
+    baseline: watch::Sender<Option<Baseline>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What a test calls its objects: table `outbox_N`, publication `p_N`, slot `s_N`.
+pub(crate) fn settings(name: &str) -> Settings {
+    Settings {
+        slot: format!("s_{name}"),
+        publication: format!("p_{name}"),
+        outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(table(name))] },
+        interval: Duration::from_millis(100),
+        thresholds: Thresholds { warning: 1 << 20, critical: 4 << 20 },
+        window: WindowLimits { events: 1_000, bytes: 1 << 20 },
+    }
+}
+
+fn table(name: &str) -> TableName {
+    TableName { schema: "public".to_owned(), name: format!("outbox_{name}") }
+}
+
+pub(crate) const COLUMNS: &str = "id uuid primary key default gen_random_uuid(), \
+    aggregate_type text not null, aggregate_id text not null, event_type text not null, \
+    payload jsonb, created_at timestamptz not null default now()";
+
+/// What `setup --apply` would make.
+pub(crate) async fn set_up(client: &Client, name: &str) {
+    client
+        .batch_execute(&format!(
+            "create table outbox_{name} ({COLUMNS}); \
+             create publication p_{name} for table outbox_{name} \
+               with (publish = 'insert', publish_via_partition_root = true)"
+        ))
+        .await
+        .unwrap();
+    make_slot(client, name).await;
+}
+
+pub(crate) async fn make_slot(client: &Client, name: &str) {
+    let query = "select pg_create_logical_replication_slot($1, 'pgoutput')";
+    client.query_one(query, &[&format!("s_{name}")]).await.unwrap();
+}
+
+impl Bench {
+    #[expect(clippy::disallowed_methods, reason = "a test has no app.rs; it ends with the bench")]
+    pub(crate) fn start(postgres: &Postgres, settings: Settings, state: State) -> Self {
+        let (events_out, events) = mpsc::channel(4);
+        let (report_out, report) = watch::channel(MonitorReport::initial(Instant::now()));
+        let (relay, relay_seen) =
+            watch::channel(RelayReport { snapshot: snapshot(state), published_at: Instant::now() });
+        let (baseline, baseline_seen) = watch::channel(None);
+        let channels = Channels {
+            relay: relay_seen,
+            baseline: baseline_seen,
+            events: events_out,
+            report: report_out,
+        };
+        let task = tokio::spawn(run(settings, postgres.connector(), channels));
+        Self { events, report, relay, baseline, task }
+    }
+
+    /// The first report that `wanted` accepts.
+    pub(crate) async fn until(
+        &mut self,
+        what: &str,
+        wanted: impl FnMut(&MonitorReport) -> bool,
+    ) -> MonitorReport {
+        if let Ok(report) = tokio::time::timeout(DEADLINE, self.report.wait_for(wanted)).await {
+            return report.unwrap().clone();
+        }
+        panic!("{what} never came: {:?}", self.report.borrow())
+    }
+
+    pub(crate) async fn until_well(&mut self) -> MonitorReport {
+        self.until("a good look", |report| {
+            report.slot.seen().is_some() && report.findings.is_empty()
+        })
+        .await
+    }
+
+    pub(crate) async fn event(&mut self) -> MonitorEvent {
+        let event = tokio::time::timeout(DEADLINE, self.events.recv()).await;
+        event.expect("no event came").expect("the monitor ended")
+    }
+
+    pub(crate) async fn gap(&mut self) -> Failure {
+        match self.event().await {
+            MonitorEvent::GapSuspected(failure) => failure,
+            MonitorEvent::ServerStopping => panic!("the server is not stopping"),
+        }
+    }
+
+    /// Waits for `rounds` more rounds of the monitor.
+    pub(crate) async fn rounds(&mut self, rounds: u32) {
+        for _ in 0..rounds {
+            self.report.mark_unchanged();
+            tokio::time::timeout(DEADLINE, self.report.changed()).await.unwrap().unwrap();
+        }
+    }
+
+    pub(crate) fn set_relay(&self, change: impl FnOnce(&mut Snapshot)) {
+        self.relay.send_modify(|report| change(&mut report.snapshot));
+    }
+}
+
+/// A relay that has seen nothing yet.
+fn snapshot(state: State) -> Snapshot {
+    let nowhere = Lsn::from_u64(0);
+    Snapshot {
+        condition: Condition { state, reason: None },
+        received: nowhere,
+        acked: nowhere,
+        confirmed: nowhere,
+        window_events: 0,
+        window_bytes: 0,
+        unacked_events: 0,
+        waiting_for_ack: None,
+        topics: Vec::new(),
+        transactions: 0,
+        rows_ignored: 0,
+        reconnects: Reconnects::default(),
+        errors: BTreeMap::new(),
+        slot_holder: None,
+    }
+}

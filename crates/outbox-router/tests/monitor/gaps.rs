@@ -1,0 +1,170 @@
+//! Everything that makes rows go missing is told to the relay by its code, with the interval at risk.
+
+use relay::{Code, Outboxes, State};
+
+use crate::{
+    bench::{Bench, COLUMNS, make_slot, set_up, settings},
+    postgres::Postgres,
+};
+
+/// What somebody does to a healthy set-up called `x`, and what it is found to be.
+const CASES: [(&str, Code); 9] = [
+    ("drop publication p_x", Code::PublicationMissing),
+    (
+        "begin; drop publication p_x; create publication p_x for table outbox_x \
+         with (publish = 'insert', publish_via_partition_root = true); commit",
+        Code::PublicationReplaced,
+    ),
+    ("alter publication p_x drop table outbox_x", Code::PublicationLacksTable),
+    ("alter publication p_x set (publish = 'update')", Code::PublicationLacksInsert),
+    (
+        "alter publication p_x set table outbox_x where (aggregate_id <> 'secret')",
+        Code::PublicationFiltersRows,
+    ),
+    (
+        "alter publication p_x set table outbox_x (id, aggregate_type, aggregate_id, event_type)",
+        Code::PublicationLacksColumn,
+    ),
+    (
+        "begin; alter table outbox_x rename to outbox_x_old; \
+         create table outbox_x (like outbox_x_old including all); commit",
+        Code::TableReplaced,
+    ),
+    ("alter table outbox_x rename to outbox_x_old", Code::TableReplaced),
+    ("select pg_drop_replication_slot('s_x')", Code::SlotMissing),
+];
+
+#[tokio::test]
+async fn each_way_to_lose_rows_is_told_by_its_code_with_the_interval_at_risk() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    for (n, (sql, code)) in CASES.into_iter().enumerate() {
+        let name = format!("case{n}");
+        set_up(&client, &name).await;
+        let mut bench = Bench::start(&postgres, settings(&name), State::Streaming);
+        let well = bench.until_well().await;
+        client.batch_execute(&sql.replace("_x", &format!("_{name}"))).await.unwrap();
+        let failure = bench.gap().await;
+        assert_eq!(failure.code, code, "{sql}: {failure}");
+        assert!(!format!("{failure:?}").contains("secret"), "{failure:?}");
+        let report = bench.until("the gap", |report| report.gap.is_some()).await;
+        let interval = report.gap.unwrap().interval;
+        let from = interval.from.unwrap();
+        assert!(failure.message.contains(&format!("{} ({})", from.lsn, from.at)), "{failure}");
+        assert!(failure.message.contains(&format!("{} ({})", interval.to.lsn, interval.to.at)));
+        let slot = well.slot.seen().unwrap();
+        assert!(from.lsn >= slot.confirmed_flush_lsn.unwrap() && from.lsn <= interval.to.lsn);
+        drop(bench);
+        client
+            .batch_execute(&format!(
+                "select pg_drop_replication_slot(slot_name) from pg_replication_slots \
+                 where slot_name = 's_{name}'"
+            ))
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_partitioned_outbox_must_stay_published_by_its_root() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    client
+        .batch_execute(&format!(
+            "create table outbox_part ({}) partition by range (created_at); \
+             create table outbox_leaf partition of outbox_part default; \
+             create publication p_part for table outbox_part \
+               with (publish = 'insert', publish_via_partition_root = true)",
+            COLUMNS.replace(" primary key", "")
+        ))
+        .await
+        .unwrap();
+    make_slot(&client, "part").await;
+    let mut bench = Bench::start(&postgres, settings("part"), State::Streaming);
+    bench.until_well().await;
+    let sql = "alter publication p_part set (publish_via_partition_root = false)";
+    client.batch_execute(sql).await.unwrap();
+    assert_eq!(bench.gap().await.code, Code::PublicationByLeaf);
+}
+
+#[tokio::test]
+async fn without_configured_tables_those_first_seen_must_stay() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "one").await;
+    client
+        .batch_execute(&format!(
+            "create table second ({COLUMNS}); alter publication p_one add table second"
+        ))
+        .await
+        .unwrap();
+    let settings =
+        outbox_router::monitor::Settings { outboxes: Outboxes::default(), ..settings("one") };
+    let mut bench = Bench::start(&postgres, settings, State::Streaming);
+    bench.until_well().await;
+    // Dropped altogether: it takes no more rows, so none is missing.
+    client.batch_execute("drop table second").await.unwrap();
+    bench.rounds(3).await;
+    assert!(bench.report.borrow().findings.is_empty());
+    client.batch_execute("alter publication p_one drop table outbox_one").await.unwrap();
+    assert_eq!(bench.gap().await.code, Code::PublicationLacksTable);
+}
+
+#[tokio::test]
+async fn all_tables_and_tables_in_schema_are_seen_as_the_server_sees_them() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    for (name, clause) in [("all", "for all tables"), ("schema", "for tables in schema public")] {
+        client
+            .batch_execute(&format!(
+                "create table outbox_{name} ({COLUMNS}); create publication p_{name} {clause}"
+            ))
+            .await
+            .unwrap();
+        make_slot(&client, name).await;
+        let mut bench = Bench::start(&postgres, settings(name), State::Streaming);
+        bench.until_well().await;
+    }
+}
+
+#[tokio::test]
+async fn a_slot_whose_wal_was_removed_is_lost() {
+    let postgres = Postgres::start(&["max_slot_wal_keep_size=1MB", "min_wal_size=32MB"]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let mut bench = Bench::start(&postgres, settings("x"), State::Blocked);
+    bench.until_well().await;
+    for _ in 0..3 {
+        client
+            .batch_execute("create table t (); drop table t; select pg_switch_wal()")
+            .await
+            .unwrap();
+    }
+    client.batch_execute("checkpoint").await.unwrap();
+    let failure = bench.gap().await;
+    assert_eq!(failure.code, Code::SlotLost, "{failure}");
+    let report = bench.report.borrow().clone();
+    assert_eq!(report.slot.seen().unwrap().retained_bytes(), None);
+}
+
+#[tokio::test]
+async fn a_router_that_is_still_being_set_up_has_no_gap() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    let mut bench = Bench::start(&postgres, settings("x"), State::Starting);
+    let report = bench.until("a finding", |report| !report.findings.is_empty()).await;
+    assert_eq!(report.findings[0].code, Code::SlotMissing);
+    assert!(report.findings[0].hint.as_ref().unwrap().contains("outbox-router setup --apply"));
+    bench.rounds(3).await;
+    assert!(bench.events.try_recv().is_err());
+    set_up(&client, "x").await;
+    let report = bench.until_well().await;
+    assert_eq!(report.gap, None);
+}
+
+#[tokio::test]
+async fn a_monitor_that_comes_too_late_for_a_good_look_tells_a_relay_that_streams() {
+    let postgres = Postgres::start(&[]).await;
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    assert_eq!(bench.gap().await.code, Code::SlotMissing);
+}

@@ -1,0 +1,159 @@
+//! What the monitor measures, against the server's own arithmetic.
+
+use std::sync::{Arc, Mutex};
+
+use outbox_router::monitor::{
+    SlotView, WalStatus,
+    pins::{self, PinHolder},
+};
+use relay::State;
+use tokio_postgres::Client;
+
+use crate::{
+    bench::{Bench, set_up, settings},
+    postgres::Postgres,
+};
+
+/// Writes WAL that belongs to no table. Transactional, so that it is written out when the call returns.
+async fn write_wal(client: &Client, bytes: i32) {
+    let query = "select pg_logical_emit_message(true, 'noise', repeat('x', $1))";
+    client.query_one(query, &[&bytes]).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_slots_numbers_are_postgresqls_own() {
+    let postgres = Postgres::start(&["max_slot_wal_keep_size=1GB"]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    write_wal(&client, 3_000_000).await;
+    let row = client
+        .query_one(
+            "select (pg_current_wal_lsn() - confirmed_flush_lsn)::int8, \
+               (pg_current_wal_lsn() - restart_lsn)::int8, safe_wal_size \
+             from pg_replication_slots where slot_name = 's_x'",
+            &[],
+        )
+        .await
+        .unwrap();
+    let number = |column: usize| u64::try_from(row.get::<_, i64>(column)).unwrap();
+    let mut bench = Bench::start(&postgres, settings("x"), State::Starting);
+    let report = bench.until_well().await;
+    let slot = report.slot.seen().unwrap();
+    // The background writer may add a record in between.
+    let about = |ours: u64, theirs: u64| ours >= theirs && ours - theirs < 10_000;
+    assert!(about(slot.bytes_behind(), number(0)), "{slot:?} {row:?}");
+    assert!(about(slot.retained_bytes().unwrap(), number(1)), "{slot:?} {row:?}");
+    assert!(slot.bytes_behind() > 3_000_000);
+    assert!(about(number(2), slot.safe_wal_bytes.unwrap()), "{slot:?} {row:?}");
+    assert_eq!(slot.wal_status, WalStatus::Reserved);
+    assert_eq!(
+        (slot.plugin.as_deref(), slot.database.as_deref()),
+        (Some("pgoutput"), Some("postgres"))
+    );
+    assert!(!slot.is_active());
+}
+
+#[tokio::test]
+async fn an_active_slot_names_its_walsender_and_one_without_a_limit_has_no_safe_bytes() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let _streamer = postgres.stream("s_x", "p_x");
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    let active = |view: &SlotView| view.seen().is_some_and(|slot| slot.active_pid.is_some());
+    let report = bench.until("a walsender", |report| active(&report.slot)).await;
+    assert_eq!(report.slot.seen().unwrap().safe_wal_bytes, None);
+    assert_eq!(report.seconds_to_limit, None);
+}
+
+#[tokio::test]
+async fn the_oldest_writing_transaction_is_named() {
+    let postgres = Postgres::start(&["max_prepared_transactions=2"]).await;
+    let (client, idle) = (postgres.client().await, postgres.client().await);
+    client.batch_execute("create table t (n int)").await.unwrap();
+    assert_eq!(pins::oldest(&client).await.unwrap(), None);
+    idle.batch_execute("set application_name = 'forgotten'; begin; insert into t values (1)")
+        .await
+        .unwrap();
+    let pid: i32 = idle.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+    let pin = pins::oldest(&client).await.unwrap().unwrap();
+    let application = Some("forgotten".to_owned());
+    assert_eq!(pin.holder, PinHolder::Backend { pid, application });
+    assert!(pin.seconds.unwrap() >= 0.0);
+    idle.batch_execute("prepare transaction 'orphan'").await.unwrap();
+    let pin = pins::oldest(&client).await.unwrap().unwrap();
+    assert_eq!(pin.holder, PinHolder::Prepared { gid: "orphan".to_owned() });
+}
+
+/// Log lines of this thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    /// Levels and messages about how far behind the slot is.
+    fn lines(&self) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        text.lines().filter(|line| line.contains(" behind")).map(str::to_owned).collect()
+    }
+}
+
+#[tokio::test]
+async fn crossing_a_threshold_is_logged_once_and_so_is_coming_back() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .without_time()
+        .with_writer(move || writer.clone())
+        .finish();
+    // The test's runtime has one thread, so the monitor logs here too.
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let postgres = Postgres::start(&["max_slot_wal_keep_size=1GB"]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let mut bench = Bench::start(&postgres, settings("x"), State::Blocked);
+    bench.until_well().await;
+    bench.rounds(2).await;
+    assert_eq!(log.lines(), [""; 0]);
+
+    write_wal(&client, 2_000_000).await;
+    bench.rounds(4).await;
+    write_wal(&client, 100_000).await;
+    bench.rounds(3).await;
+    let lines = log.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    for part in [
+        " WARN ",
+        "slot \"s_x\" is ",
+        "more than warning (1.0 MiB)",
+        "waits for kafka",
+        "postgresql drops the slot after",
+        "outbox-router status",
+    ] {
+        assert!(lines[0].contains(part), "{part} in {lines:?}");
+    }
+
+    write_wal(&client, 4_000_000).await;
+    bench.rounds(4).await;
+    let lines = log.lines();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[1].contains("ERROR ") && lines[1].contains("more than critical (4.0 MiB)"));
+
+    let advance = "select pg_replication_slot_advance('s_x', pg_current_wal_lsn())";
+    client.batch_execute(advance).await.unwrap();
+    bench.rounds(4).await;
+    let lines = log.lines();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[2].contains(" INFO ") && lines[2].contains("below warning (1.0 MiB) again"));
+}

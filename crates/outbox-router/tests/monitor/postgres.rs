@@ -1,0 +1,176 @@
+//! A throw-away PostgreSQL 15 for one test: own directory, own port, loopback only, gone with the value.
+
+use std::{
+    net::TcpListener,
+    os::unix::{fs::chown, process::CommandExt as _},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use outbox_router::monitor::{Connect, ConnectBy, SqlSession, connection::sql_failure};
+use tempfile::TempDir;
+use tokio_postgres::{Client, NoTls};
+
+const BINARIES: &str = "/usr/lib/postgresql/15/bin";
+
+pub(crate) struct Postgres {
+    directory: TempDir,
+    server: Child,
+    port: u16,
+}
+
+impl Postgres {
+    /// Starts a server with settings of its own beside those that every test wants.
+    pub(crate) async fn start(settings: &[&str]) -> Self {
+        let directory = tempfile::Builder::new().prefix("monitor-").tempdir().unwrap();
+        if let Some((uid, gid)) = unprivileged() {
+            chown(directory.path(), Some(uid), Some(gid)).unwrap();
+        }
+        let data = directory.path().join("data");
+        let made = command("initdb")
+            .args(["--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8"])
+            .args(["--locale=C", "--pgdata"])
+            .arg(&data)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut server = command("postgres");
+        server.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-k", "", "-p", &port.to_string()]);
+        let common = ["fsync=off", "autovacuum=off", "max_replication_slots=20"];
+        for setting in common.iter().chain(["wal_level=logical"].iter()).chain(settings) {
+            server.args(["-c", setting]);
+        }
+        let log = std::fs::File::create(directory.path().join("log")).unwrap();
+        let server = server.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let postgres = Self { directory, server, port };
+        postgres.ready().await;
+        postgres
+    }
+
+    async fn ready(&self) {
+        for _ in 0..300 {
+            if self.try_connect("postgres", "postgres").await.is_ok() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap();
+        panic!("postgresql does not start:\n{log}");
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    /// What the monitor connects by.
+    pub(crate) fn connector(&self) -> impl Connect + Send + Sync + 'static {
+        let address = self.address("postgres", "postgres");
+        ConnectBy(move || open(address.clone()))
+    }
+
+    /// A connection of the test's own.
+    pub(crate) async fn client(&self) -> Client {
+        self.try_connect("postgres", "postgres").await.unwrap()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a test has no app.rs; it ends with the client")]
+    pub(crate) async fn try_connect(
+        &self,
+        user: &str,
+        database: &str,
+    ) -> Result<Client, relay::Failure> {
+        let connection = open(self.address(user, database)).await?;
+        tokio::spawn(connection.driver);
+        Ok(connection.client)
+    }
+
+    fn address(&self, user: &str, database: &str) -> String {
+        format!("host=127.0.0.1 port={} user={user} dbname={database}", self.port)
+    }
+
+    /// Begins a fast stop and does not wait for it.
+    pub(crate) fn begin_stop(&self) {
+        let stop = self.control().args(["stop", "--no-wait", "--mode=fast"]).status().unwrap();
+        assert!(stop.success());
+    }
+
+    fn control(&self) -> Command {
+        let mut control = command("pg_ctl");
+        control.arg("--pgdata").arg(self.data()).stdout(Stdio::null()).stderr(Stdio::null());
+        control
+    }
+
+    /// Streams from a slot.
+    pub(crate) fn stream(&self, slot: &str, publication: &str) -> Streamer {
+        let child = command("pg_recvlogical")
+            .args(["--host=127.0.0.1", "--username=postgres", "--dbname=postgres", "--start"])
+            .args(["--file=/dev/null", "--no-loop"])
+            .args([format!("--port={}", self.port), format!("--slot={slot}")])
+            .args(["--option=proto_version=1".to_owned()])
+            .arg(format!("--option=publication_names={publication}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Streamer(child)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let stopped = self.control().args(["stop", "--mode=immediate"]).status();
+        if stopped.is_ok_and(|status| status.success()) || self.server.kill().is_ok() {
+            // Reaped, so that the directory is not removed under a running server.
+            drop(self.server.wait());
+        }
+    }
+}
+
+/// A `pg_recvlogical`, ended with the value.
+pub(crate) struct Streamer(Child);
+
+impl Streamer {
+    /// Holds it as it is: connected, and confirming nothing more.
+    pub(crate) fn freeze(&self) {
+        let pid = self.0.id().to_string();
+        assert!(Command::new("kill").args(["-STOP", &pid]).status().unwrap().success());
+    }
+}
+
+impl Drop for Streamer {
+    fn drop(&mut self) {
+        if self.0.kill().is_ok() {
+            drop(self.0.wait());
+        }
+    }
+}
+
+async fn open(address: String) -> Result<SqlSession, relay::Failure> {
+    let (client, connection) =
+        tokio_postgres::connect(&address, NoTls).await.map_err(|e| sql_failure(&e))?;
+    // The client hears of the connection's end by itself.
+    let driver = Box::pin(async move { drop(connection.await) });
+    Ok(SqlSession { client, driver })
+}
+
+/// PostgreSQL refuses to run as root: then as the user `postgres`.
+fn command(name: &str) -> Command {
+    let program = Path::new(BINARIES).join(name);
+    assert!(program.exists(), "{} is missing: apt-get install postgresql-15", program.display());
+    let mut command = Command::new(program);
+    command.current_dir("/");
+    if let Some((uid, gid)) = unprivileged() {
+        command.uid(uid).gid(gid);
+    }
+    command
+}
+
+fn unprivileged() -> Option<(u32, u32)> {
+    let id = |arguments: &[&str]| -> u32 {
+        let output = Command::new("id").args(arguments).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+    };
+    (id(&["-u"]) == 0).then(|| (id(&["-u", "postgres"]), id(&["-g", "postgres"])))
+}

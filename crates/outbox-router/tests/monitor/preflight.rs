@@ -1,0 +1,178 @@
+//! Preflight: what it lets through, and what it refuses with which code and remedy.
+
+use outbox_router::monitor::{Baseline, Encoding, Expectations, Obstacle, preflight};
+use relay::{Code, Failure, Lsn};
+use tokio_postgres::Client;
+
+use crate::{
+    bench::{make_slot, set_up, settings},
+    postgres::Postgres,
+};
+
+fn expectations(name: &str) -> Expectations {
+    let settings = settings(name);
+    Expectations {
+        slot: settings.slot,
+        publication: settings.publication,
+        outboxes: settings.outboxes,
+        confirmed: None,
+        earlier: None,
+    }
+}
+
+async fn fit(client: &Client, expected: &Expectations) -> Baseline {
+    preflight(client, expected).await.unwrap()
+}
+
+async fn refused(client: &Client, expected: &Expectations) -> Failure {
+    match preflight(client, expected).await.unwrap_err() {
+        Obstacle::Failed(failure) => failure,
+        in_use @ Obstacle::SlotInUse { .. } => panic!("{in_use:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_setup_makes_is_let_through() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let baseline = fit(&client, &expectations("x")).await;
+    assert_eq!(baseline.server.encoding, Encoding::Known("UTF8".to_owned()));
+    assert!((15_00_00..16_00_00).contains(&baseline.server.version));
+    assert!(
+        baseline.confirmed() > Lsn::from_u64(0) && baseline.confirmed() <= baseline.checked.lsn
+    );
+    // And again, with what is remembered.
+    let again = Expectations {
+        confirmed: Some(baseline.confirmed()),
+        earlier: Some(baseline),
+        ..expectations("x")
+    };
+    fit(&client, &again).await;
+}
+
+#[tokio::test]
+async fn a_role_that_may_only_replicate_is_enough() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    client.batch_execute("create role r login replication; create role s login").await.unwrap();
+    let least = postgres.try_connect("r", "postgres").await.unwrap();
+    fit(&least, &expectations("x")).await;
+    let less = postgres.try_connect("s", "postgres").await.unwrap();
+    let failure = refused(&less, &expectations("x")).await;
+    assert_eq!(failure.code, Code::RoleLacksReplication);
+    assert!(failure.hint.unwrap().contains("alter role \"s\" replication"));
+}
+
+#[tokio::test]
+async fn a_slot_that_was_never_made_is_answered_with_setup() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    let failure = refused(&client, &expectations("x")).await;
+    assert_eq!(failure.code, Code::SlotMissing);
+    assert!(failure.hint.unwrap().contains("outbox-router setup --apply"));
+    make_slot(&client, "x").await;
+    let failure = refused(&client, &expectations("x")).await;
+    assert_eq!(failure.code, Code::PublicationMissing);
+    assert!(failure.hint.unwrap().contains("outbox-router setup --apply"));
+}
+
+#[tokio::test]
+async fn slots_made_for_something_else_are_refused() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    client.batch_execute("create database other").await.unwrap();
+    let other = postgres.try_connect("postgres", "other").await.unwrap();
+    for (name, there, sql) in [
+        (
+            "plugin",
+            &client,
+            "select pg_create_logical_replication_slot('s_plugin', 'test_decoding')",
+        ),
+        ("physical", &client, "select pg_create_physical_replication_slot('s_physical')"),
+        ("other", &other, "select pg_create_logical_replication_slot('s_other', 'pgoutput')"),
+        (
+            "prepared",
+            &client,
+            "select pg_create_logical_replication_slot('s_prepared', 'pgoutput', false, true)",
+        ),
+    ] {
+        there.batch_execute(sql).await.unwrap();
+        let failure = refused(&client, &expectations(name)).await;
+        assert_eq!(failure.code, Code::SlotUnsuitable, "{name}: {failure}");
+    }
+}
+
+#[tokio::test]
+async fn a_slot_that_somebody_streams_from_names_the_walsender() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let _streamer = postgres.stream("s_x", "p_x");
+    let mut obstacle = None;
+    for _ in 0..300 {
+        obstacle = preflight(&client, &expectations("x")).await.err();
+        if obstacle.is_some() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let query = "select active_pid from pg_replication_slots where slot_name = 's_x'";
+    let pid: i32 = client.query_one(query, &[]).await.unwrap().get(0);
+    assert_eq!(obstacle, Some(Obstacle::SlotInUse { pid }));
+}
+
+#[tokio::test]
+async fn a_slot_made_anew_between_two_sessions_is_not_taken_for_the_old_one() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let baseline = fit(&client, &expectations("x")).await;
+    let confirmed = baseline.confirmed();
+    let again =
+        Expectations { confirmed: Some(confirmed), earlier: Some(baseline), ..expectations("x") };
+    client.batch_execute("select pg_drop_replication_slot('s_x')").await.unwrap();
+    let failure = refused(&client, &again).await;
+    assert_eq!((failure.code, failure.lsn), (Code::SlotMissing, Some(confirmed)));
+    make_slot(&client, "x").await;
+    let failure = refused(&client, &again).await;
+    assert_eq!((failure.code, failure.lsn), (Code::SlotMoved, Some(confirmed)), "{failure}");
+    assert!(failure.message.contains("may be missing"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_publication_made_anew_between_two_sessions_is_another() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let baseline = fit(&client, &expectations("x")).await;
+    let again = Expectations { earlier: Some(baseline), ..expectations("x") };
+    client
+        .batch_execute("drop publication p_x; create publication p_x for table outbox_x")
+        .await
+        .unwrap();
+    assert_eq!(refused(&client, &again).await.code, Code::PublicationReplaced);
+}
+
+#[tokio::test]
+async fn an_sql_ascii_database_is_recognised() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    client
+        .batch_execute("create database bytes encoding 'SQL_ASCII' template template0")
+        .await
+        .unwrap();
+    let bytes = postgres.try_connect("postgres", "bytes").await.unwrap();
+    set_up(&bytes, "x").await;
+    assert_eq!(fit(&bytes, &expectations("x")).await.server.encoding, Encoding::SqlAscii);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_log_for_decoding_is_refused_with_the_statement() {
+    let postgres = Postgres::start(&["wal_level=replica"]).await;
+    let client = postgres.client().await;
+    let failure = refused(&client, &expectations("x")).await;
+    assert_eq!(failure.code, Code::WalLevel);
+    assert!(failure.hint.unwrap().contains("alter system set wal_level = logical"));
+}

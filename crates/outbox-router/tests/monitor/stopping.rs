@@ -1,0 +1,60 @@
+//! A server that wants to stop is let go, but only when something holds it up, and not before it had time to settle.
+
+use outbox_router::monitor::{MonitorEvent, SlotView};
+use relay::{Code, State};
+
+use crate::{
+    bench::{Bench, set_up, settings},
+    postgres::Postgres,
+};
+
+#[tokio::test]
+async fn the_relay_is_told_that_the_server_stops_only_while_something_is_unconfirmed() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let streamer = postgres.stream("s_x", "p_x");
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    let active = |view: &SlotView| view.seen().is_some_and(|slot| slot.active_pid.is_some());
+    bench.until("a walsender", |report| active(&report.slot)).await;
+    streamer.freeze();
+    client
+        .batch_execute(
+            "insert into outbox_x (aggregate_type, aggregate_id, event_type) values ('a', '1', 'e')",
+        )
+        .await
+        .unwrap();
+    postgres.begin_stop();
+    let refused = |code: Option<Code>| code == Some(Code::ServerNotReady);
+    let report = bench
+        .until("57P03", |report| refused(report.trouble.as_ref().map(|failure| failure.code)))
+        .await;
+    assert_eq!(report.slot, SlotView::Unknown);
+    // Twice the grace.
+    bench.rounds(8).await;
+    assert!(bench.events.try_recv().is_err(), "nothing is unconfirmed");
+    bench.set_relay(|snapshot| snapshot.window_events = 1);
+    assert_eq!(bench.event().await, MonitorEvent::ServerStopping);
+    bench.rounds(3).await;
+    assert!(bench.events.try_recv().is_err(), "told once");
+}
+
+#[tokio::test]
+async fn the_monitor_comes_back_by_itself_and_at_once_when_its_connection_is_cut() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let settings = outbox_router::monitor::Settings {
+        // Longer than the test waits: only the broken connection wakes it.
+        interval: std::time::Duration::from_secs(600),
+        ..settings("x")
+    };
+    let mut bench = Bench::start(&postgres, settings, State::Streaming);
+    bench.until_well().await;
+    let cut = "select pg_terminate_backend(pid) from pg_stat_activity \
+               where backend_type = 'client backend' and pid <> pg_backend_pid()";
+    client.batch_execute(cut).await.unwrap();
+    bench.rounds(1).await;
+    let report = bench.until_well().await;
+    assert_eq!(report.trouble, None);
+}
