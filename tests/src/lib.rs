@@ -1,1 +1,45 @@
-//! Placeholder.
+//! The stage that end-to-end scenarios play on: real PostgreSQL, real Kafka, the real binary.
+//!
+//! A scenario says what is special about its [`Stage`], lets something happen, and has the checker of
+//! `testbed` judge what is in Kafka. Nothing here knows the product's code: only the configuration
+//! contract, the admin endpoint and the exit codes. A stage that goes down in a panic prints the end
+//! of the router's log, because that is where the story is.
+//!
+//! `OUTBOX_PG_VERSION` chooses the major version of PostgreSQL, `OUTBOX_ROUTER_BIN` the binary.
+
+mod broker;
+mod config;
+mod proof;
+mod stage;
+
+pub use broker::Broker;
+pub use config::Config;
+pub use stage::{Builder, Stage};
+
+use std::time::Duration;
+
+use anyhow::Context;
+
+/// For what should happen at once, on a machine that is busy with other things.
+pub const SOON: Duration = Duration::from_secs(30);
+
+/// The slot of every stage.
+pub const SLOT: &str = "outbox_router";
+
+/// The publication of every stage.
+pub const PUBLICATION: &str = "outbox_router";
+
+/// The role that the router connects as: it may replicate, and is no superuser.
+pub const ROLE: &str = "outbox_router";
+
+/// The major version of PostgreSQL that scenarios run on.
+///
+/// # Errors
+///
+/// Fails when `OUTBOX_PG_VERSION` is no number.
+pub fn postgres_version() -> anyhow::Result<u16> {
+    match std::env::var("OUTBOX_PG_VERSION") {
+        Ok(text) => text.parse().with_context(|| format!("OUTBOX_PG_VERSION is \"{text}\"")),
+        Err(_) => Ok(15),
+    }
+}

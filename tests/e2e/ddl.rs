@@ -1,0 +1,1 @@
+//! The outbox table changes under load.

@@ -1,0 +1,1 @@
+//! Connections that hang, break or answer late.

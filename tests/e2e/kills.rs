@@ -1,0 +1,1 @@
+//! SIGKILL of each of the three processes.

@@ -1,0 +1,1 @@
+//! Stopping in order, and taking over.

@@ -1,0 +1,68 @@
+//! The Kafka of a stage: one for all scenarios that do not hurt it, or one of its own.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+
+use anyhow::bail;
+use testbed::kafka::{Kafka, Options};
+use tokio::sync::Mutex;
+
+/// A cluster, shared or not.
+#[derive(Debug)]
+pub enum Broker {
+    /// Used by other scenarios at the same time.
+    Shared(Arc<Kafka>),
+    /// For one scenario alone, which may do with it what it likes.
+    Own(Box<Kafka>),
+}
+
+impl Broker {
+    /// The one that scenarios share: started by the first, and stopped when the last lets go of it, in
+    /// a panic too, so that no JVM outlives the tests.
+    pub(crate) async fn shared() -> anyhow::Result<Self> {
+        // An asynchronous mutex, because others wait here while Kafka starts; it is bound to no
+        // runtime, and every scenario has its own.
+        static SHARED: Mutex<Weak<Kafka>> = Mutex::const_new(Weak::new());
+        let mut shared = SHARED.lock().await;
+        let kafka = match shared.upgrade() {
+            Some(kafka) => kafka,
+            None => Arc::new(Kafka::start(Options::default()).await?),
+        };
+        *shared = Arc::downgrade(&kafka);
+        Ok(Self::Shared(kafka))
+    }
+
+    pub(crate) async fn own(options: Options) -> anyhow::Result<Self> {
+        Ok(Self::Own(Box::new(Kafka::start(options).await?)))
+    }
+
+    /// The cluster, to be killed, paused or stopped.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it is shared.
+    pub fn mine(&mut self) -> anyhow::Result<&mut Kafka> {
+        match self {
+            Self::Own(kafka) => Ok(kafka),
+            Self::Shared(_) => bail!("this Kafka is shared: ask the builder for an own one"),
+        }
+    }
+}
+
+impl Deref for Broker {
+    type Target = Kafka;
+
+    fn deref(&self) -> &Kafka {
+        match self {
+            Self::Shared(kafka) => kafka,
+            Self::Own(kafka) => kafka,
+        }
+    }
+}
+
+/// A prefix of topic names that no other scenario of this process has.
+pub(crate) fn topic_prefix() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    format!("t{}.", NEXT.fetch_add(1, Ordering::Relaxed))
+}

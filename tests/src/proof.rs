@@ -1,0 +1,184 @@
+//! What a stage can be asked: whether everything arrived, in which order, and whether the slot was
+//! honest. Every answer comes from PostgreSQL and Kafka; the router's own word is never taken for it.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+use testbed::checker::{Options, Verdict, check, confirmed_ahead};
+use testbed::postgres::SlotRow;
+use testbed::reader::{Follower, Seen, read_all};
+use testbed::truth::Truth;
+use testbed::wait::{eventually, until_ok};
+use tokio_postgres::types::PgLsn;
+
+use crate::stage::Stage;
+use crate::{SLOT, SOON};
+
+impl Stage {
+    /// Waits until a walsender serves the router.
+    ///
+    /// # Errors
+    ///
+    /// Fails when that does not happen soon.
+    pub async fn wait_streaming(&mut self) -> anyhow::Result<()> {
+        let session = self.session().await?;
+        eventually(SOON, "a walsender on the slot", async || {
+            let found = session
+                .query_one(
+                    "SELECT count(*) FROM pg_replication_slots s JOIN pg_stat_replication r \
+                     ON r.pid = s.active_pid WHERE s.slot_name = $1::text::name \
+                     AND r.state IN ('catchup', 'streaming')",
+                    &[&SLOT],
+                )
+                .await?;
+            Ok((found.get::<_, i64>(0) == 1).then_some(()))
+        })
+        .await
+    }
+
+    /// Everything committed so far, and what writers rolled back.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the database cannot be read.
+    pub async fn truth(&self) -> anyhow::Result<Truth> {
+        let truth = Truth::from_ledger(&*self.session().await?, &self.mapping).await?;
+        let never = self.journals.iter().flat_map(|journal| journal.never.iter().copied());
+        Ok(truth.never(never))
+    }
+
+    /// Everything in the topics, from offset 0.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a topic is missing or cannot be read.
+    pub async fn seen(&self) -> anyhow::Result<Vec<Seen>> {
+        let topics: Vec<&str> = self.topics.iter().map(String::as_str).collect();
+        read_all(&self.kafka.bootstrap(), &topics).await
+    }
+
+    /// Waits until every event committed before this call is in Kafka.
+    ///
+    /// # Errors
+    ///
+    /// Fails when some are still missing after `deadline`, telling how many.
+    pub async fn wait_delivered(&self, deadline: Duration) -> anyhow::Result<()> {
+        let truth = self.truth().await?;
+        let mut missing: HashSet<String> =
+            truth.events.iter().map(|event| event.id.to_string()).collect();
+        let topics: Vec<&str> = self.topics.iter().map(String::as_str).collect();
+        let bootstrap = self.kafka.bootstrap();
+        let follower = until_ok(deadline, "a reader of the topics", async || {
+            Follower::start(&bootstrap, &topics).await
+        })
+        .await?;
+        let arrived = eventually(deadline, "all events in Kafka", || {
+            for record in follower.take() {
+                if let Some(id) = record.header("id") {
+                    missing.remove(id);
+                }
+            }
+            let arrived = missing.is_empty().then_some(());
+            async move { Ok(arrived) }
+        })
+        .await;
+        arrived.with_context(|| {
+            format!("{} of {} events are not in Kafka", missing.len(), truth.events.len())
+        })
+    }
+
+    /// The judge's verdict on everything that is in Kafka now.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the database or Kafka cannot be read.
+    pub async fn verdict(&self) -> anyhow::Result<Verdict> {
+        let truth = self.truth().await?;
+        let options = Options { late_runs: self.late_runs };
+        Ok(check(&truth, &self.seen().await?, &options))
+    }
+
+    /// What the server says of the router's slot.
+    ///
+    /// # Errors
+    ///
+    /// Fails when there is no slot.
+    pub async fn slot(&self) -> anyhow::Result<SlotRow> {
+        self.postgres.slot(SLOT).await?.with_context(|| format!("slot \"{SLOT}\" is gone"))
+    }
+
+    /// The position that the slot's next session starts from.
+    ///
+    /// # Errors
+    ///
+    /// Fails when there is no slot.
+    pub async fn confirmed(&self) -> anyhow::Result<PgLsn> {
+        self.slot().await?.confirmed_flush_lsn.context("the slot has no confirmed position")
+    }
+
+    /// Waits until the slot has confirmed everything that was written before this call.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it has not after `deadline`.
+    pub async fn wait_confirmed(&self, deadline: Duration) -> anyhow::Result<()> {
+        let end = self.postgres.current_wal_lsn().await?;
+        eventually(deadline, format!("confirmed_flush_lsn {end}"), async || {
+            Ok((self.confirmed().await? >= end).then_some(()))
+        })
+        .await
+    }
+
+    /// Kills the router with SIGKILL, and returns when its walsender has gone too.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the router was not started.
+    pub async fn kill_router(&mut self) -> anyhow::Result<()> {
+        self.router.kill9().await?;
+        self.wait_slot_free().await
+    }
+
+    async fn wait_slot_free(&self) -> anyhow::Result<()> {
+        eventually(SOON, "the slot to be free", async || {
+            Ok((!self.slot().await?.active).then_some(()))
+        })
+        .await
+    }
+
+    /// With the router dead: every event at or before `confirmed_flush_lsn` must be in Kafka, because
+    /// no later session will send it again. Tells how many there are.
+    ///
+    /// # Errors
+    ///
+    /// Fails when one is missing, naming some, or when the builder was not told `witnessed`.
+    pub async fn confirmed_is_honest(&mut self) -> anyhow::Result<usize> {
+        self.wait_slot_free().await?;
+        let confirmed = self.confirmed().await?;
+        let truth = self.truth().await?;
+        let session = self.session().await?;
+        let witness = self.witness.as_mut().context("the builder was not told `witnessed`")?;
+        witness.drain(&session).await?;
+        let commits = witness.commits().clone();
+        let ahead = confirmed_ahead(&truth, &commits, confirmed, &self.seen().await?)?;
+        ensure!(
+            ahead.is_empty(),
+            "{confirmed} is confirmed, but {} events before it are not in Kafka: {:?} …",
+            ahead.len(),
+            ahead.iter().take(5).collect::<Vec<_>>()
+        );
+        let before = |xid| commits.get(xid).is_some_and(|end| *end <= confirmed);
+        Ok(truth.events.iter().filter(|event| before(&event.xid)).count())
+    }
+
+    /// `/status.json`.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the admin endpoint does not answer.
+    pub async fn status(&self) -> anyhow::Result<Value> {
+        self.router.status().await
+    }
+}

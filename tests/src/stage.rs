@@ -1,0 +1,369 @@
+//! A stage: one PostgreSQL with an outbox, a publication and a slot, one Kafka with the topics, and a
+//! router between them.
+
+use anyhow::Context;
+use serde_json::Value;
+use testbed::checker::LateRuns;
+use testbed::kafka;
+use testbed::load::{Journal, Load, Preset, Running, Schema};
+use testbed::postgres::{self, DATABASE, Postgres, SUPERUSER, Session};
+use testbed::proxy::Proxy;
+use testbed::router::Router;
+use testbed::truth::{Format, Mapping};
+use testbed::witness::Witness;
+
+use crate::broker::{Broker, topic_prefix};
+use crate::config::Config;
+use crate::{PUBLICATION, ROLE, SLOT, postgres_version};
+
+/// Where a connection that can be disturbed is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Link {
+    Direct,
+    Proxied,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Witnessing {
+    Off,
+    On,
+}
+
+/// What is special about a stage.
+#[derive(Debug)]
+pub struct Builder {
+    schema: Schema,
+    format: Format,
+    partitions: Option<i32>,
+    postgres: postgres::Options,
+    postgres_link: Link,
+    own_kafka: Option<kafka::Options>,
+    kafka_link: Link,
+    config: Config,
+    witnessing: Witnessing,
+}
+
+impl Builder {
+    /// Another outbox table than `public.outbox` of the preset `default`.
+    #[must_use]
+    pub fn schema(mut self, schema: Schema) -> Self {
+        self.schema = schema;
+        self
+    }
+
+    /// The record format; plain unless set.
+    #[must_use]
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Partitions of each topic: three unless set.
+    #[must_use]
+    pub fn partitions(mut self, count: i32) -> Self {
+        self.partitions = Some(count);
+        self
+    }
+
+    /// Makes no topic.
+    #[must_use]
+    pub fn without_topics(mut self) -> Self {
+        self.partitions = None;
+        self
+    }
+
+    /// A setting of PostgreSQL.
+    #[must_use]
+    pub fn postgres(mut self, name: &str, value: &str) -> Self {
+        self.postgres = self.postgres.set(name, value);
+        self
+    }
+
+    /// A line of `pg_hba.conf` before those that trust everybody.
+    #[must_use]
+    pub fn hba(mut self, line: &str) -> Self {
+        self.postgres = self.postgres.hba(line);
+        self
+    }
+
+    /// Lets the router reach PostgreSQL through [`Stage::postgres_proxy`].
+    #[must_use]
+    pub fn proxied_postgres(mut self) -> Self {
+        self.postgres_link = Link::Proxied;
+        self
+    }
+
+    /// A Kafka that no other scenario uses.
+    #[must_use]
+    pub fn own_kafka(mut self, options: kafka::Options) -> Self {
+        self.own_kafka = Some(options);
+        self
+    }
+
+    /// A Kafka of its own, of one broker, which the router reaches through [`Stage::kafka_proxy`].
+    #[must_use]
+    pub fn proxied_kafka(mut self) -> Self {
+        self.kafka_link = Link::Proxied;
+        self
+    }
+
+    /// Sets a key of the router's configuration.
+    #[must_use]
+    pub fn set(mut self, path: &str, value: impl Into<Value>) -> Self {
+        self.config.set(path, value);
+        self
+    }
+
+    /// Sets a key of `[[outbox]]`.
+    #[must_use]
+    pub fn set_outbox(mut self, path: &str, value: impl Into<Value>) -> Self {
+        self.config.set_outbox(path, value);
+        self
+    }
+
+    /// Watches commits from the start, for [`Stage::confirmed_is_honest`].
+    #[must_use]
+    pub fn witnessed(mut self) -> Self {
+        self.witnessing = Witnessing::On;
+        self
+    }
+
+    /// Sets everything up, and starts the router.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a server is missing or the router does not get to stream.
+    pub async fn start(self) -> anyhow::Result<Stage> {
+        let mut stage = self.prepare().await?;
+        stage.restart().await?;
+        Ok(stage)
+    }
+
+    /// Sets everything up; the router is not started.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a server is missing.
+    pub async fn prepare(self) -> anyhow::Result<Stage> {
+        let (kafka, postgres) =
+            tokio::try_join!(start_kafka(self.own_kafka, self.kafka_link), async {
+                let postgres = Postgres::start(self.postgres).await?;
+                prepare_database(&postgres, &self.schema).await?;
+                anyhow::Ok(postgres)
+            })?;
+        let (kafka, kafka_proxy) = kafka;
+        let mapping = Mapping { topic_prefix: topic_prefix(), format: self.format };
+        let topics = topic_names(&self.schema, &mapping);
+        if let Some(partitions) = self.partitions {
+            for topic in &topics {
+                kafka.create_topic(topic, partitions, &[]).await?;
+            }
+        }
+        let witness = match self.witnessing {
+            Witnessing::Off => None,
+            Witnessing::On => Some(Witness::create(&*postgres.connect().await?, "witness").await?),
+        };
+        let postgres_proxy = match self.postgres_link {
+            Link::Direct => None,
+            Link::Proxied => Some(Proxy::start(postgres.address())?),
+        };
+        let port = postgres_proxy.as_ref().map_or(postgres.port(), Proxy::port);
+        let bootstrap = kafka_proxy.as_ref().map_or_else(|| kafka.bootstrap(), Proxy::address);
+        let mut config = base(port, &bootstrap, &self.schema, &mapping);
+        config.add(self.config);
+        Ok(Stage {
+            router: Router::with_config(&config.to_string())?,
+            postgres_proxy,
+            kafka_proxy,
+            postgres,
+            kafka,
+            config,
+            schema: self.schema,
+            mapping,
+            topics,
+            witness,
+            journals: Vec::new(),
+            late_runs: LateRuns::Forbidden,
+        })
+    }
+}
+
+/// Everything that a scenario has. Fields are dropped in order: the router first.
+#[derive(Debug)]
+pub struct Stage {
+    /// The process under test.
+    pub router: Router,
+    /// The source.
+    pub postgres: Postgres,
+    /// The destination.
+    pub kafka: Broker,
+    /// What the router's file says; [`rewrite_config`](Self::rewrite_config) after a change.
+    pub config: Config,
+    /// The outbox.
+    pub schema: Schema,
+    /// How its rows become records.
+    pub mapping: Mapping,
+    /// The topics that are judged.
+    pub topics: Vec<String>,
+    /// Whether two routers were alive at once, which the checker must know.
+    pub late_runs: LateRuns,
+    pub(crate) postgres_proxy: Option<Proxy>,
+    pub(crate) kafka_proxy: Option<Proxy>,
+    pub(crate) witness: Option<Witness>,
+    pub(crate) journals: Vec<Journal>,
+}
+
+impl Stage {
+    /// The usual one: `public.outbox` of the preset `default`, one aggregate type, a topic of three
+    /// partitions on the shared Kafka.
+    ///
+    /// # Panics
+    ///
+    /// Panics when `OUTBOX_PG_VERSION` is no number.
+    #[expect(clippy::expect_used, reason = "a wrong environment ends the whole suite")]
+    pub fn builder() -> Builder {
+        Builder {
+            schema: Schema::new(Preset::Default),
+            format: Format::Plain,
+            partitions: Some(3),
+            postgres: postgres::Options::version(postgres_version().expect("a major version")),
+            postgres_link: Link::Direct,
+            own_kafka: None,
+            kafka_link: Link::Direct,
+            config: Config::default(),
+            witnessing: Witnessing::Off,
+        }
+    }
+
+    /// A superuser's session in the outbox's database.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the server cannot be reached.
+    pub async fn session(&self) -> anyhow::Result<Session> {
+        self.postgres.connect().await
+    }
+
+    /// Starts writers on the outbox.
+    pub fn load(&self, load: Load) -> Running {
+        load.start(&self.postgres.url(SUPERUSER, DATABASE), &self.schema)
+    }
+
+    /// Keeps what writers know: ids that were rolled back may be in no topic.
+    pub fn note(&mut self, journal: Journal) {
+        self.journals.push(journal);
+    }
+
+    /// The connection between the router and PostgreSQL.
+    ///
+    /// # Errors
+    ///
+    /// Fails unless the builder was told to put a proxy there.
+    pub fn postgres_proxy(&self) -> anyhow::Result<&Proxy> {
+        self.postgres_proxy.as_ref().context("the builder was not told `proxied_postgres`")
+    }
+
+    /// The connections between the router and Kafka.
+    ///
+    /// # Errors
+    ///
+    /// Fails unless the builder was told to put a proxy there.
+    pub fn kafka_proxy(&self) -> anyhow::Result<&Proxy> {
+        self.kafka_proxy.as_ref().context("the builder was not told `proxied_kafka`")
+    }
+
+    /// Writes the router's file again, for its next start.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the file cannot be written.
+    pub fn rewrite_config(&self) -> anyhow::Result<()> {
+        self.router.set_config(&self.config.to_string())
+    }
+
+    /// Starts the router, for the first time or again, and returns when it streams.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it runs already or does not get to stream.
+    pub async fn restart(&mut self) -> anyhow::Result<()> {
+        self.router.start_again()?;
+        self.wait_streaming().await
+    }
+}
+
+impl Drop for Stage {
+    #[expect(clippy::print_stderr, reason = "the harness of a test, which captures it")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- configuration\n{}", self.config);
+            eprintln!("--- the router's log\n{}", tail(&self.router.log()));
+            let log = std::fs::read_to_string(self.postgres.log()).unwrap_or_default();
+            eprintln!("--- PostgreSQL's log\n{}", tail(&log));
+        }
+    }
+}
+
+fn tail(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines.get(lines.len().saturating_sub(40)..).unwrap_or_default().join("\n")
+}
+
+async fn start_kafka(
+    own: Option<kafka::Options>,
+    link: Link,
+) -> anyhow::Result<(Broker, Option<Proxy>)> {
+    match (link, own) {
+        (Link::Direct, None) => Ok((Broker::shared().await?, None)),
+        (Link::Direct, Some(options)) => Ok((Broker::own(options).await?, None)),
+        (Link::Proxied, own) => {
+            // The proxy comes first: the broker has to be told what to advertise.
+            let proxy = Proxy::start("127.0.0.1:1")?;
+            let options = own.unwrap_or_default().advertise(proxy.address());
+            let mut broker = Broker::own(options).await?;
+            proxy.set_target(broker.mine()?.broker(1)?.proxied_address()?);
+            Ok((broker, Some(proxy)))
+        }
+    }
+}
+
+/// The publication is made before the slot: a slot decodes with the catalog of its time.
+async fn prepare_database(postgres: &Postgres, schema: &Schema) -> anyhow::Result<()> {
+    let session = postgres.connect().await?;
+    schema.create(&session).await?;
+    session
+        .batch_execute(&format!(
+            "CREATE ROLE {ROLE} LOGIN REPLICATION;
+             CREATE PUBLICATION {PUBLICATION} FOR TABLE {} \
+             WITH (publish = 'insert', publish_via_partition_root = true);",
+            schema.table
+        ))
+        .await
+        .context("cannot create role and publication")?;
+    session
+        .execute("SELECT pg_create_logical_replication_slot($1::text::name, 'pgoutput')", &[&SLOT])
+        .await
+        .context("cannot create the slot")?;
+    Ok(())
+}
+
+fn topic_names(schema: &Schema, mapping: &Mapping) -> Vec<String> {
+    schema.types.iter().map(|name| format!("{}{name}", mapping.topic_prefix)).collect()
+}
+
+/// What every stage configures; a scenario's own keys are stronger.
+fn base(port: u16, bootstrap: &str, schema: &Schema, mapping: &Mapping) -> Config {
+    let mut config = Config::default();
+    config
+        .set("postgres.url", format!("postgres://{ROLE}@127.0.0.1:{port}/{DATABASE}"))
+        .set("postgres.slot", SLOT)
+        .set("postgres.publication", PUBLICATION)
+        .set("kafka.bootstrap_servers", bootstrap)
+        .set("log.format", "text")
+        .set_outbox("table", schema.table.as_str())
+        .set_outbox("topic", format!("{}${{aggregate_type}}", mapping.topic_prefix));
+    if mapping.format == Format::Debezium {
+        config.set_outbox("format", "debezium");
+    }
+    config
+}
