@@ -6,7 +6,7 @@ use super::{Action, Outcome, Phase, Relay, Sink, troubles::During};
 use crate::{
     clock::Moment,
     failure::{Class, Failure},
-    session::{Course, Session},
+    session::Session,
     ticket::TransactionRef,
 };
 
@@ -65,10 +65,7 @@ impl Relay {
         self.totals.transactions += session.transactions;
         self.totals.rows_ignored += session.rows_ignored;
         self.told = self.told.max(session.ledger.told());
-        self.left_unconfirmed = match session.course {
-            Course::Finishing => 0,
-            Course::Following | Course::Draining => session.ledger.window().0,
-        };
+        self.left_unconfirmed = session.ledger.window().0;
         if let Some(failure) = session.row_failure() {
             self.troubles.note(failure.clone(), During::Streaming(self.told));
         }

@@ -122,8 +122,8 @@ pub enum Action {
 pub enum Outcome {
     /// Everything that was read is delivered and confirmed.
     Drained,
-    /// Events were read but not confirmed, because the shutdown deadline passed or the session had broken: they will
-    /// come again.
+    /// Events were read but not confirmed, because the shutdown deadline passed, the session had broken, or the rest of
+    /// their transaction waits for a person: they will come again.
     DeadlinePassed,
     /// A person must decide.
     Fatal,

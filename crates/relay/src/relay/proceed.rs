@@ -88,7 +88,7 @@ impl Relay {
             session.course = Course::Draining;
         }
         match session.course {
-            Course::Draining | Course::Following if session.is_drained() => {
+            Course::Draining | Course::Following if session.is_drained(&self.topics) => {
                 let update = session.last_update(now);
                 self.actions.extend([Action::Status(update), Action::CopyDone]);
             }

@@ -92,6 +92,7 @@ impl Session {
         {
             topics.answer(topic, Ok(facts), at);
             self.repin = None;
+            self.topic_found(topic);
         }
         match &mut self.hold {
             None | Some(Hold::SinkClosed | Hold::Draining) => None,
@@ -125,8 +126,11 @@ impl Session {
         }
     }
 
-    /// A look-up of a topic succeeded: its limit may be another.
+    /// A look-up of a topic succeeded, and its partition count is the one in use: its limit may be another.
     pub(crate) fn topic_found(&mut self, id: TopicId) {
+        if self.repin.is_some_and(|(topic, _)| topic == id) {
+            self.repin = None;
+        }
         if let Some(Hold::Row { topic: Some(topic), .. }) = &self.hold
             && *topic == id
         {
@@ -172,13 +176,17 @@ impl Session {
     }
 
     /// Whether a draining session has nothing left to wait for: everything received is settled, but for a transaction
-    /// whose rest is held back.
-    pub(crate) fn is_drained(&self) -> bool {
-        match self.hold {
-            None | Some(Hold::Draining | Hold::QueueFull) => self.ledger.is_settled(),
-            Some(Hold::Topic(_) | Hold::Row { .. } | Hold::SinkClosed) => {
-                self.ledger.is_settled_but_for_open()
-            }
+    /// whose rest is held back for longer than a stopping process can wait.
+    pub(crate) fn is_drained(&self, topics: &Topics) -> bool {
+        let rest_is_coming = match &self.hold {
+            None | Some(Hold::Draining | Hold::QueueFull) => true,
+            Some(Hold::Topic(topic)) => topics.refusal(*topic).is_none(),
+            Some(Hold::Row { .. } | Hold::SinkClosed) => false,
+        };
+        if rest_is_coming {
+            self.ledger.is_settled()
+        } else {
+            self.ledger.is_settled_but_for_open()
         }
     }
 
