@@ -4,13 +4,7 @@
 //! else can delay a status update; the *monitor* and the *admin endpoint* on the main thread. They share no state: two
 //! `watch` channels carry what each tells of itself, one bounded channel the two events that the monitor may send.
 
-use std::{
-    io,
-    net::SocketAddr,
-    sync::Mutex,
-    thread,
-    time::Duration,
-};
+use std::{io, net::SocketAddr, sync::Mutex, thread, time::Duration};
 
 use relay::{OnFatal, Outcome, Relay, Settings, Timing, Window};
 use tokio::{
@@ -22,6 +16,7 @@ use tokio::{
 
 use crate::{
     admin,
+    cli::Exit,
     config::Config,
     kafka::{CreateTopics, KafkaSettings, SettingRefused},
     monitor::{self, MonitorReport, RelayReport, Thresholds, WindowLimits},
@@ -52,9 +47,23 @@ pub enum StartError {
         /// Why not.
         source: io::Error,
     },
+    /// Our bug: its own message went to standard error.
+    #[error("the relay panicked: this is a bug, please report what was printed above")]
+    RelayPanicked,
     /// Threads, signals, the runtime.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
+}
+
+impl StartError {
+    /// How the process ends because of it.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::ConnInfo(_) | Self::Kafka(_) | Self::Listen { .. } => Exit::Configuration,
+            Self::System(_) => Exit::Failure,
+            Self::RelayPanicked => Exit::Bug,
+        }
+    }
 }
 
 /// What is built from the configuration before anything is started: all of it can be wrong, none of it connects.
@@ -98,12 +107,11 @@ impl App {
             .map_err(|source| StartError::Listen { address, source })?;
         let clock = Clock::start();
         let relay = Relay::new(self.core_settings(), clock.now().at);
-        let first = RelayReport {
-            snapshot: relay.snapshot(clock.now().at),
-            published_at: Instant::now(),
-        };
+        let first =
+            RelayReport { snapshot: relay.snapshot(clock.now().at), published_at: Instant::now() };
         let (relay_reports, relay_seen) = watch::channel(first);
-        let (monitor_reports, monitor_seen) = watch::channel(MonitorReport::initial(Instant::now()));
+        let (monitor_reports, monitor_seen) =
+            watch::channel(MonitorReport::initial(Instant::now()));
         let (baselines, baseline_seen) = watch::channel(None);
         let (events, monitor_events) = mpsc::channel(MONITOR_EVENTS);
         let (stop, stopping) = watch::channel(Running::On);
@@ -128,20 +136,24 @@ impl App {
                 report: monitor_reports,
             },
         );
-        let admin = admin::serve(listener, admin::Settings, relay_seen, monitor_seen);
+        let sources = admin::Sources { relay: relay_seen, monitor: monitor_seen };
+        // It serves to the end: what drains must be seen draining.
+        let admin = admin::serve(listener, self.admin_settings(), sources, std::future::pending());
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::pin!(monitor, admin);
+        let mut watches = true;
         loop {
             tokio::select! {
                 biased;
                 outcome = &mut ended => {
                     // The relay's thread hangs up without an outcome only when it panicked.
-                    return outcome.map_err(|_| StartError::System(io::Error::other("the relay panicked")));
+                    return outcome.map_err(|_| StartError::RelayPanicked);
                 }
-                _ = terminate.recv() => stop.send_modify(|running| *running = Running::Stopping),
-                _ = interrupt.recv() => stop.send_modify(|running| *running = Running::Stopping),
-                () = &mut monitor => {}
+                _ = terminate.recv() => { stop.send_replace(Running::Stopping); }
+                _ = interrupt.recv() => { stop.send_replace(Running::Stopping); }
+                // Neither ends before the relay does.
+                () = &mut monitor, if watches => watches = false,
                 result = &mut admin => result?,
             }
         }
@@ -177,15 +189,28 @@ impl App {
     }
 
     fn monitor_settings(&self) -> monitor::Settings {
-        let bytes_behind = self.config.monitor.bytes_behind;
         monitor::Settings {
             slot: self.config.postgres.slot.as_str().to_owned(),
             publication: self.config.postgres.publication.as_str().to_owned(),
             outboxes: self.config.outboxes(),
             interval: self.config.monitor.interval,
-            thresholds: Thresholds { warning: bytes_behind.warning, critical: bytes_behind.critical },
+            thresholds: self.thresholds(),
             window: self.window_limits(),
         }
+    }
+
+    fn admin_settings(&self) -> admin::Settings {
+        admin::Settings {
+            name: self.config.name.clone(),
+            slot: self.config.postgres.slot.as_str().to_owned(),
+            thresholds: self.thresholds(),
+            window: self.window_limits(),
+        }
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        let bytes_behind = self.config.monitor.bytes_behind;
+        Thresholds { warning: bytes_behind.warning, critical: bytes_behind.critical }
     }
 
     fn window_limits(&self) -> WindowLimits {
@@ -224,8 +249,8 @@ fn on_its_own_thread(parts: Parts) -> io::Result<oneshot::Receiver<Outcome>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("relay".to_owned()).spawn(move || {
         let outcome = runtime.block_on(Shell::new(parts).run());
-        // Nobody waits only when the main thread is already on its way out.
-        drop(sender.send(outcome));
+        // Nobody receives it only when the main thread is already on its way out.
+        let _unreceived = sender.send(outcome);
     })?;
     Ok(receiver)
 }

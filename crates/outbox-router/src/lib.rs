@@ -5,7 +5,7 @@
 //! * [`kafka`] is the way to Kafka: a `RecordSink` over librdkafka.
 //! * [`monitor`] looks at the slot from outside, [`admin`] tells what it and the core see.
 //! * [`config`] is the contract of configuration, [`cli`] the commands.
-//! * [`app`] puts `run` together.
+//! * [`app`] puts `run` together, [`telemetry`] is its log.
 
 pub mod admin;
 pub mod app;
@@ -15,3 +15,4 @@ pub mod kafka;
 pub mod monitor;
 pub mod postgres;
 pub mod shell;
+pub mod telemetry;

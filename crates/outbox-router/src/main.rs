@@ -1,14 +1,80 @@
-//! Temporary entry.
+//! The program: read what was typed, read the configuration, do it, say how it ended.
+
+use std::{
+    io::{self, IsTerminal},
+    panic,
+    process::ExitCode,
+};
+
+use outbox_router::{
+    app::App,
+    cli::{self, Audience, Cli, Command, Exit, OnFatal, Terminal},
+    config::{Config, Environment},
+    telemetry,
+};
+use relay::Outcome;
+
+/// librdkafka allocates in one thread what it frees in another; this halves what that costs. With `override`, its C code
+/// uses it as well.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-use outbox_router::{app::App, config};
-fn main() -> anyhow::Result<()> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let file = std::env::args().nth(2).map(std::path::PathBuf::from);
-    let env = config::Environment::new(std::env::vars_os());
-    let config = config::load(file.as_deref(), &env, &[]).map_err(|e| anyhow::anyhow!("{e:?}"))?;
-    let app = App::build(config, relay::OnFatal::Stay, &|n| std::env::var(n).ok())?;
-    let outcome = app.run()?;
-    eprintln!("{outcome:?}");
-    Ok(())
+
+fn main() -> ExitCode {
+    let cli = match Cli::read(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    let environment = Environment::new(std::env::vars_os());
+    let config = match cli::load_config(&cli, &environment) {
+        Ok(config) => config,
+        Err(errors) => return refuse(Exit::Configuration, &errors),
+    };
+    let exit = panic::catch_unwind(panic::AssertUnwindSafe(|| match &cli.command {
+        Command::Run(args) => run(config, args.on_fatal, &environment),
+        Command::Task(task) => execute(&cli, task, &config, &environment),
+    }));
+    exit.unwrap_or(Exit::Bug).into()
+}
+
+fn run(config: Config, on_fatal: OnFatal, environment: &Environment) -> Exit {
+    telemetry::start(&config.log);
+    let on_fatal = match on_fatal {
+        OnFatal::Stay => relay::OnFatal::Stay,
+        OnFatal::Exit => relay::OnFatal::Exit,
+    };
+    let environment = |name: &str| environment.get(name).map(str::to_owned);
+    let outcome = App::build(config, on_fatal, &environment).and_then(App::run);
+    match outcome {
+        Ok(Outcome::Drained) => Exit::Done,
+        Ok(Outcome::DeadlinePassed) => Exit::ShutdownDeadline,
+        Ok(Outcome::Fatal) => Exit::Decision,
+        Err(error) => {
+            tracing::error!("{error}");
+            error.exit()
+        }
+    }
+}
+
+fn execute(cli: &Cli, task: &cli::Task, config: &Config, environment: &Environment) -> Exit {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            refuse(Exit::Failure, &error);
+            return Exit::Failure;
+        }
+    };
+    let audience = if io::stdout().is_terminal() { Audience::Person } else { Audience::Machine };
+    let mut terminal = Terminal {
+        out: &mut io::stdout(),
+        err: &mut io::stderr(),
+        input: &mut io::BufReader::new(io::stdin()),
+        audience,
+    };
+    runtime.block_on(cli::execute(cli, task, config, environment, &mut terminal))
+}
+
+#[expect(clippy::print_stderr, reason = "the log is not open yet, and a person waits")]
+fn refuse(exit: Exit, error: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("{error}");
+    exit.into()
 }

@@ -3,16 +3,17 @@
 //! A connection has to be driven while it is used. There is no task to do it: [`with_connection`] polls it beside the
 //! work, and ends with the work.
 
-use std::{pin::pin, time::Duration};
+use std::pin::pin;
 
 use relay::{Code, Failure};
-use tokio_postgres::{Client, NoTls, error::SqlState};
+use tokio_postgres::{Client, error::SqlState};
 
 use super::Trouble;
-use crate::config::{Environment, Secret};
-
-/// A host that swallows packets must not leave a person waiting.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::{
+    config::{Environment, Secret},
+    postgres::{ConnInfo, connect_sql},
+    shell::connect_failure,
+};
 
 /// Where and as whom to connect.
 #[derive(Clone, Copy)]
@@ -25,48 +26,18 @@ pub(super) struct Access<'a> {
 }
 
 impl Access<'_> {
-    fn settings(&self) -> Result<tokio_postgres::Config, Failure> {
-        let mut settings = match self.url {
-            Some(url) => url.expose().parse().map_err(|_| {
-                // The parser's own message may quote a part of the password.
-                Failure::new(Code::ServerUnreachable, "postgres.url is no connection string")
-                    .hint("postgres://user@host:5432/database, or host=… user=… dbname=…")
-            })?,
-            None => tokio_postgres::Config::new(),
-        };
-        if settings.get_connect_timeout().is_none() {
-            settings.connect_timeout(CONNECT_TIMEOUT);
-        }
-        let variable = |name| self.environment.get(name).filter(|value| !value.is_empty());
-        if settings.get_hosts().is_empty() {
-            settings.host(variable("PGHOST").unwrap_or("127.0.0.1"));
-        }
-        if settings.get_ports().is_empty()
-            && let Some(port) = variable("PGPORT").and_then(|port| port.parse().ok())
-        {
-            settings.port(port);
-        }
-        if settings.get_user().is_none()
-            && let Some(user) = variable("PGUSER").or_else(|| variable("USER"))
-        {
-            settings.user(user);
-        }
-        if settings.get_dbname().is_none()
-            && let Some(database) = variable("PGDATABASE")
-        {
-            settings.dbname(database);
-        }
-        if settings.get_password().is_none()
-            && let Some(password) = variable("PGPASSWORD")
-        {
-            settings.password(password);
-        }
-        Ok(settings)
+    fn conninfo(&self) -> Result<ConnInfo, Failure> {
+        let url = self.url.map(|url| url.expose().as_str());
+        let environment = |name: &str| self.environment.get(name).map(str::to_owned);
+        // A connection string that cannot be read is wrong for a person to mend, like a password.
+        ConnInfo::resolve(url, &environment).map_err(|error| {
+            Failure::new(Code::AuthenticationFailed, format!("postgres.url: {error}"))
+        })
     }
 
     /// The database that is connected to, where the settings say so.
     pub(super) fn database(&self) -> Option<String> {
-        self.settings().ok()?.get_dbname().map(str::to_owned)
+        self.conninfo().ok().map(|conninfo| conninfo.dbname)
     }
 }
 
@@ -76,12 +47,10 @@ pub(super) async fn with_connection<T>(
     command: &str,
     work: impl AsyncFnOnce(&Client) -> Result<T, Trouble>,
 ) -> Result<T, Trouble> {
-    let mut settings = access.settings()?;
-    // Nobody's schema may put its own function in the place of a system one.
-    settings
-        .application_name(format!("{} {command}", access.name))
-        .options("-c search_path=pg_catalog");
-    let (client, connection) = settings.connect(NoTls).await.map_err(|e| failure(&e))?;
+    let conninfo = access.conninfo()?;
+    let (client, connection) = connect_sql(&conninfo, &format!("{} {command}", access.name))
+        .await
+        .map_err(|error| connect_failure(&error))?;
     let mut connection = pin!(connection);
     tokio::select! {
         biased;

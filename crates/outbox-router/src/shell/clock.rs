@@ -21,10 +21,7 @@ impl Clock {
     pub fn now(&self) -> Now {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let micros = i64::try_from(unix.as_micros()).unwrap_or(i64::MAX);
-        Now {
-            at: Moment::new(self.origin.elapsed()),
-            wall: PgTimestamp::from_unix_micros(micros),
-        }
+        Now { at: Moment::new(self.origin.elapsed()), wall: PgTimestamp::from_unix_micros(micros) }
     }
 
     /// When a moment of the core's is, for a timer.

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::failure;
 use crate::{
-    monitor::{Baseline, Encoding, Expectations, Obstacle, SqlConnection, preflight},
+    monitor::{Baseline, Encoding, Expectations, Obstacle, SqlSession, preflight},
     postgres::{
         ClientEncoding, ConnInfo, Options, ReplicationConnection, ReplicationStream, ServerTrouble,
         connect_sql,
@@ -49,7 +49,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Source {
     /// An SQL connection.
-    pub async fn sql(&self) -> Result<SqlConnection, Failure> {
+    pub async fn sql(&self) -> Result<SqlSession, Failure> {
         let (client, connection) = connect_sql(&self.conninfo, &self.application_name)
             .await
             .map_err(|error| failure::connect_failure(&error))?;
@@ -58,7 +58,7 @@ impl Source {
                 tracing::debug!(%error, "an SQL connection ended");
             }
         });
-        Ok(SqlConnection { client, driver })
+        Ok(SqlSession { client, driver })
     }
 
     /// Notes what the server was told: the slot can stand no further than this when we come back.
@@ -73,7 +73,11 @@ impl Source {
             Ok(connected) => connected,
             Err(_) => Connected::Failed(Failure::new(
                 Code::ServerUnreachable,
-                format!("{} did not answer within {} s", self.conninfo.target(), PATIENCE.as_secs()),
+                format!(
+                    "{} did not answer within {} s",
+                    self.conninfo.target(),
+                    PATIENCE.as_secs()
+                ),
             )),
         }
     }
@@ -124,7 +128,7 @@ impl Source {
             confirmed: *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner),
             earlier: self.baselines.borrow().clone(),
         };
-        let SqlConnection { client, driver } = self.sql().await?;
+        let SqlSession { client, driver } = self.sql().await?;
         tokio::select! {
             biased;
             result = preflight(&client, &expected) => result,
@@ -144,9 +148,10 @@ impl Source {
 
     /// Returns when the slot is free.
     pub(super) async fn watch_slot(&self) -> Result<(), Failure> {
-        let SqlConnection { client, driver } = self.sql().await?;
+        let SqlSession { client, driver } = self.sql().await?;
         let watch = async {
-            const FREE: &str = "select active from pg_catalog.pg_replication_slots where slot_name = $1";
+            const FREE: &str =
+                "select active from pg_catalog.pg_replication_slots where slot_name = $1";
             loop {
                 let row = client
                     .query_opt(FREE, &[&self.slot])

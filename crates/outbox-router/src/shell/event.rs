@@ -44,7 +44,8 @@ impl Shell {
         let wake_at = self.wake_at();
         let runs = self.running == Running::On;
         let Self { sink, stream, jobs, monitor, shutdown, pause_until, .. } = self;
-        let reads = if wants_wal && pause_until.is_none() && !has_frames { Reads::Yes } else { Reads::No };
+        let reads =
+            if wants_wal && pause_until.is_none() && !has_frames { Reads::Yes } else { Reads::No };
         tokio::select! {
             biased;
             // 1. Acknowledgements: they make room, and they are what we are here for.

@@ -5,7 +5,8 @@ use std::{error::Error, io};
 use relay::{Code, Failure, ServerNotice, StatusUpdate};
 
 use crate::postgres::{
-    CommandError, ConnectError, ConnectErrorKind, ProtocolError, STATUS_UPDATE_BYTES, ServerMessage, ServerTrouble,
+    CommandError, ConnectError, ConnectErrorKind, ProtocolError, STATUS_UPDATE_BYTES,
+    ServerMessage, ServerTrouble,
 };
 
 /// Why no connection could be made.
@@ -56,7 +57,12 @@ pub(super) fn protocol(error: &ProtocolError) -> Failure {
 
 /// A notice within the stream is data.
 pub(super) fn notice(message: ServerMessage) -> ServerNotice {
-    tracing::warn!(severity = message.severity, code = message.code, "PostgreSQL says: {}", message.message);
+    tracing::warn!(
+        severity = message.severity,
+        code = message.code,
+        "PostgreSQL says: {}",
+        message.message
+    );
     ServerNotice { code: message.code, message: message.message }
 }
 

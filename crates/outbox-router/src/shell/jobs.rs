@@ -55,7 +55,8 @@ impl Shell {
         match job {
             Job::Connect => {
                 let source = Arc::clone(&self.source);
-                let handle = self.jobs.spawn(async move { Done::Connected(source.connect().await) });
+                let handle =
+                    self.jobs.spawn(async move { Done::Connected(source.connect().await) });
                 self.connecting = Some(handle);
             }
             Job::WatchSlot => {
@@ -156,7 +157,9 @@ impl Shell {
                     self.batch_bytes = limit;
                     let failure = Failure::new(
                         Code::BatchLimit,
-                        format!("topic {name} takes batches of at most {limit} bytes: the producer is made anew with that limit"),
+                        format!(
+                            "topic {name} takes batches of at most {limit} bytes: the producer is made anew with that limit"
+                        ),
                     );
                     self.input(Input::DeliveryFailed { transaction: None, failure });
                     return;

@@ -24,12 +24,12 @@ use tokio::{
     time::Instant,
 };
 
-pub use self::{clock::Clock, connect::Source, failure::connect_failure};
 use self::{
     announce::Announcer,
     event::Event,
     jobs::{Done, Job},
 };
+pub use self::{clock::Clock, connect::Source, failure::connect_failure};
 use crate::{
     kafka::{KafkaSettings, KafkaSink, TopicDirectory},
     monitor::{MonitorEvent, RelayReport},
