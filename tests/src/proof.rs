@@ -5,12 +5,15 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde_json::Value;
 use testbed::checker::{Options, Verdict, check, confirmed_ahead};
 use testbed::postgres::SlotRow;
 use testbed::reader::{Follower, Seen, read_all};
 use testbed::truth::Truth;
 use testbed::wait::{eventually, until_ok};
+use tokio::task::spawn_blocking;
 use tokio_postgres::types::PgLsn;
 
 use crate::stage::Stage;
@@ -57,6 +60,26 @@ impl Stage {
     pub async fn seen(&self) -> anyhow::Result<Vec<Seen>> {
         let topics: Vec<&str> = self.topics.iter().map(String::as_str).collect();
         read_all(&self.kafka.bootstrap(), &topics).await
+    }
+
+    /// Where some partitions of a topic end; the leaders of others may be away.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a leader cannot be reached.
+    pub async fn end_offsets_of(
+        &self,
+        topic: &str,
+        partitions: &'static [i32],
+    ) -> anyhow::Result<Vec<i64>> {
+        let (bootstrap, topic) = (self.kafka.bootstrap(), topic.to_owned());
+        spawn_blocking(move || {
+            let consumer: BaseConsumer =
+                ClientConfig::new().set("bootstrap.servers", bootstrap).create()?;
+            let end = |partition: &i32| consumer.fetch_watermarks(&topic, *partition, SOON);
+            partitions.iter().map(|partition| Ok(end(partition)?.1)).collect()
+        })
+        .await?
     }
 
     /// Waits until every event committed before this call is in Kafka.

@@ -11,11 +11,24 @@ use rustix::process::Pid;
 ///
 /// Fails when the process is gone.
 pub fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
+    memory(pid, "VmRSS:")
+}
+
+/// The most that it ever was since the process began.
+///
+/// # Errors
+///
+/// Fails when the process is gone.
+pub fn peak_resident_bytes(pid: u32) -> anyhow::Result<u64> {
+    memory(pid, "VmHWM:")
+}
+
+fn memory(pid: u32, field: &str) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
     let kib = status
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .find_map(|line| line.strip_prefix(field))
         .and_then(|rest| rest.split_whitespace().next())
         .with_context(|| format!("process {pid} has ended"))?;
     Ok(kib.parse::<u64>()? * 1024)
