@@ -69,8 +69,7 @@ async fn a_partitioned_outbox_is_one_outbox() {
 #[tokio::test]
 async fn a_debezium_outbox_becomes_the_records_that_its_consumers_know() {
     let schema = Schema::new(Preset::Debezium).types(&["order", "invoice"]);
-    let mut stage =
-        Stage::builder().schema(schema).format(Format::Debezium).start().await.unwrap();
+    let mut stage = Stage::builder().schema(schema).format(Format::Debezium).start().await.unwrap();
     let load = Load {
         writers: 4,
         payload: PayloadBytes { min: 1, max: 20_000 },

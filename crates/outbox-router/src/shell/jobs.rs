@@ -2,13 +2,13 @@
 
 use std::{num::NonZeroI32, sync::Arc};
 
-use relay::{Code, Failure, Input, TopicFacts, TopicId, TopicName};
+use relay::{Code, Failure, Input, Lsn, TopicFacts, TopicId, TopicName};
 use tokio::task::JoinError;
 
 use super::{Shell, connect::Connected};
 use crate::{
     kafka::{self, KafkaSink, TopicDirectory},
-    postgres::Incoming,
+    postgres::{Incoming, ReplicationStream},
 };
 
 /// What to start.
@@ -106,7 +106,9 @@ impl Shell {
 
     pub(super) fn finished(&mut self, done: Done) {
         match done {
-            Done::Connected(Connected::Streaming(stream)) => self.connected(*stream),
+            Done::Connected(Connected::Streaming(stream, slot_at)) => {
+                self.connected(*stream, slot_at);
+            }
             Done::Connected(Connected::Held(pid)) => self.input(Input::SlotHeld(pid)),
             Done::Connected(Connected::Failed(failure)) | Done::SlotWatched(Err(failure)) => {
                 self.input(Input::Disconnected(failure));
@@ -119,13 +121,14 @@ impl Shell {
         }
     }
 
-    fn connected(&mut self, mut stream: crate::postgres::ReplicationStream) {
+    fn connected(&mut self, mut stream: ReplicationStream, slot_at: Lsn) {
         if let Ok(Some(Incoming::Closed)) = stream.peek() {
             self.input(Input::Disconnected(super::failure::closed()));
             return;
         }
         tracing::info!(slot = self.source.slot, walsender = stream.backend_pid(), "streaming");
         self.stream = Some(stream);
+        self.input(Input::SlotAt(slot_at));
         self.input(Input::Connected);
     }
 
