@@ -98,7 +98,11 @@ impl Shell {
         let (ids, names): (Vec<TopicId>, Vec<TopicName>) =
             self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).unzip();
         let handle = self.jobs.spawn_blocking(move || {
-            let counts = directory.refresh(&names);
+            let counts = if names.is_empty() {
+                directory.ping().map(|()| Vec::new())
+            } else {
+                directory.refresh(&names)
+            };
             Done::Refreshed(counts.map(|counts| ids.into_iter().zip(counts).collect()))
         });
         self.refreshing = Some(handle);
@@ -106,6 +110,8 @@ impl Shell {
 
     pub(super) fn finished(&mut self, done: Done) {
         match done {
+            // One that was called off, but was done before it heard so: its connection is dropped here.
+            Done::Connected(_) | Done::SlotWatched(_) if self.connecting.take().is_none() => {}
             Done::Connected(Connected::Streaming(stream, slot_at)) => {
                 self.connected(*stream, slot_at);
             }
