@@ -62,6 +62,18 @@ impl TopicDirectory {
         names.iter().map(|name| Ok(self.metadata(name)?.partitions)).collect()
     }
 
+    /// Whether any broker answers: for a time when no topic is in use yet.
+    ///
+    /// # Errors
+    /// None does.
+    pub fn ping(&self) -> Result<(), Failure> {
+        self.producer
+            .client()
+            .fetch_metadata(None, Timeout::After(ANSWER_WITHIN))
+            .map(drop)
+            .map_err(|error| self.cluster.failure(code_of(&error), None, ""))
+    }
+
     fn metadata(&self, name: &TopicName) -> Result<Known, Unknown> {
         let unknown = |code, detail: &str| {
             let failure = self.cluster.failure(code, Some(name.as_str()), detail);
