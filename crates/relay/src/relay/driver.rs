@@ -26,7 +26,7 @@ mod server;
 
 const WINDOW: Window = Window { events: 12, bytes: 1 << 20 };
 const TRANSACTION_ROWS_MAX: u64 = 30;
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 300;
 const STEPS: usize = 600;
 
 /// Router, server and broker.
@@ -78,7 +78,7 @@ impl World {
             server: Server::default(),
             broker: Broker::default(),
             relay: relay(seed, Moment::default()),
-            sink: MemorySink::new(40),
+            sink: MemorySink::new(0),
             names: Vec::new(),
             asked: VecDeque::new(),
             sink_wanted: Waits::Yes,
@@ -230,7 +230,8 @@ impl World {
     fn let_the_world_answer(&mut self) {
         if self.sink_wanted == Waits::Yes {
             self.sink_wanted = Waits::No;
-            self.sink = MemorySink::new(40);
+            // Sometimes the queue is smaller than the window, sometimes the other way round.
+            self.sink = MemorySink::new(4 + self.random.index(40));
             self.handle(Input::SinkReady);
         }
         if self.connection_wanted == Waits::Yes {
