@@ -6,7 +6,8 @@
 //! * the first occurrences of a key are its events in commit order, without gaps, and every repetition is a run that goes
 //!   on to the end (I5, I7);
 //! * nothing is invented, everything is in the partition where it belongs;
-//! * duplicates stay within a window and an open transaction per interruption, and what a server forgot (I6);
+//! * what one session produces past the confirmed position stays within the window, or one larger transaction, and so do
+//!   duplicates per interruption, but for what a server forgot (I6);
 //! * with the faults over, everything arrives and is confirmed.
 
 use std::{collections::VecDeque, num::NonZeroI32, time::Duration};
@@ -41,6 +42,8 @@ struct World {
     asked: VecDeque<TopicId>,
     sink_wanted: Waits,
     connection_wanted: Waits,
+    /// Records that the sink had taken before this session.
+    produced_before: usize,
     at: Moment,
     /// Duplicates that the interruptions so far may cause.
     allowed: u64,
@@ -83,6 +86,7 @@ impl World {
             asked: VecDeque::new(),
             sink_wanted: Waits::Yes,
             connection_wanted: Waits::No,
+            produced_before: 0,
             at: Moment::default(),
             allowed: 0,
             restarts: 0,
@@ -240,6 +244,7 @@ impl World {
                 self.handle(Input::Disconnected(Failure::new(Code::ServerUnreachable, "refused")));
             } else {
                 self.server.connect();
+                self.produced_before = self.sink.produced().len();
                 self.handle(Input::Connected);
             }
         }
@@ -285,10 +290,28 @@ impl World {
         }
     }
 
+    /// What must hold at every moment, whatever the log looks like.
+    fn judge(&self) {
+        let (first_unconfirmed, largest) = self.server.unconfirmed();
+        let session = self.sink.produced().get(self.produced_before..).unwrap_or_default();
+        let window = session.iter().filter(|record| broker::number(record) >= first_unconfirmed);
+        let window = u64::try_from(window.count()).unwrap();
+        assert!(
+            window <= WINDOW.events.max(largest),
+            "{window} events past the confirmed position"
+        );
+        for code in self.relay.snapshot(self.at).errors.keys() {
+            let injected = [Code::ServerUnreachable, Code::KafkaUnreachable, Code::TopicMissing];
+            assert!(injected.contains(code), "{code} was not injected: the books do not balance");
+        }
+    }
+
     fn run(&mut self) {
         for _ in 0..STEPS {
             self.disturb();
+            self.judge();
             self.progress();
+            self.judge();
         }
         for _ in 0..20_000 {
             if self.server.is_confirmed_to_the_end() {

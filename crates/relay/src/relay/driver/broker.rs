@@ -10,6 +10,11 @@ use crate::{partition_for_key, testing::StoredRecord};
 
 pub(super) const PARTITIONS: i32 = 3;
 
+/// The number of the event that a record carries.
+pub(super) fn number(record: &StoredRecord) -> usize {
+    std::str::from_utf8(record.value.as_deref().unwrap()).unwrap().parse().unwrap()
+}
+
 #[derive(Default)]
 pub(super) struct Broker {
     /// Numbers of the events that are in the log.
@@ -43,8 +48,7 @@ impl Broker {
         server: &Server,
         restarts: u64,
     ) {
-        let number: usize =
-            std::str::from_utf8(record.value.as_deref().unwrap()).unwrap().parse().unwrap();
+        let number = number(record);
         let event = server.events.get(number).expect("an event that was committed");
         assert_eq!((topic, record.key.as_slice()), (event.topic.as_str(), event.key.as_bytes()));
         let partitions = NonZeroI32::new(PARTITIONS).unwrap();

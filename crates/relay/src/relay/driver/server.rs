@@ -177,6 +177,15 @@ impl Server {
         }
     }
 
+    /// The first event that is not confirmed, and the size of the largest transaction with one.
+    pub(super) fn unconfirmed(&self) -> (usize, u64) {
+        let first = self.transactions.partition_point(|one| one.end_lsn <= self.confirmed);
+        let unconfirmed = self.transactions.get(first..).unwrap_or_default();
+        let first = unconfirmed.first().map_or(self.events.len(), |one| one.events.start);
+        let largest = unconfirmed.iter().map(|one| one.events.len()).max().unwrap_or(0);
+        (first, u64::try_from(largest).unwrap())
+    }
+
     /// The slot goes to disk.
     pub(super) fn save(&mut self) {
         self.saved = self.confirmed;
