@@ -244,4 +244,6 @@ impl Relay {
 }
 
 #[cfg(test)]
+mod driver;
+#[cfg(test)]
 mod tests;
