@@ -1,8 +1,10 @@
 //! What flows when nothing breaks, and what must not flow while one part of Kafka stands still.
 
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use e2e::{SOON, Stage};
+use testbed::checker::Anomalies;
 use testbed::kafka;
 use testbed::load::{
     Load, Pace, Partitioning, PayloadBytes, Preset, Running, Schema, big_transaction,
@@ -111,6 +113,10 @@ async fn one_silent_leader_holds_everything_back_within_the_window() {
     committed(&running, WINDOW).await;
     assert_eq!(healthy().await, held, "the other partitions ran on");
     assert_eq!(stage.confirmed().await.unwrap(), confirmed);
+    let status = stage.router.wait_state("blocked", SOON).await.unwrap();
+    let window = status["window"]["events"].as_u64().unwrap();
+    assert!((WINDOW..=WINDOW + SLACK).contains(&window), "{window} events in the window");
+    assert_eq!(status["blame"], "kafka", "{status}");
 
     stage.kafka.mine().unwrap().broker(3).unwrap().resume().unwrap();
     stage.note(running.stop().await.unwrap());
@@ -124,13 +130,77 @@ async fn one_silent_leader_holds_everything_back_within_the_window() {
     assert!(peak <= limit, "{peak} B resident, more than {limit} B");
 }
 
+#[tokio::test]
+async fn a_topic_that_grows_under_load_keeps_the_order_of_every_key() {
+    let mut stage = Stage::builder().without_topics().prepare().await.unwrap();
+    let topic = stage.topics[0].clone();
+    // The broker's own clock says when each record arrived.
+    let clock = [("message.timestamp.type", "LogAppendTime")];
+    stage.kafka.create_topic(&topic, 2, &clock).await.unwrap();
+    stage.restart().await.unwrap();
+    let think = Duration::from_millis(40);
+    let load = Load { writers: 6, pace: Pace::AsFastAsPossible { think }, ..Load::default() };
+    let running = stage.load(load);
+    committed(&running, 300).await;
+    stage.kafka.grow_topic(&topic, 5).await.unwrap();
+    // The router looks at the topics that it uses every 30 s.
+    eventually(DEADLINE, "records in a new partition", async || {
+        let ends = stage.kafka.end_offsets(&topic).await?;
+        Ok(ends.iter().skip(2).any(|end| *end > 0).then_some(()))
+    })
+    .await
+    .unwrap();
+    committed(&running, 300).await;
+    stage.note(running.stop().await.unwrap());
+    stage.wait_delivered(DEADLINE).await.unwrap();
+
+    // The judge calls a key in two partitions an anomaly; here each may have moved, once, and only
+    // after all that was produced before had arrived.
+    let moved = keys_that_moved(&stage).await;
+    assert!(moved > 10, "only {moved} keys moved");
+    let mut verdict = stage.verdict().await.unwrap();
+    assert_eq!((verdict.affinity.count(), verdict.duplicates), (moved, 0));
+    verdict.affinity = Anomalies::default();
+    verdict.clean().unwrap();
+}
+
+/// How many keys are in an old and a new partition; everything in the old one precedes everything in
+/// the new one by commit order and by the broker's clock.
+async fn keys_that_moved(stage: &Stage) -> usize {
+    let truth = stage.truth().await.unwrap();
+    let numbers: HashMap<String, i64> =
+        truth.events.iter().map(|event| (event.id.to_string(), event.seq)).collect();
+    let mut keys: BTreeMap<Vec<u8>, BTreeMap<i32, Vec<(i64, i64)>>> = BTreeMap::new();
+    for record in stage.seen().await.unwrap() {
+        let number = numbers[record.header("id").unwrap()];
+        let partitions = keys.entry(record.key.unwrap()).or_default();
+        let arrived = (number, record.timestamp.unwrap());
+        partitions.entry(record.partition).or_default().push(arrived);
+    }
+    let mut moved = 0;
+    for (key, partitions) in keys.iter().filter(|(_, partitions)| partitions.len() > 1) {
+        moved += 1;
+        let key = String::from_utf8_lossy(key);
+        let parts: Vec<i32> = partitions.keys().copied().collect();
+        // From the 0 to 1 of before to the 0 to 4 of now.
+        let [a, b] = parts[..] else { panic!("key {key} is in partitions {parts:?}") };
+        let first = |part| partitions[&part].iter().min().unwrap();
+        let last = |part| partitions[&part].iter().max().unwrap();
+        let (old, new) = if first(a) < first(b) { (a, b) } else { (b, a) };
+        assert!(old < 2, "key {key} was in partition {old} before there was one");
+        assert!(last(old).0 < first(new).0, "key {key} is in {old} and {new} by turns");
+        assert!(last(old).1 <= first(new).1, "key {key} was in {new} before {old} had all of it");
+    }
+    moved
+}
+
 /// How often the router tells the server where it is: a third of its `wal_sender_timeout`.
 const STATUS_INTERVAL: Duration = Duration::from_millis(3_334);
 
 #[tokio::test]
 async fn an_idle_outbox_pins_no_wal_while_another_database_writes() {
     const CHUNKS: usize = 40;
-    let stage = Stage::builder().start().await.unwrap();
+    let mut stage = Stage::builder().start().await.unwrap();
     stage.session().await.unwrap().batch_execute("CREATE DATABASE other").await.unwrap();
     let other = stage.postgres.connect_to("other").await.unwrap();
     other.batch_execute("CREATE TABLE filler (text text)").await.unwrap();
@@ -161,6 +231,13 @@ async fn an_idle_outbox_pins_no_wal_while_another_database_writes() {
     }
     assert!(judged >= CHUNKS / 4, "only {judged} looks could be judged");
     stage.wait_confirmed(2 * STATUS_INTERVAL).await.unwrap();
+    stage
+        .router
+        .wait_status("hardly any bytes behind", SOON, |status| {
+            status["slot"]["bytes_behind"].as_u64().is_some_and(|behind| behind < 100_000)
+        })
+        .await
+        .unwrap();
 }
 
 /// Waits until the writers have committed so many events more.

@@ -20,25 +20,13 @@ use crate::stage::Stage;
 use crate::{SLOT, SOON};
 
 impl Stage {
-    /// Waits until a walsender serves the router.
+    /// Waits until the router says that rows flow.
     ///
     /// # Errors
     ///
-    /// Fails when that does not happen soon.
+    /// Fails when that does not happen soon, with the last status and the end of the log.
     pub async fn wait_streaming(&mut self) -> anyhow::Result<()> {
-        let session = self.session().await?;
-        eventually(SOON, "a walsender on the slot", async || {
-            let found = session
-                .query_one(
-                    "SELECT count(*) FROM pg_replication_slots s JOIN pg_stat_replication r \
-                     ON r.pid = s.active_pid WHERE s.slot_name = $1::text::name \
-                     AND r.state IN ('catchup', 'streaming')",
-                    &[&SLOT],
-                )
-                .await?;
-            Ok((found.get::<_, i64>(0) == 1).then_some(()))
-        })
-        .await
+        self.router.wait_state("streaming", SOON).await.map(drop)
     }
 
     /// Everything committed so far, and what writers rolled back.
