@@ -292,6 +292,10 @@ impl World {
 
     /// What must hold at every moment, whatever the log looks like.
     fn judge(&self) {
+        // A server that crashes between two sessions forgets more than the last one left behind.
+        if !self.server.is_connected() {
+            return;
+        }
         let (first_unconfirmed, largest) = self.server.unconfirmed();
         let session = self.sink.produced().get(self.produced_before..).unwrap_or_default();
         let window = session.iter().filter(|record| broker::number(record) >= first_unconfirmed);
