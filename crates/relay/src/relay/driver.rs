@@ -292,6 +292,10 @@ impl World {
 
     /// What must hold at every moment, whatever the log looks like.
     fn judge(&self) {
+        for code in self.relay.totals.errors.keys() {
+            let injected = [Code::ServerUnreachable, Code::KafkaUnreachable, Code::TopicMissing];
+            assert!(injected.contains(code), "{code} was not injected: the books do not balance");
+        }
         // A server that crashes between two sessions forgets more than the last one left behind.
         if !self.server.is_connected() {
             return;
@@ -304,10 +308,6 @@ impl World {
             window <= WINDOW.events.max(largest),
             "{window} events past the confirmed position"
         );
-        for code in self.relay.totals.errors.keys() {
-            let injected = [Code::ServerUnreachable, Code::KafkaUnreachable, Code::TopicMissing];
-            assert!(injected.contains(code), "{code} was not injected: the books do not balance");
-        }
     }
 
     fn run(&mut self) {
