@@ -12,7 +12,8 @@ pub enum Class {
     Replay,
     /// Wait for a person, look again every 30 s, go on when the cause is gone.
     Mendable,
-    /// Rows may be missing for ever: never goes on by itself.
+    /// Rows may be missing for ever: never goes on by itself. Only before the first session it is looked at again like a
+    /// [`Class::Mendable`]: then nothing that was ours can be missing, and a person is still setting things up.
     Gap,
 }
 

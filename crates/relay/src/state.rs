@@ -1,6 +1,6 @@
 //! What the router says of itself: one word and one reason.
 
-use crate::failure::{Class, Failure};
+use crate::failure::Failure;
 
 /// The states of DESIGN §4, as printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,12 +50,4 @@ pub struct Condition {
     pub state: State,
     /// Why, where there is a why.
     pub reason: Option<Failure>,
-}
-
-impl Condition {
-    /// Whether only a person's explicit acceptance ends this condition.
-    pub fn is_gap(&self) -> bool {
-        self.state == State::Failed
-            && self.reason.as_ref().is_some_and(|reason| reason.class() == Class::Gap)
-    }
 }

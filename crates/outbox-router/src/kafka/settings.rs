@@ -100,6 +100,14 @@ impl KafkaSettings {
             .is_none_or(|protocol| protocol.trim().eq_ignore_ascii_case("plaintext"))
     }
 
+    /// Whether batches are compressed, for all topics or for some.
+    pub fn compresses(&self) -> bool {
+        ["compression.type", "compression.codec"]
+            .into_iter()
+            .filter_map(|name| self.properties.get(name))
+            .any(|codec| codec != "none")
+    }
+
     /// The largest batch that these settings allow, before any topic's own limit.
     pub fn batch_bytes(&self) -> usize {
         self.properties.get("batch.size").and_then(|size| size.parse().ok()).unwrap_or(BATCH_BYTES)

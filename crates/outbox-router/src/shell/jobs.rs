@@ -176,6 +176,12 @@ impl Shell {
             }
             Err(failure) => tracing::warn!(code = %failure.code, hint = failure.hint, "{failure}"),
         }
+        // The limit holds for what goes over the wire: how small a record compresses, the broker alone will see.
+        let compresses = self.kafka.compresses();
+        let answer = answer.map(|facts| TopicFacts {
+            max_message_bytes: facts.max_message_bytes.filter(|_| !compresses),
+            ..facts
+        });
         self.input(Input::Topic(id, answer));
     }
 

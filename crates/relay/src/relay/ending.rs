@@ -24,7 +24,8 @@ impl Relay {
             Phase::Connecting | Phase::Standby { .. } => (failure, During::Connecting),
             Phase::Streaming(session) => placed(failure, session),
         };
-        if failure.class() == Class::Gap {
+        // Before the first session nothing of ours can be missing: the set-up is not finished, or a person is at it.
+        if failure.class() == Class::Gap && self.totals.sessions > 0 {
             self.halt(failure, at);
             return;
         }

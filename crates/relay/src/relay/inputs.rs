@@ -162,7 +162,15 @@ impl Relay {
         if let Err(failure) = &answer {
             self.totals.count_error(failure.code);
         }
-        match (&mut self.phase, self.topics.facts(id), answer) {
+        let known = self.topics.facts(id);
+        // A look at the partitions alone leaves the limit as it was.
+        let answer = answer.map(|facts| TopicFacts {
+            max_message_bytes: facts
+                .max_message_bytes
+                .or(known.and_then(|known| known.max_message_bytes)),
+            ..facts
+        });
+        match (&mut self.phase, known, answer) {
             // A look at a topic in use that fails says nothing about it: producing will tell.
             (_, Some(_), Err(_)) => {}
             (Phase::Streaming(session), Some(old), Ok(new)) if old.partitions != new.partitions => {

@@ -62,6 +62,8 @@ impl Troubles {
         };
         let class = match (failure.class(), place) {
             (Class::Replay, Some(place)) => self.count(failure.code, place),
+            // One that is noted here, and not halted at, was found before the first session: set-up is a person's work.
+            (Class::Gap, _) => Class::Mendable,
             (class, _) => class,
         };
         if class == Class::Mendable || !self.need_person() {

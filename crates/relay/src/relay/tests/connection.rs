@@ -105,7 +105,6 @@ fn a_gap_halts_for_ever_and_nothing_is_confirmed_after_it() {
     script.run_for(Duration::from_secs(3_600));
     assert_eq!(script.actions(), []);
     assert_eq!(script.confirmed(), 16);
-    assert!(script.relay.condition(script.at).is_gap());
     assert_eq!(script.state(), (State::Failed, Some(Code::PublicationReplaced)));
 }
 
@@ -121,13 +120,29 @@ fn a_gap_while_connecting_gives_up_the_attempt() {
 }
 
 #[test]
-fn a_missing_slot_is_a_gap() {
+fn a_slot_that_is_gone_when_we_come_back_is_a_gap() {
+    // I8
+    let mut script = Script::streaming();
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    script.run_for(Duration::from_secs(5));
+    script.actions();
+    script.handle(Input::Disconnected(failure(Code::SlotMissing)));
+    script.run_for(Duration::from_secs(3_600));
+    assert_eq!(script.state(), (State::Failed, Some(Code::SlotMissing)));
+    assert_eq!(script.actions(), [Action::Disconnect]);
+}
+
+#[test]
+fn a_slot_that_was_never_there_is_looked_for_again() {
+    // Whoever starts the router before `setup` need not start it twice.
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
     script.handle(Input::Disconnected(failure(Code::SlotMissing)));
-    script.run_for(Duration::from_secs(3_600));
-    assert!(script.relay.condition(script.at).is_gap());
-    assert_eq!(script.actions(), [Action::Connect, Action::Disconnect]);
+    assert_eq!(script.state(), (State::Failed, Some(Code::SlotMissing)));
+    script.run_for(Duration::from_secs(31));
+    assert_eq!(script.actions(), [Action::Connect, Action::Connect]);
+    script.handle(Input::Connected);
+    assert_eq!(script.state(), (State::Streaming, None));
 }
 
 #[test]
