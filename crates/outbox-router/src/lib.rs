@@ -16,3 +16,4 @@ pub mod monitor;
 pub mod postgres;
 pub mod shell;
 pub mod telemetry;
+mod wording;

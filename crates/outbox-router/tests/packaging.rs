@@ -10,7 +10,7 @@ fn compose(arguments: &[&str]) -> String {
         .output()
         .expect("docker-compose is missing: scripts/install.sh test installs it");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]

@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn idle() -> (Feedback, Ledger) {
-        (Feedback::new(TIMING, at(0)), Ledger::new(SessionId(0)))
+        (Feedback::new(TIMING, at(0)), Ledger::new(SessionId(0), Lsn::ZERO))
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
     fn news_waits_for_the_gap_but_a_full_window_does_not() {
         let (mut feedback, mut ledger) = idle();
         feedback.sent(Due::Update, Lsn::ZERO, at(1_000));
-        ledger.keepalive(Lsn::from_u64(8), PgTimestamp::from_micros(0));
+        ledger.keepalive(Lsn::from_u64(8));
         let due = |feedback: &mut Feedback, ledger: &Ledger, millis| {
             feedback.heard(at(millis));
             feedback.due(at(millis), ledger, Lsn::from_u64(8), WINDOW, Listening::Yes)

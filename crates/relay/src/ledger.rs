@@ -9,17 +9,21 @@
 //!
 //! Transactions arrive in commit order, their acknowledgements in any order, because partitions answer independently.
 //! The ledger keeps one entry per transaction in order of arrival, and moves its position only over the *contiguous
-//! prefix* of entries that are complete (commit seen) and settled (every record acknowledged). A transaction without
-//! rows of ours is an entry with nothing outstanding.
+//! prefix* of entries that are complete (commit seen) and settled (every record acknowledged).
 //!
-//! A keepalive carries the position up to which the walsender has decoded and sent. Everything received before it has
-//! an entry, so the keepalive becomes a *barrier*: an entry with nothing outstanding. It may be confirmed exactly when
-//! all before it is settled. Were it never confirmed, a slot whose outbox is idle would retain the WAL of every other
-//! table until the disk is full. While a transaction is open, part of it has been received although its commit lies
-//! ahead, so a keepalive that arrives then is ignored: another will come.
+//! A keepalive carries the position up to which the walsender has decoded and sent. It may be confirmed exactly when
+//! everything received before it is settled, so it moves the end of the last entry outward: that entry then settles up
+//! to there. Were it never confirmed, a slot whose outbox is idle would retain the WAL of every other table until the
+//! disk is full. While a transaction is open, part of it has been received although its commit lies ahead, so a
+//! keepalive that arrives then is ignored: another will come. Ignored, too, is one below the position at which the slot
+//! stood: after a reconnection the walsender decodes again from further back, and older servers take a slot back when
+//! they are told so.
 //!
-//! Memory is one entry per transaction in flight, whatever its number of rows, since an entry is a few counters; and
-//! transactions in flight are bounded by the window.
+//! A transaction without rows of ours is no more than such a position: it leaves no entry either. Servers before 15
+//! send an empty one for every transaction of the database, so that during an outage they would pile up without limit.
+//!
+//! Memory is one entry per transaction with events in flight, whatever its number of rows, since an entry is a few
+//! counters; and events in flight are bounded by the window.
 
 use std::collections::VecDeque;
 
@@ -29,6 +33,9 @@ use crate::{
     ports::AckRun,
     ticket::{SIZE_UNIT, SessionId, TRANSACTION_MASK, Ticket, TransactionRef},
 };
+use entry::{Entry, Load, Progress};
+
+mod entry;
 
 /// A position that the server may be told. Only the ledger makes one, and a status update accepts nothing else:
 /// confirming too early is a mistake that cannot be typed.
@@ -51,49 +58,6 @@ pub struct Window {
     pub bytes: u64,
 }
 
-/// Events and their size, in units of [`Ticket`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Load {
-    events: u64,
-    units: u64,
-}
-
-impl Load {
-    fn add(&mut self, other: Self) {
-        self.events += other.events;
-        self.units += other.units;
-    }
-
-    fn remove(&mut self, other: Self) {
-        self.events = self.events.saturating_sub(other.events);
-        self.units = self.units.saturating_sub(other.units);
-    }
-
-    fn fits(self, window: Window) -> bool {
-        self.events < window.events && self.units.saturating_mul(SIZE_UNIT) < window.bytes
-    }
-}
-
-#[derive(Debug)]
-struct Entry {
-    /// Where the commit record starts; for a barrier, the keepalive's position.
-    commit_lsn: Lsn,
-    committed_at: PgTimestamp,
-    progress: Progress,
-    /// Everything that was produced of it.
-    load: Load,
-    /// What of it the broker has not acknowledged.
-    unacked: Load,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    /// Its commit has not been seen.
-    Open,
-    /// Received whole; the position after it.
-    Complete(Lsn),
-}
-
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -101,6 +65,10 @@ pub(crate) struct Ledger {
     entries: VecDeque<Entry>,
     /// Number of the front entry; the others follow without gaps.
     front: u64,
+    /// Where the slot stood when the session began: keepalives below it are old news.
+    resumed_at: Lsn,
+    /// End of what was received whole.
+    received: Lsn,
     /// End of the contiguous settled prefix.
     settled: Lsn,
     /// What the server was told.
@@ -115,7 +83,7 @@ pub(crate) struct Ledger {
 /// What a run of acknowledgements did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Credit {
-    /// It was counted; the transaction committed at this time.
+    /// It was counted; the transaction's latency is measured from here.
     Counted(PgTimestamp),
     /// It belongs to an earlier session: the ledger knows nothing of it, and nothing is confirmed by it.
     Stale,
@@ -150,12 +118,14 @@ pub(crate) enum Disorder {
 }
 
 impl Ledger {
-    /// An empty ledger for one session.
-    pub(crate) fn new(session: SessionId) -> Self {
+    /// An empty ledger for one session of a slot that stood at `resumed_at` ([`Lsn::ZERO`]: who knows).
+    pub(crate) fn new(session: SessionId, resumed_at: Lsn) -> Self {
         Self {
             session,
             entries: VecDeque::new(),
             front: 0,
+            resumed_at,
+            received: Lsn::ZERO,
             settled: Lsn::ZERO,
             told: Lsn::ZERO,
             unconfirmed: Load::default(),
@@ -164,26 +134,25 @@ impl Ledger {
         }
     }
 
-    /// A transaction begins; `commit_lsn` is where its commit record will start.
+    /// A transaction begins; `commit_lsn` is where its commit record will start, `since` when it committed.
     ///
     /// # Errors
     /// Another transaction is open.
-    pub(crate) fn begin(
-        &mut self,
-        commit_lsn: Lsn,
-        committed_at: PgTimestamp,
-    ) -> Result<(), Disorder> {
-        if self.open().is_some() {
+    pub(crate) fn begin(&mut self, commit_lsn: Lsn, since: PgTimestamp) -> Result<(), Disorder> {
+        if self.is_open() {
             return Err(Disorder::NestedBegin);
         }
-        self.entries.push_back(Entry {
-            commit_lsn,
-            committed_at,
-            progress: Progress::Open,
-            load: Load::default(),
-            unacked: Load::default(),
-        });
+        self.entries.push_back(Entry::open(commit_lsn, since));
         Ok(())
+    }
+
+    /// The open transaction's latency counts from `since` instead: its commit time is another server's.
+    pub(crate) fn measure_from(&mut self, since: PgTimestamp) {
+        if let Some(entry) = self.entries.back_mut()
+            && entry.progress == Progress::Open
+        {
+            entry.since = since;
+        }
     }
 
     /// A record of the open transaction is about to be produced: its ticket, for which it counts as unacknowledged
@@ -226,40 +195,31 @@ impl Ledger {
     /// # Errors
     /// No transaction is open, or it is another one.
     pub(crate) fn commit(&mut self, commit_lsn: Lsn, end_lsn: Lsn) -> Result<Carried, Disorder> {
-        let settled = self.settled;
         let Some(entry) = self.entries.back_mut().filter(|e| e.progress == Progress::Open) else {
             return Err(Disorder::CommitWithoutBegin);
         };
         if entry.commit_lsn != commit_lsn {
             return Err(Disorder::WrongCommit { begin: entry.commit_lsn, commit: commit_lsn });
         }
-        if end_lsn <= commit_lsn || end_lsn < settled {
+        if end_lsn <= commit_lsn || end_lsn < self.received {
             return Err(Disorder::Backwards(end_lsn));
         }
+        if entry.load.events == 0 {
+            self.entries.pop_back();
+            self.advance(end_lsn);
+            return Ok(Carried::Nothing);
+        }
         entry.progress = Progress::Complete(end_lsn);
-        let carried = if entry.load.events == 0 { Carried::Nothing } else { Carried::Events };
+        self.received = end_lsn;
         self.settle();
-        Ok(carried)
+        Ok(Carried::Events)
     }
 
     /// A keepalive: the walsender has sent everything before `position`. Ignored while a transaction is open.
-    pub(crate) fn keepalive(&mut self, position: Lsn, sent_at: PgTimestamp) {
-        let known = self.entries.back().map_or(self.settled, Entry::end);
-        if self.open().is_some() || position <= known {
-            return;
+    pub(crate) fn keepalive(&mut self, position: Lsn) {
+        if !self.is_open() && position > self.received && position > self.resumed_at {
+            self.advance(position);
         }
-        // Neighbouring barriers merge, so that an outage does not grow the ledger by a keepalive a second.
-        match self.entries.back_mut() {
-            Some(last) if last.load.events == 0 => last.progress = Progress::Complete(position),
-            _ => self.entries.push_back(Entry {
-                commit_lsn: position,
-                committed_at: sent_at,
-                progress: Progress::Complete(position),
-                load: Load::default(),
-                unacked: Load::default(),
-            }),
-        }
-        self.settle();
     }
 
     /// The broker acknowledged records.
@@ -276,10 +236,10 @@ impl Ledger {
             return Err(Disorder::Overcredit);
         }
         entry.unacked.remove(load);
-        let committed_at = entry.committed_at;
+        let since = entry.since;
         self.unacked.remove(load);
         self.settle();
-        Ok(Credit::Counted(committed_at))
+        Ok(Credit::Counted(since))
     }
 
     /// Where a record's transaction commits, if it is one of this session's.
@@ -355,6 +315,15 @@ impl Ledger {
         self.unacked.events
     }
 
+    /// Nothing of ours lies between what was received and `end`: it is settled as soon as what precedes it is.
+    fn advance(&mut self, end: Lsn) {
+        self.received = end;
+        match self.entries.back_mut() {
+            Some(last) => last.progress = Progress::Complete(end),
+            None => self.settled = end,
+        }
+    }
+
     /// Moves the position over the settled prefix.
     fn settle(&mut self) {
         while let Some(entry) = self.entries.front() {
@@ -388,15 +357,6 @@ impl Ledger {
     fn entry_mut(&mut self, number: u64) -> Option<&mut Entry> {
         let index = self.index(number)?;
         self.entries.get_mut(index)
-    }
-}
-
-impl Entry {
-    fn end(&self) -> Lsn {
-        match self.progress {
-            Progress::Open => self.commit_lsn,
-            Progress::Complete(end) => end,
-        }
     }
 }
 

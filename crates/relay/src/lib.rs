@@ -40,6 +40,8 @@ mod session;
 mod state;
 mod table;
 mod telemetry;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod ticket;
 mod topic;
 mod topics;

@@ -38,11 +38,21 @@ pub struct Record<'a> {
 /// Bytes that one record is charged beside its key, value and headers: the producer's own book-keeping for a message
 /// and its header list (sizes of librdkafka's structures, rounded up).
 const OVERHEAD: usize = 256;
+/// A record batch of one record beside that record's key, value and headers: the batch header, then length, attributes,
+/// both deltas, the lengths of key and value, and the number of headers, none longer than its varint can be.
+const BATCH_OVERHEAD: usize = 61 + 5 + 1 + 10 + 5 + 5 + 5 + 5;
+/// The two lengths of one header, likewise.
+const HEADER_OVERHEAD: usize = 5 + 5;
 
 impl Record<'_> {
     /// What the record holds of the window while it is unacknowledged, in bytes.
     pub fn held_bytes(&self) -> usize {
         self.payload_bytes() + OVERHEAD
+    }
+
+    /// The most that the record takes as a batch of its own, uncompressed: what `max.message.bytes` is compared with.
+    pub(crate) fn batch_bytes(&self) -> usize {
+        self.payload_bytes() + BATCH_OVERHEAD + HEADER_OVERHEAD * self.headers.len()
     }
 
     /// Bytes of key, value and headers together.

@@ -52,6 +52,11 @@ impl Router {
         Self { table, columns, remembered: HashMap::new() }
     }
 
+    /// The relation was described anew. What is remembered of topics depends on the configuration alone.
+    pub(crate) fn set_columns(&mut self, columns: Columns) {
+        self.columns = columns;
+    }
+
     pub(crate) fn columns(&self) -> &Columns {
         &self.columns
     }

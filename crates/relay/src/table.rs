@@ -52,6 +52,13 @@ pub struct TableName {
     pub name: String,
 }
 
+impl TableName {
+    /// Whether these bytes, as a Relation message has them, name this table.
+    pub(crate) fn is(&self, schema: &[u8], name: &[u8]) -> bool {
+        self.schema.as_bytes() == schema && self.name.as_bytes() == name
+    }
+}
+
 impl fmt::Display for TableName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.schema, self.name)

@@ -52,7 +52,8 @@ impl Latencies {
         if let Some(count) = self.buckets.get_mut(bucket) {
             *count += u64::from(events);
         }
-        self.sum_micros += u64::try_from(micros).unwrap_or(0) * u64::from(events);
+        let sum = u64::try_from(micros).unwrap_or(0).saturating_mul(u64::from(events));
+        self.sum_micros = self.sum_micros.saturating_add(sum);
     }
 
     /// All events.
@@ -95,7 +96,7 @@ pub struct Snapshot {
     pub topics: Vec<TopicTotals>,
     /// Committed transactions that carried at least one event.
     pub transactions: u64,
-    /// INSERTs of tables that are no outbox of ours.
+    /// Changes that are no events: rows of tables that are no outbox of ours, updates, deletes, truncates.
     pub rows_ignored: u64,
     /// Connections made again, by peer.
     pub reconnects: Reconnects,
@@ -130,5 +131,13 @@ mod tests {
         assert_eq!(latencies.buckets[18], 1);
         assert_eq!(latencies.events(), 6);
         assert_eq!(latencies.sum_micros, 1_000 + 2_002 + 400_000_000);
+    }
+
+    #[test]
+    fn a_commit_time_that_means_nothing_does_not_overflow() {
+        let mut latencies = Latencies::default();
+        latencies.count(i64::MAX, u32::MAX);
+        latencies.count(i64::MAX, 1);
+        assert_eq!(latencies.sum_micros, u64::MAX);
     }
 }

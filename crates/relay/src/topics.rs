@@ -24,23 +24,25 @@ pub struct TopicFacts {
 
 /// How long after a refused look-up the next is made.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// An answer that has not come by then was lost, say with the producer that was asked: ask again.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 enum Knowledge {
-    /// Nobody has asked, or what was known is void: ask.
+    /// No answer yet, or what was known is void.
     Unknown,
-    /// A look-up is under way.
-    Asked,
     /// It can be produced to.
     Known(TopicFacts),
-    /// It cannot, for this reason; ask again at this moment.
-    Refused(Failure, Moment),
+    /// It cannot, for this reason.
+    Refused(Failure),
 }
 
 #[derive(Debug)]
 struct Topic {
     name: TopicName,
     knowledge: Knowledge,
+    /// Not before this moment is it looked up (again).
+    ask_at: Moment,
 }
 
 /// The registry.
@@ -68,7 +70,11 @@ impl Topics {
             Failure::new(Code::TooManyTopics, "more than 65536 topics are in use")
                 .hint("use a topic template with fewer results, such as one topic for all")
         })?;
-        self.topics.push(Topic { name: name.clone(), knowledge: Knowledge::Unknown });
+        self.topics.push(Topic {
+            name: name.clone(),
+            knowledge: Knowledge::Unknown,
+            ask_at: Moment::default(),
+        });
         self.by_name.insert(name, id);
         Ok(id)
     }
@@ -96,50 +102,46 @@ impl Topics {
     pub(crate) fn known(&self) -> impl Iterator<Item = (TopicId, &TopicName)> {
         self.topics.iter().enumerate().filter_map(|(index, topic)| match topic.knowledge {
             Knowledge::Known(_) => Some((TopicId::from_index(index)?, &topic.name)),
-            Knowledge::Unknown | Knowledge::Asked | Knowledge::Refused(..) => None,
+            Knowledge::Unknown | Knowledge::Refused(_) => None,
         })
     }
 
     /// Why it cannot be produced to, if a look-up said so.
     pub(crate) fn refusal(&self, id: TopicId) -> Option<&Failure> {
         match &self.topics.get(id.index())?.knowledge {
-            Knowledge::Refused(failure, _) => Some(failure),
-            Knowledge::Unknown | Knowledge::Asked | Knowledge::Known(_) => None,
+            Knowledge::Refused(failure) => Some(failure),
+            Knowledge::Unknown | Knowledge::Known(_) => None,
         }
     }
 
-    /// Whether to look `id` up now; if so it counts as asked.
+    /// Whether to look `id` up now; if so, not again until it is answered or the answer is overdue.
     pub(crate) fn ask(&mut self, id: TopicId, at: Moment) -> bool {
-        let Some(topic) = self.topics.get_mut(id.index()) else { return false };
-        let due = match topic.knowledge {
-            Knowledge::Unknown => true,
-            Knowledge::Refused(_, again) => again <= at,
-            Knowledge::Asked | Knowledge::Known(_) => false,
-        };
-        if due && !matches!(topic.knowledge, Knowledge::Refused(..)) {
-            topic.knowledge = Knowledge::Asked;
-        } else if due && let Knowledge::Refused(_, again) = &mut topic.knowledge {
-            // The reason stays in sight while the next look-up is under way.
-            *again = at + Duration::from_secs(3600);
+        match self.topics.get_mut(id.index()) {
+            Some(topic) if topic.ask_at <= at => {
+                topic.ask_at = at + ANSWER_LIMIT;
+                true
+            }
+            Some(_) | None => false,
         }
-        due
     }
 
-    /// When the refused topic is due for another look-up.
+    /// When it is due for a look-up.
     pub(crate) fn ask_at(&self, id: TopicId) -> Option<Moment> {
-        match self.topics.get(id.index())?.knowledge {
-            Knowledge::Refused(_, again) => Some(again),
-            Knowledge::Unknown | Knowledge::Asked | Knowledge::Known(_) => None,
-        }
+        self.topics.get(id.index()).map(|topic| topic.ask_at)
     }
 
     /// A look-up was answered.
     pub(crate) fn answer(&mut self, id: TopicId, answer: Result<TopicFacts, Failure>, at: Moment) {
-        if let Some(topic) = self.topics.get_mut(id.index()) {
-            topic.knowledge = match answer {
-                Ok(facts) => Knowledge::Known(facts),
-                Err(failure) => Knowledge::Refused(failure, at + LOOK_AGAIN),
-            };
+        let Some(topic) = self.topics.get_mut(id.index()) else { return };
+        match answer {
+            Ok(facts) => {
+                topic.knowledge = Knowledge::Known(facts);
+                topic.ask_at = at;
+            }
+            Err(failure) => {
+                topic.knowledge = Knowledge::Refused(failure);
+                topic.ask_at = at + LOOK_AGAIN;
+            }
         }
     }
 
@@ -151,17 +153,11 @@ impl Topics {
         }
     }
 
-    /// Forgets one look-up.
-    pub(crate) fn forget_one(&mut self, id: TopicId) {
-        if let Some(topic) = self.topics.get_mut(id.index()) {
-            topic.knowledge = Knowledge::Unknown;
-        }
-    }
-
     /// Forgets what was looked up, but not the numbers: a new producer looks again.
     pub(crate) fn forget(&mut self) {
         for topic in &mut self.topics {
             topic.knowledge = Knowledge::Unknown;
+            topic.ask_at = Moment::default();
         }
     }
 }
@@ -195,5 +191,15 @@ mod tests {
         let facts = TopicFacts { partitions: NonZeroI32::new(3).unwrap(), max_message_bytes: None };
         topics.answer(id, Ok(facts), again);
         assert_eq!(topics.readiness(id), Readiness::Ready(facts));
+    }
+
+    #[test]
+    fn a_look_up_whose_answer_never_comes_is_made_again() {
+        let mut topics = Topics::default();
+        let id = topics.intern(TopicName::new("a").unwrap()).unwrap();
+        assert!(topics.ask(id, Moment::default()));
+        let overdue = topics.ask_at(id).unwrap();
+        assert!(overdue > Moment::default());
+        assert!(topics.ask(id, overdue));
     }
 }

@@ -12,11 +12,11 @@ use anyhow::{Context, anyhow, bail, ensure};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Headers, Message};
-use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use rdkafka::{Offset, TopicPartitionList};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use crate::kafka::led_partitions;
+use crate::kafka::{client_config, led_partitions};
 
 const REQUEST: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(100);
@@ -91,8 +91,7 @@ pub async fn read_all(bootstrap: &str, topics: &[&str]) -> anyhow::Result<Vec<Se
 }
 
 fn consumer(bootstrap: &str) -> anyhow::Result<BaseConsumer> {
-    Ok(ClientConfig::new()
-        .set("bootstrap.servers", bootstrap)
+    Ok(client_config(bootstrap)
         .set("group.id", "testbed-reader")
         .set("enable.auto.commit", "false")
         .set("enable.partition.eof", "true")
@@ -100,7 +99,6 @@ fn consumer(bootstrap: &str) -> anyhow::Result<BaseConsumer> {
         .set("isolation.level", "read_uncommitted")
         .set("fetch.wait.max.ms", "50")
         .set("fetch.message.max.bytes", "33554432")
-        .set("reconnect.backoff.max.ms", "500")
         .create()?)
 }
 

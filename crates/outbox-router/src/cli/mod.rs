@@ -6,6 +6,7 @@
 
 mod args;
 mod check;
+mod complaint;
 mod connect;
 mod exit;
 mod http;
@@ -13,7 +14,6 @@ mod setup;
 mod sql;
 mod status;
 mod teardown;
-mod words;
 
 use std::{
     io::{self, BufRead},
@@ -116,7 +116,7 @@ pub async fn execute(
         Ok(exit) => exit,
         Err(Trouble::Failure(failure)) => {
             // If the complaint cannot be written either, the exit code is all that is left.
-            let _written = words::complain(terminal.err, &failure);
+            let _written = complaint::complain(terminal.err, &failure);
             Exit::Failure
         }
         Err(Trouble::Output(error)) => {

@@ -2,15 +2,13 @@
 
 use relay::{OutboxTable, Preset, Role, TableName};
 
-use crate::config::Config;
+use crate::{
+    config::Config,
+    postgres::{quote_identifier, quote_table},
+};
 
 /// The version from which a slot can survive a failover.
 pub(super) const FAILOVER_SINCE: i32 = 17_00_00;
-
-/// A name as an identifier. Always quoted: an unquoted one would be folded, or be a keyword.
-pub(super) fn identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
 
 /// A value as a string literal; with a backslash the escape form, which does not depend on a setting.
 pub(super) fn literal(value: &str) -> String {
@@ -19,11 +17,6 @@ pub(super) fn literal(value: &str) -> String {
         return format!("E'{}'", quoted.replace('\\', "\\\\"));
     }
     format!("'{quoted}'")
-}
-
-/// A table by its full name.
-pub(super) fn table(name: &TableName) -> String {
-    format!("{}.{}", identifier(&name.schema), identifier(&name.name))
 }
 
 /// The outbox tables that objects are made for: those configured, or the default one.
@@ -42,7 +35,7 @@ pub(super) fn create_table(outbox: &OutboxTable) -> String {
     };
     let column = |role: Role, name: &str, kind: &str| {
         let given = outbox.columns.get(role).and_then(|names| names.first());
-        format!("    {} {kind}", identifier(given.map_or(name, String::as_str)))
+        format!("    {} {kind}", quote_identifier(given.map_or(name, String::as_str)))
     };
     let required = format!("{text} not null");
     let mut columns = vec![
@@ -59,38 +52,42 @@ pub(super) fn create_table(outbox: &OutboxTable) -> String {
         }
         Preset::Debezium => {}
     }
-    format!("create table {} (\n{}\n)", table(&outbox.name), columns.join(",\n"))
+    format!("create table {} (\n{}\n)", quote_table(&outbox.name), columns.join(",\n"))
 }
 
 /// A role that may replicate, and nothing else.
 pub(super) fn create_role(role: &str) -> String {
-    format!("create role {} login replication", identifier(role))
+    format!("create role {} login replication", quote_identifier(role))
 }
 
 /// Gives an existing role what it needs.
 pub(super) fn alter_role(role: &str) -> String {
-    format!("alter role {} login replication", identifier(role))
+    format!("alter role {} login replication", quote_identifier(role))
 }
 
 /// Lets a role into one database.
 pub(super) fn grant_connect(database: &str, role: &str) -> String {
-    format!("grant connect on database {} to {}", identifier(database), identifier(role))
+    format!(
+        "grant connect on database {} to {}",
+        quote_identifier(database),
+        quote_identifier(role)
+    )
 }
 
 /// A publication of inserts; a partitioned table is published as itself.
 pub(super) fn create_publication(publication: &str, tables: &[TableName]) -> String {
-    let tables: Vec<String> = tables.iter().map(table).collect();
+    let tables: Vec<String> = tables.iter().map(quote_table).collect();
     format!(
         "create publication {} for table {} with (publish = 'insert', publish_via_partition_root = true)",
-        identifier(publication),
+        quote_identifier(publication),
         tables.join(", ")
     )
 }
 
 /// Adds tables to a publication.
 pub(super) fn add_tables(publication: &str, tables: &[&TableName]) -> String {
-    let tables: Vec<String> = tables.iter().map(|name| table(name)).collect();
-    format!("alter publication {} add table {}", identifier(publication), tables.join(", "))
+    let tables: Vec<String> = tables.iter().map(|name| quote_table(name)).collect();
+    format!("alter publication {} add table {}", quote_identifier(publication), tables.join(", "))
 }
 
 /// The slot, for a server of this version.
@@ -109,13 +106,13 @@ pub(super) fn drop_slot(slot: &str) -> String {
 
 /// Drops the publication.
 pub(super) fn drop_publication(publication: &str) -> String {
-    format!("drop publication {}", identifier(publication))
+    format!("drop publication {}", quote_identifier(publication))
 }
 
 /// Drops a role and what it was let into.
 pub(super) fn drop_role(database: &str, role: &str) -> [String; 2] {
-    let name = identifier(role);
-    let database = identifier(database);
+    let name = quote_identifier(role);
+    let database = quote_identifier(database);
     [format!("revoke connect on database {database} from {name}"), format!("drop role {name}")]
 }
 
@@ -125,7 +122,7 @@ mod tests {
 
     #[test]
     fn names_and_values_cannot_leave_their_quotes() {
-        assert_eq!(identifier("a\"; drop table x"), "\"a\"\"; drop table x\"");
+        assert_eq!(quote_identifier("a\"; drop table x"), "\"a\"\"; drop table x\"");
         assert_eq!(literal("a'; drop table x"), "'a''; drop table x'");
         assert_eq!(literal("a\\'"), "E'a\\\\'''");
     }

@@ -1,13 +1,14 @@
 //! `teardown`: drops the slot and the publication, or prints the SQL for it. Dropping a slot cannot be undone: what it
 //! has not delivered is not delivered by any other, so a person types its name first.
 
+use crate::wording;
 use relay::{Code, Failure};
 use tokio_postgres::{Client, Row};
 
 use super::{
     Confirmation, Exit, TeardownArgs, Terminal, Trouble, Write,
     connect::{Access, with_connection},
-    sql, words,
+    sql,
 };
 use crate::config::Config;
 
@@ -60,7 +61,7 @@ async fn apply(
     if let Some(row) = &found {
         refuse_active(row, slot)?;
         let behind = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or_default();
-        writeln!(terminal.out, "the slot {slot} is {} behind", words::bytes(behind))?;
+        writeln!(terminal.out, "the slot {slot} is {} behind", wording::bytes(behind))?;
     }
     match args.confirmation {
         Confirmation::Yes => {}

@@ -35,7 +35,7 @@ pub struct KafkaSink {
     producer: Arc<Producer>,
     signal: AsyncFd<Arc<Producer>>,
     reports: Reports,
-    /// Whether [`KafkaSink::wait_acks`] may wait: not while the queue was left half read or trouble was not told.
+    /// Whether [`KafkaSink::wait_acks`] may wait: only after the queue was read to its end and all trouble was told.
     backlog: Backlog,
 }
 
@@ -56,7 +56,8 @@ impl KafkaSink {
             phase: Phase::Open,
             health: None,
         };
-        Ok(Self { producer, signal, reports, backlog: Backlog::None })
+        // The signal tells of the first event in an *empty* queue, and log lines may already be in it.
+        Ok(Self { producer, signal, reports, backlog: Backlog::Some })
     }
 
     /// Makes the handle for a topic whose metadata was looked up. Does nothing when it exists.

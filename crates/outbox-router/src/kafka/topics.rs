@@ -8,7 +8,7 @@ use relay::{Code, Failure, TopicFacts, TopicName};
 
 use super::{
     errors::Cluster,
-    ffi::Producer,
+    ffi::{AdminError, Producer},
     settings::{CreateTopics, KafkaSettings},
     sink::KafkaSink,
 };
@@ -21,6 +21,8 @@ pub struct TopicDirectory {
     cluster: Cluster,
     create: Option<CreateTopics>,
 }
+
+const MISSING: RDKafkaErrorCode = RDKafkaErrorCode::UnknownTopicOrPartition;
 
 /// How long one question may take: a connection to a broker that has to be found first, and the answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -60,6 +62,18 @@ impl TopicDirectory {
         names.iter().map(|name| Ok(self.metadata(name)?.partitions)).collect()
     }
 
+    /// Whether any broker answers: for a time when no topic is in use yet.
+    ///
+    /// # Errors
+    /// None does.
+    pub fn ping(&self) -> Result<(), Failure> {
+        self.producer
+            .client()
+            .fetch_metadata(None, Timeout::After(ANSWER_WITHIN))
+            .map(drop)
+            .map_err(|error| self.cluster.failure(code_of(&error), None, ""))
+    }
+
     fn metadata(&self, name: &TopicName) -> Result<Known, Unknown> {
         let unknown = |code, detail: &str| {
             let failure = self.cluster.failure(code, Some(name.as_str()), detail);
@@ -76,7 +90,7 @@ impl TopicDirectory {
             .map_err(|error| unknown(code_of(&error), ""))?;
         let Some(topic) = metadata.topics().iter().find(|topic| topic.name() == name.as_str())
         else {
-            return Err(unknown(RDKafkaErrorCode::UnknownTopicOrPartition, ""));
+            return Err(unknown(MISSING, ""));
         };
         match topic.error().map(RDKafkaErrorCode::from) {
             // Partitions without a leader count; a topic that is being made has none yet.
@@ -86,8 +100,7 @@ impl TopicDirectory {
         let Some(partitions) =
             i32::try_from(topic.partitions().len()).ok().and_then(NonZeroI32::new)
         else {
-            let missing = RDKafkaErrorCode::UnknownTopicOrPartition;
-            return Err(unknown(missing, "it has no partitions yet"));
+            return Err(unknown(MISSING, "it has no partitions yet"));
         };
         Ok(Known { partitions, broker: metadata.orig_broker_id() })
     }
@@ -98,9 +111,7 @@ impl TopicDirectory {
             Ok(()) => tracing::info!(topic = %name, partitions, replication_factor, "made topic"),
             // Somebody else was faster.
             Err(error) if error.code == RDKafkaErrorCode::TopicAlreadyExists => {}
-            Err(error) => {
-                return Err(self.cluster.failure(error.code, Some(name.as_str()), &error.text));
-            }
+            Err(error) => return Err(self.not_made(name, &error)),
         }
         for _ in 1..APPEARS_TRIES {
             match self.metadata(name) {
@@ -110,6 +121,16 @@ impl TopicDirectory {
             }
         }
         self.metadata(name).map_err(Failure::from)
+    }
+
+    /// Silence is silence; any other answer leaves a topic that is missing, for the reason that the broker gives.
+    fn not_made(&self, name: &TopicName, error: &AdminError) -> Failure {
+        let failure = self.cluster.failure(error.code, Some(name.as_str()), &error.text);
+        if failure.code == Code::KafkaUnreachable {
+            return failure;
+        }
+        let reason = format!("it cannot be made as kafka.create_topics says: {}", error.text);
+        self.cluster.failure(MISSING, Some(name.as_str()), &reason)
     }
 
     fn max_message_bytes(&self, name: &TopicName, broker: i32) -> Result<Option<usize>, Failure> {

@@ -6,8 +6,8 @@ use super::{
     lag::Blame,
     slot::SlotHealth,
     threshold::{Crossing, Level, Thresholds},
-    wording,
 };
+use crate::wording;
 
 /// What is announced.
 pub(super) struct Announced<'a> {

@@ -29,7 +29,6 @@ pub mod slot;
 pub mod task;
 pub mod threshold;
 pub mod verdict;
-mod wording;
 
 pub use baseline::{Baseline, Encoding, Expectations, Server};
 pub use connection::{Connect, ConnectBy, SqlSession};

@@ -14,8 +14,9 @@ use super::{
     gap::{Gap, Interval, Mark},
     publication::{Watched, compare},
     slot::{self, SlotHealth, SlotLook},
-    verdict, wording,
+    verdict,
 };
+use crate::postgres::quote_identifier;
 
 /// Why streaming may not start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,7 +126,7 @@ fn read_server(row: &Row) -> Result<Result<Server, Failure>, tokio_postgres::Err
     let may_replicate: bool = row.try_get("may_replicate")?;
     let role: &str = row.try_get("role")?;
     if !may_replicate {
-        let quoted = wording::identifier(role);
+        let quoted = quote_identifier(role);
         return Ok(Err(Failure::new(
             Code::RoleLacksReplication,
             format!("role \"{role}\" may not replicate"),

@@ -9,8 +9,8 @@ use relay::{Code, Failure, OutboxTable, Outboxes};
 use super::{
     catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation},
     mapping::mapped,
-    wording,
 };
+use crate::postgres::{quote_identifier, quote_table};
 
 /// Whom the publication is judged for.
 #[derive(Debug, Clone, Copy)]
@@ -154,7 +154,7 @@ impl Judge<'_> {
         relation: &Relation,
     ) -> Option<Failure> {
         let (name, publication) = (&outbox.name, self.watched.publication);
-        let again = format!("set table {}", wording::table(name));
+        let again = format!("set table {}", quote_table(name));
         if published.row_filter.is_some() {
             // The filter itself stays out of the message: it may hold a key.
             return Some(
@@ -186,7 +186,7 @@ impl Judge<'_> {
             Code::PublicationLacksTable,
             format!("table {table} is not in publication \"{}\"", self.watched.publication),
         )
-        .hint(self.alter(&format!("add table {}", wording::table(table))))
+        .hint(self.alter(&format!("add table {}", quote_table(table))))
     }
 
     fn by_leaf(&self, table: &relay::TableName) -> Failure {
@@ -208,7 +208,7 @@ impl Judge<'_> {
                 "table {table} was replaced by another of that name (oid {before} is now {now})"
             ),
         )
-        .hint(self.alter(&format!("add table {}", wording::table(table))))
+        .hint(self.alter(&format!("add table {}", quote_table(table))))
     }
 
     fn renamed(&self, outbox: &OutboxTable, now: &Relation) -> Failure {
@@ -221,13 +221,13 @@ impl Judge<'_> {
         )
         .hint(format!(
             "alter table {} rename to {}, or name it in [[outbox]]",
-            wording::table(&now.name),
-            wording::identifier(&outbox.name.name)
+            quote_table(&now.name),
+            quote_identifier(&outbox.name.name)
         ))
     }
 
     fn alter(&self, what: &str) -> String {
-        format!("alter publication {} {what}", wording::identifier(self.watched.publication))
+        format!("alter publication {} {what}", quote_identifier(self.watched.publication))
     }
 }
 

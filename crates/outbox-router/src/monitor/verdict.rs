@@ -2,10 +2,8 @@
 
 use relay::{Code, Failure, Lsn};
 
-use super::{
-    slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, bytes_between},
-    wording,
-};
+use super::slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, bytes_between};
+use crate::wording;
 
 /// The only plug-in whose messages the router reads.
 const PLUGIN: &str = "pgoutput";

@@ -178,6 +178,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::UnixStream;
 
+    use super::super::ConnectErrorKind;
     use super::super::frames::FrameLimits;
     use super::super::transport::Transport;
     use super::*;
@@ -214,7 +215,7 @@ mod tests {
         let (outcome, got) = run(&script, Privacy::Exposed).await;
         let error = outcome.unwrap_err();
         assert!(matches!(error, ConnectError::PlaintextPassword { .. }), "{error}");
-        assert_eq!((error.code(), got.len()), ("P012", 0));
+        assert_eq!((error.kind(), got.len()), (ConnectErrorKind::Authentication, 0));
     }
 
     #[tokio::test]
@@ -250,6 +251,6 @@ mod tests {
     async fn a_refusal_is_the_servers_own_message() {
         let (outcome, _) = run(b"E\0\0\0\x14C28P01\0Mwrong!\0\0", Privacy::Encrypted).await;
         let error = outcome.unwrap_err();
-        assert_eq!(error.code(), "P012", "{error}");
+        assert_eq!(error.kind(), ConnectErrorKind::Authentication, "{error}");
     }
 }

@@ -141,27 +141,6 @@ pub enum ServerTrouble {
 }
 
 impl ServerTrouble {
-    /// The stable code, where this trouble has one of its own.
-    #[must_use]
-    pub fn code(&self) -> Option<&'static str> {
-        match self {
-            Self::NotAccepting | Self::Terminated => Some("P001"),
-            Self::Pooler => Some("P002"),
-            Self::WalLevel => Some("P003"),
-            Self::TooManyConnections => Some("P007"),
-            Self::NoReplicationPrivilege => Some("P010"),
-            Self::Authentication => Some("P012"),
-            Self::DatabaseMissing => Some("P015"),
-            Self::PermissionDenied => Some("P016"),
-            Self::PublicationMissing => Some("P020"),
-            Self::SlotMissing => Some("P030"),
-            Self::SlotInUse { .. } => Some("P034"),
-            Self::SlotLost => Some("P035"),
-            Self::SlotUnfit => Some("P036"),
-            Self::Other => None,
-        }
-    }
-
     /// What to type, or where to look.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {

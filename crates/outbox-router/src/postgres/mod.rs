@@ -29,7 +29,7 @@ pub use errors::{
     TlsSetupError,
 };
 pub use link::Fill;
-pub use quote::{quote_identifier, quote_literal};
+pub use quote::{quote_identifier, quote_literal, quote_table};
 pub use replication::{ClientEncoding, IdentifySystem, Options, ReplicationConnection};
 pub use sql::{SqlConnection, connect_sql};
 pub use stream::{Incoming, Output, ReplicationStream, STATUS_UPDATE_BYTES};

@@ -14,6 +14,12 @@ pub fn quote_identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// A table's full name, both parts quoted.
+#[must_use]
+pub fn quote_table(name: &relay::TableName) -> String {
+    format!("{}.{}", quote_identifier(&name.schema), quote_identifier(&name.name))
+}
+
 /// `value` as a string literal: `it's` becomes `'it''s'`.
 #[must_use]
 pub fn quote_literal(value: &str) -> String {

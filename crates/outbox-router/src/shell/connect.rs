@@ -37,7 +37,8 @@ pub struct Source {
 
 /// A connection, or why there is none.
 pub(super) enum Connected {
-    Streaming(Box<ReplicationStream>),
+    /// The stream, and where the slot stood before it.
+    Streaming(Box<ReplicationStream>, Lsn),
     Held(Option<i32>),
     Failed(Failure),
 }
@@ -107,8 +108,9 @@ impl Source {
         };
         match connection.start_replication(&self.slot, &[&self.publication]).await {
             Ok(stream) => {
+                let slot_at = baseline.confirmed();
                 self.remember(baseline);
-                Connected::Streaming(Box::new(stream))
+                Connected::Streaming(Box::new(stream), slot_at)
             }
             Err(error) => match error.trouble() {
                 Some(ServerTrouble::SlotInUse { pid }) => {

@@ -2,13 +2,13 @@
 
 use std::{num::NonZeroI32, sync::Arc};
 
-use relay::{Code, Failure, Input, TopicFacts, TopicId, TopicName};
+use relay::{Code, Failure, Input, Lsn, TopicFacts, TopicId, TopicName};
 use tokio::task::JoinError;
 
 use super::{Shell, connect::Connected};
 use crate::{
     kafka::{self, KafkaSink, TopicDirectory},
-    postgres::Incoming,
+    postgres::{Incoming, ReplicationStream},
 };
 
 /// What to start.
@@ -98,7 +98,11 @@ impl Shell {
         let (ids, names): (Vec<TopicId>, Vec<TopicName>) =
             self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).unzip();
         let handle = self.jobs.spawn_blocking(move || {
-            let counts = directory.refresh(&names);
+            let counts = if names.is_empty() {
+                directory.ping().map(|()| Vec::new())
+            } else {
+                directory.refresh(&names)
+            };
             Done::Refreshed(counts.map(|counts| ids.into_iter().zip(counts).collect()))
         });
         self.refreshing = Some(handle);
@@ -106,7 +110,11 @@ impl Shell {
 
     pub(super) fn finished(&mut self, done: Done) {
         match done {
-            Done::Connected(Connected::Streaming(stream)) => self.connected(*stream),
+            // One that was called off, but was done before it heard so: its connection is dropped here.
+            Done::Connected(_) | Done::SlotWatched(_) if self.connecting.take().is_none() => {}
+            Done::Connected(Connected::Streaming(stream, slot_at)) => {
+                self.connected(*stream, slot_at);
+            }
             Done::Connected(Connected::Held(pid)) => self.input(Input::SlotHeld(pid)),
             Done::Connected(Connected::Failed(failure)) | Done::SlotWatched(Err(failure)) => {
                 self.input(Input::Disconnected(failure));
@@ -119,13 +127,14 @@ impl Shell {
         }
     }
 
-    fn connected(&mut self, mut stream: crate::postgres::ReplicationStream) {
+    fn connected(&mut self, mut stream: ReplicationStream, slot_at: Lsn) {
         if let Ok(Some(Incoming::Closed)) = stream.peek() {
             self.input(Input::Disconnected(super::failure::closed()));
             return;
         }
         tracing::info!(slot = self.source.slot, walsender = stream.backend_pid(), "streaming");
         self.stream = Some(stream);
+        self.input(Input::SlotAt(slot_at));
         self.input(Input::Connected);
     }
 

@@ -29,6 +29,10 @@ impl Shell {
     pub(super) fn filled(&mut self, fill: io::Result<Fill>) {
         match fill {
             Ok(Fill::Bytes(_)) => {
+                if self.stream.as_mut().is_some_and(|stream| matches!(stream.peek(), Ok(None))) {
+                    // A part of a large row: no frame will tell the core that the server is alive.
+                    self.input(Input::BytesArrived);
+                }
                 if self.relay.pace() == Pace::InGulps {
                     self.pause_until = Some(Instant::now() + GULP_PAUSE);
                 }

@@ -30,11 +30,10 @@ async fn a_wrong_password_is_refused_alike_on_both_connections() {
         let info = cluster.info_with(user, "password=canary");
         let error = connect(&info).await.unwrap_err();
         assert_eq!(error.kind(), ConnectErrorKind::Authentication, "{user}: {error}");
-        assert_eq!(error.code(), "P012");
         assert!(error.to_string().contains("28P01"), "{error}");
         assert!(!format!("{error} {error:?}").contains("canary"));
         let error = outbox_router::postgres::connect_sql(&info, "test").await.err().unwrap();
-        assert_eq!((error.kind(), error.code()), (ConnectErrorKind::Authentication, "P012"));
+        assert_eq!(error.kind(), ConnectErrorKind::Authentication);
     }
 }
 

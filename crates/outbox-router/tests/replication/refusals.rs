@@ -27,7 +27,7 @@ async fn a_role_without_replication_is_told_so() {
     let cluster = Cluster::shared();
     let error = connect(&cluster.info("plain_user")).await.unwrap_err();
     let expected = ConnectErrorKind::Server(ServerTrouble::NoReplicationPrivilege);
-    assert_eq!((error.kind(), error.code()), (expected, "P010"), "{error}");
+    assert_eq!(error.kind(), expected, "{error}");
     assert!(error.hint().unwrap().contains("REPLICATION"));
 }
 
@@ -127,7 +127,7 @@ async fn a_wal_level_below_logical_is_named() {
         .await
         .unwrap_err();
     assert_eq!(error.trouble(), Some(ServerTrouble::WalLevel), "{error}");
-    assert_eq!(error.trouble().unwrap().code(), Some("P003"));
+    assert_eq!(error.trouble(), Some(ServerTrouble::WalLevel));
 }
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn nobody_there_and_somebody_silent_are_matters_of_transport() {
     assert!(
         matches!(error, ConnectError::Timeout { after, .. } if after == Duration::from_secs(1))
     );
-    assert_eq!((error.kind(), error.code()), (ConnectErrorKind::Transport, "P001"));
+    assert_eq!(error.kind(), ConnectErrorKind::Transport);
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn what_does_not_speak_the_protocol_is_said_to() {
         let text = format!("host=127.0.0.1 port={port} user=u sslmode=disable");
         let info = ConnInfo::resolve(Some(&text), &|_| None).unwrap();
         let error = connect(&info).await.unwrap_err();
-        assert_eq!((error.kind(), error.code()), (ConnectErrorKind::Protocol, "P002"), "{error:?}");
+        assert_eq!(error.kind(), ConnectErrorKind::Protocol, "{error:?}");
         drop(thread.join().unwrap());
     }
 }

@@ -38,7 +38,7 @@ fn transaction(ledger: &mut Ledger, at: u64, records: usize) -> Vec<Ticket> {
 #[test]
 fn a_later_transaction_waits_for_an_earlier_one() {
     // I1
-    let mut ledger = Ledger::new(SessionId(0));
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO);
     let first = transaction(&mut ledger, 100, 2);
     let second = transaction(&mut ledger, 200, 1);
     credit(&mut ledger, second);
@@ -50,7 +50,7 @@ fn a_later_transaction_waits_for_an_earlier_one() {
 #[test]
 fn a_transaction_counts_only_with_its_commit() {
     // I3
-    let mut ledger = Ledger::new(SessionId(0));
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO);
     ledger.begin(lsn(100), T0).unwrap();
     let ticket = ledger.issue(1).unwrap();
     credit(&mut ledger, vec![ticket]);
@@ -62,7 +62,7 @@ fn a_transaction_counts_only_with_its_commit() {
 #[test]
 fn what_is_confirmed_is_the_end_of_the_commit_record() {
     // `commit_lsn` would send the transaction again for ever; one more would skip the next.
-    let mut ledger = Ledger::new(SessionId(0));
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO);
     let tickets = transaction(&mut ledger, 100, 1);
     credit(&mut ledger, tickets);
     assert_eq!(ledger.settled().lsn(), lsn(108));
@@ -76,11 +76,11 @@ fn what_is_confirmed_is_the_end_of_the_commit_record() {
 #[test]
 fn a_keepalive_waits_for_all_that_came_before_it() {
     // I4
-    let mut ledger = Ledger::new(SessionId(0));
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO);
     let tickets = transaction(&mut ledger, 100, 1);
-    ledger.keepalive(lsn(500), T0);
-    ledger.keepalive(lsn(600), T0);
-    assert_eq!(ledger.entries.len(), 2, "neighbouring barriers merge");
+    ledger.keepalive(lsn(500));
+    ledger.keepalive(lsn(600));
+    assert_eq!(ledger.entries.len(), 1, "a keepalive needs no entry");
     assert_eq!(ledger.settled().lsn(), Lsn::ZERO);
     credit(&mut ledger, tickets);
     assert_eq!(ledger.settled().lsn(), lsn(600));
@@ -89,27 +89,60 @@ fn a_keepalive_waits_for_all_that_came_before_it() {
 #[test]
 fn a_keepalive_inside_a_transaction_is_ignored() {
     // I4
-    let mut ledger = Ledger::new(SessionId(0));
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO);
     ledger.begin(lsn(100), T0).unwrap();
-    ledger.keepalive(lsn(500), T0);
+    ledger.keepalive(lsn(500));
     ledger.commit(lsn(100), lsn(108)).unwrap();
     assert_eq!(ledger.settled().lsn(), lsn(108));
 }
 
 #[test]
 fn an_idle_stream_advances_by_keepalives() {
-    let mut ledger = Ledger::new(SessionId(0));
-    ledger.keepalive(lsn(500), T0);
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO);
+    ledger.keepalive(lsn(500));
     assert_eq!(ledger.tell().lsn(), lsn(500));
-    ledger.keepalive(lsn(400), T0);
+    ledger.keepalive(lsn(400));
     assert_eq!(ledger.tell().lsn(), lsn(500), "I2: never backwards");
 }
 
 #[test]
+fn a_keepalive_from_before_the_slot_is_ignored() {
+    // Older servers take `confirmed_flush_lsn` back when they are told a lower position.
+    let mut ledger = Ledger::new(SessionId(0), lsn(500));
+    ledger.keepalive(lsn(400));
+    assert_eq!(ledger.settled().lsn(), Lsn::ZERO);
+    ledger.keepalive(lsn(600));
+    assert_eq!(ledger.settled().lsn(), lsn(600));
+}
+
+#[test]
+fn transactions_without_events_take_no_memory() {
+    // I6: servers before 15 send one for every transaction of the database, also while Kafka is away.
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO);
+    let tickets = transaction(&mut ledger, 100, 1);
+    for at in 0..1_000 {
+        ledger.begin(lsn(200 + 8 * at), T0).unwrap();
+        assert_eq!(ledger.commit(lsn(200 + 8 * at), lsn(208 + 8 * at)), Ok(Carried::Nothing));
+    }
+    assert_eq!(ledger.entries.len(), 1);
+    assert_eq!(ledger.settled().lsn(), Lsn::ZERO);
+    credit(&mut ledger, tickets);
+    assert_eq!(ledger.settled().lsn(), lsn(8_200));
+}
+
+#[test]
+fn a_commit_before_what_was_received_is_noticed() {
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO);
+    let _pending = transaction(&mut ledger, 100, 1);
+    ledger.begin(lsn(50), T0).unwrap();
+    assert_eq!(ledger.commit(lsn(50), lsn(58)), Err(Disorder::Backwards(lsn(58))));
+}
+
+#[test]
 fn acknowledgements_of_an_earlier_session_confirm_nothing() {
-    let mut old = Ledger::new(SessionId(1));
+    let mut old = Ledger::new(SessionId(1), Lsn::ZERO);
     let tickets = transaction(&mut old, 100, 1);
-    let mut new = Ledger::new(SessionId(2));
+    let mut new = Ledger::new(SessionId(2), Lsn::ZERO);
     let _pending = transaction(&mut new, 100, 1);
     assert_eq!(new.credit(&run_of(tickets)[0]), Ok(Credit::Stale));
     assert_eq!(new.settled().lsn(), Lsn::ZERO);
@@ -117,7 +150,7 @@ fn acknowledgements_of_an_earlier_session_confirm_nothing() {
 
 #[test]
 fn an_acknowledgement_too_many_is_noticed() {
-    let mut ledger = Ledger::new(SessionId(0));
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO);
     let tickets = transaction(&mut ledger, 100, 1);
     let run = run_of(tickets)[0];
     ledger.credit(&run).unwrap();
@@ -126,7 +159,7 @@ fn an_acknowledgement_too_many_is_noticed() {
 
 #[test]
 fn the_window_is_what_lies_past_the_last_told_position() {
-    let mut ledger = Ledger::new(SessionId(0));
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO);
     let stuck = transaction(&mut ledger, 100, 1);
     let rest = transaction(&mut ledger, 200, 3);
     credit(&mut ledger, rest);
@@ -141,7 +174,7 @@ fn the_window_is_what_lies_past_the_last_told_position() {
 
 #[test]
 fn a_transaction_larger_than_the_window_passes_with_its_unacknowledged_part_bounded() {
-    let mut ledger = Ledger::new(SessionId(0));
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO);
     ledger.begin(lsn(100), T0).unwrap();
     let mut unacked = Vec::new();
     for _ in 0..100 {
@@ -155,7 +188,7 @@ fn a_transaction_larger_than_the_window_passes_with_its_unacknowledged_part_boun
 
 #[test]
 fn a_large_transaction_waits_for_what_precedes_it() {
-    let mut ledger = Ledger::new(SessionId(0));
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO);
     let _stuck = transaction(&mut ledger, 100, 1);
     ledger.begin(lsn(200), T0).unwrap();
     let mut tickets = Vec::new();
@@ -169,7 +202,7 @@ fn a_large_transaction_waits_for_what_precedes_it() {
 
 #[test]
 fn a_withdrawn_ticket_leaves_no_trace() {
-    let mut ledger = Ledger::new(SessionId(0));
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO);
     ledger.begin(lsn(100), T0).unwrap();
     let ticket = ledger.issue(10).unwrap();
     ledger.withdraw(ticket);
@@ -180,7 +213,7 @@ fn a_withdrawn_ticket_leaves_no_trace() {
 
 #[test]
 fn broken_order_is_noticed() {
-    let mut ledger = Ledger::new(SessionId(0));
+    let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO);
     assert_eq!(ledger.issue(1), Err(Disorder::RowOutsideTransaction));
     assert_eq!(ledger.commit(lsn(1), lsn(2)), Err(Disorder::CommitWithoutBegin));
     ledger.begin(lsn(100), T0).unwrap();
@@ -251,7 +284,7 @@ proptest! {
     /// I1, I2, I3, I4, and the window, after every step.
     #[test]
     fn agrees_with_the_naive_model(steps in steps()) {
-        let mut ledger = Ledger::new(SessionId(3));
+        let mut ledger = Ledger::new(SessionId(3), Lsn::ZERO);
         let mut model = Model::default();
         let mut tickets: Vec<(usize, usize, Ticket)> = Vec::new();
         let mut position = 0;
@@ -276,7 +309,7 @@ proptest! {
                     model.transactions.last_mut().unwrap().end = Some(position);
                 }
                 Step::Keepalive => {
-                    ledger.keepalive(lsn(position), T0);
+                    ledger.keepalive(lsn(position));
                     if !open {
                         model.transactions
                             .push(ModelTransaction { end: Some(position), acked: Vec::new() });
@@ -294,6 +327,9 @@ proptest! {
             prop_assert!(ledger.settled().lsn().as_u64() >= last_settled);
             last_settled = ledger.settled().lsn().as_u64();
             prop_assert_eq!(ledger.unacked(), model.unacked());
+            // I6: an entry per transaction in flight with events, and the open one.
+            let in_flight = model.transactions.iter().filter(|t| !t.acked.is_empty()).count();
+            prop_assert!(ledger.entries.len() <= in_flight + 1);
             prop_assert_eq!(ledger.window(), (model.past_told(), model.past_told() * 64));
         }
     }

@@ -6,23 +6,59 @@ use anyhow::{Context, anyhow, bail, ensure};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{
     AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier,
-    TopicReplication,
+    TopicReplication, TopicResult,
 };
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::types::RDKafkaErrorCode;
 use tokio::task::spawn_blocking;
 
 use crate::wait::until_ok;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const REQUEST: Duration = Duration::from_secs(5);
+const ATTEMPTS: u32 = 6;
+
+/// What every client of this crate is set to. A broker that is frozen accepts connections and never
+/// answers: a client that happens to ask it first must soon ask another one.
+pub(crate) fn client_config(bootstrap: &str) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config
+        .set("bootstrap.servers", bootstrap)
+        .set("api.version.request.timeout.ms", "1000")
+        .set("socket.connection.setup.timeout.ms", "2000")
+        .set("socket.timeout.ms", "3000")
+        .set("reconnect.backoff.max.ms", "500");
+    config
+}
 
 fn client(bootstrap: &str) -> anyhow::Result<AdminClient<DefaultClientContext>> {
-    Ok(ClientConfig::new().set("bootstrap.servers", bootstrap).create()?)
+    Ok(client_config(bootstrap).create()?)
 }
 
 fn options() -> AdminOptions {
-    AdminOptions::new().operation_timeout(Some(DEADLINE)).request_timeout(Some(DEADLINE))
+    AdminOptions::new().operation_timeout(Some(REQUEST)).request_timeout(Some(REQUEST))
+}
+
+/// Asks the cluster for a change, and again when there is no answer: any broker may be named as the
+/// one to ask, also a frozen one, and a client keeps to it, so each attempt has a new client. A
+/// repeated request may be refused because the first one has worked; the caller then looks at the
+/// cluster to see what has become of it.
+async fn submit<F, Fut>(bootstrap: &str, attempt: F) -> anyhow::Result<()>
+where
+    F: Fn(AdminClient<DefaultClientContext>) -> Fut,
+    Fut: Future<Output = KafkaResult<Vec<TopicResult>>>,
+{
+    const UNANSWERED: KafkaError = KafkaError::AdminOp(RDKafkaErrorCode::OperationTimedOut);
+    for asked_before in 0..ATTEMPTS {
+        match attempt(client(bootstrap)?).await {
+            Err(error) if error == UNANSWERED => {}
+            Ok(outcomes) if asked_before == 0 => return accepted(outcomes),
+            outcome => return Ok(outcome.map(drop)?),
+        }
+    }
+    bail!("the cluster did not answer {ATTEMPTS} requests")
 }
 
 /// Metadata and watermark calls block, so they have a thread of their own.
@@ -31,8 +67,8 @@ where
     T: Send + 'static,
     F: FnOnce(&BaseConsumer) -> anyhow::Result<T> + Send + 'static,
 {
-    let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", bootstrap).set("group.id", "testbed");
+    let mut config = client_config(bootstrap);
+    config.set("group.id", "testbed");
     spawn_blocking(move || call(&config.create()?)).await?
 }
 
@@ -46,7 +82,7 @@ pub(crate) fn led_partitions(consumer: &BaseConsumer, topic: &str) -> anyhow::Re
     let metadata = consumer.fetch_metadata(Some(topic), REQUEST)?;
     let found = metadata.topics().first().context("no metadata")?;
     if let Some(error) = found.error() {
-        bail!("topic \"{topic}\": {}", rdkafka::types::RDKafkaErrorCode::from(error));
+        bail!("topic \"{topic}\": {}", RDKafkaErrorCode::from(error));
     }
     ensure!(
         found.partitions().iter().all(|partition| partition.leader() >= 0),
@@ -69,9 +105,7 @@ async fn await_partitions(bootstrap: &str, topic: &str, expected: usize) -> anyh
     .await
 }
 
-fn accepted<E: std::fmt::Display>(
-    outcomes: Vec<Result<String, (String, E)>>,
-) -> anyhow::Result<()> {
+fn accepted(outcomes: Vec<TopicResult>) -> anyhow::Result<()> {
     outcomes.into_iter().try_for_each(|outcome| {
         outcome.map(drop).map_err(|(topic, error)| anyhow!("topic \"{topic}\": {error}"))
     })
@@ -85,7 +119,7 @@ pub(super) async fn create_topic(
 ) -> anyhow::Result<()> {
     let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
     let topic = configs.iter().fold(topic, |topic, (name, value)| topic.set(name, value));
-    accepted(client(bootstrap)?.create_topics([&topic], &options()).await?)?;
+    submit(bootstrap, async |admin| admin.create_topics([&topic], &options()).await).await?;
     await_partitions(bootstrap, name, usize::try_from(partitions)?).await
 }
 
@@ -97,7 +131,7 @@ pub(super) async fn create_topic_on(
     let placement: Vec<&[i32]> = leaders.chunks(1).collect();
     let count = i32::try_from(leaders.len())?;
     let topic = NewTopic::new(name, count, TopicReplication::Variable(&placement));
-    accepted(client(bootstrap)?.create_topics([&topic], &options()).await?)?;
+    submit(bootstrap, async |admin| admin.create_topics([&topic], &options()).await).await?;
     await_partitions(bootstrap, name, leaders.len()).await
 }
 
@@ -107,7 +141,7 @@ pub(super) async fn grow_topic(
     partitions: usize,
 ) -> anyhow::Result<()> {
     let grown = NewPartitions::new(name, partitions);
-    accepted(client(bootstrap)?.create_partitions([&grown], &options()).await?)?;
+    submit(bootstrap, async |admin| admin.create_partitions([&grown], &options()).await).await?;
     await_partitions(bootstrap, name, partitions).await
 }
 
@@ -125,7 +159,7 @@ pub(super) async fn set_topic(
 }
 
 pub(super) async fn delete_topic(bootstrap: &str, name: &str) -> anyhow::Result<()> {
-    accepted(client(bootstrap)?.delete_topics(&[name], &options()).await?)?;
+    submit(bootstrap, async |admin| admin.delete_topics(&[name], &options()).await).await?;
     until_ok(DEADLINE, format!("the end of topic \"{name}\""), async || {
         let topic = name.to_owned();
         let found =

@@ -11,7 +11,7 @@
 mod admin;
 mod broker;
 
-pub(crate) use admin::led_partitions;
+pub(crate) use admin::{client_config, led_partitions};
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! The SQL of `setup`, for reading and for `psql`. Printed without connecting anywhere, so what depends on the server
 //! is a comment.
 
+use crate::postgres::quote_identifier;
 use std::io;
 
 use relay::TableName;
@@ -31,7 +32,7 @@ pub(super) fn print(
         writeln!(out, "{};", sql::create_role(role))?;
         // psql fills in its own database where the configuration does not name one.
         let grant = database.map_or_else(
-            || format!("grant connect on database :\"DBNAME\" to {}", sql::identifier(role)),
+            || format!("grant connect on database :\"DBNAME\" to {}", quote_identifier(role)),
             |database| sql::grant_connect(database, role),
         );
         writeln!(out, "{grant};\n")?;

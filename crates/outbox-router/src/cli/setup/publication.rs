@@ -1,6 +1,7 @@
 //! The publication: made, or found to fit, or refused. A publication that hides inserts of an outbox table loses them
 //! in silence, so every way of hiding them is looked for.
 
+use crate::postgres::{quote_identifier, quote_table};
 use std::io;
 
 use relay::{Code, Failure, TableName};
@@ -138,7 +139,7 @@ pub(super) async fn fit(
 
 impl Publication {
     fn refuse_unfit(&self, name: &str, tables: &[TableName]) -> Result<(), Failure> {
-        let quoted = sql::identifier(name);
+        let quoted = quote_identifier(name);
         if matches!(self.scope, Scope::AllTables) {
             let message = format!("the publication {name} is FOR ALL TABLES");
             return Err(Failure::new(Code::PublicationLacksTable, message).hint(
@@ -157,7 +158,7 @@ impl Publication {
                 let message = format!("the publication {name} filters rows of {table}: {filter}");
                 return Err(Failure::new(Code::PublicationFiltersRows, message).hint(format!(
                     "alter publication {quoted} drop table {t}, add table {t}",
-                    t = sql::table(table)
+                    t = quote_table(table)
                 )));
             }
             if member.kind == "p" && matches!(self.partitions, Partitions::AsLeaves) {

@@ -2,6 +2,7 @@
 //! long as that takes and without a word; so it is done on a connection of its own, with a limit, while another
 //! connection looks who is in the way and says so.
 
+use crate::wording;
 use std::{collections::BTreeSet, io, pin::pin, time::Duration};
 
 use relay::{Code, Failure};
@@ -10,7 +11,7 @@ use tokio_postgres::{Client, Row, error::SqlState};
 use super::Trouble;
 use crate::cli::{
     connect::{Access, failure, with_connection},
-    sql, words,
+    sql,
 };
 
 /// A slot that is there.
@@ -144,7 +145,7 @@ fn blocker(row: &Row) -> Result<(String, String), tokio_postgres::Error> {
         let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
         seconds.map_or_else(
             || "an unknown time".to_owned(),
-            |seconds| words::roughly(Duration::from_secs(seconds)),
+            |seconds| wording::roughly(Duration::from_secs(seconds)),
         )
     };
     let database: Option<String> = row.try_get(2)?;
@@ -177,7 +178,7 @@ fn not_made(
     }
     let message = format!(
         "the slot {name} was not created within {}: transactions that were open did not end",
-        words::roughly(wait)
+        wording::roughly(wait)
     );
     let remedies: Vec<&str> = remedies.iter().map(String::as_str).collect();
     Failure::new(Code::ServerError, message).hint(format!(

@@ -5,7 +5,7 @@ use std::{io, time::Duration};
 use serde_json::{Value, json};
 
 use super::{Status, sample::Slot, verdict::Verdict};
-use crate::{cli::words, config::Config};
+use crate::{config::Config, wording};
 
 /// For people: the four answers in their order, then what they rest on.
 pub(super) fn text(
@@ -16,7 +16,7 @@ pub(super) fn text(
 ) -> io::Result<()> {
     let slot = status.sample.as_ref().ok().and_then(|sample| sample.slot.as_ref());
     match slot {
-        Some(slot) => writeln!(out, "behind    {}", words::bytes(slot.bytes_behind))?,
+        Some(slot) => writeln!(out, "behind    {}", wording::bytes(slot.bytes_behind))?,
         None => writeln!(out, "behind    unknown")?,
     }
     writeln!(out, "to blame  {}", verdict.blame)?;
@@ -43,7 +43,7 @@ pub(super) fn text(
             config.postgres.slot
         )?;
         if let Some(retained) = slot.retained_bytes {
-            writeln!(out, "on disk   {} of WAL kept for it", words::bytes(retained))?;
+            writeln!(out, "on disk   {} of WAL kept for it", wording::bytes(retained))?;
         }
         if let Some(holder) = &slot.holder {
             let application = holder.application.as_deref().unwrap_or("no application name");
@@ -63,10 +63,10 @@ fn limit(slot: &Slot) -> String {
         return "none: max_slot_wal_keep_size is not set, WAL grows until the disk is full"
             .to_owned();
     };
-    let room = words::bytes(safe);
+    let room = wording::bytes(safe);
     match seconds_to_limit(slot) {
         Some(seconds) => {
-            let time = words::roughly(Duration::from_secs(seconds));
+            let time = wording::roughly(Duration::from_secs(seconds));
             format!("{room} of WAL more: in {time} if nothing is confirmed until then")
         }
         None => format!("{room} of WAL more; no WAL is being written"),

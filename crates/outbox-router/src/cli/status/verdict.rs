@@ -5,7 +5,7 @@ use std::fmt;
 use relay::{Code, State};
 
 use super::{Status, sample::Slot};
-use crate::{cli::words, config::Config};
+use crate::{config::Config, wording};
 
 /// The answer.
 pub(super) struct Verdict {
@@ -171,12 +171,12 @@ fn slot_findings(slot: &Slot, config: &Config, findings: &mut Vec<Finding>) {
         _ => None,
     };
     if let Some((level, limit)) = level {
-        let behind = words::bytes(slot.bytes_behind);
+        let behind = wording::bytes(slot.bytes_behind);
         findings.push(Finding {
             code: None,
             message: format!(
                 "{behind} behind: monitor.bytes_behind.{level} is {}",
-                words::bytes(limit)
+                wording::bytes(limit)
             ),
             hint: None,
         });
@@ -219,10 +219,10 @@ fn blame(slot: &Slot, finding: Option<&Finding>, router: Option<Who>) -> Blame {
     };
     if unsent.saturating_mul(2) >= slot.bytes_behind {
         // A router whose window is full does not read, and then the walsender cannot send.
-        let unsent = words::bytes(unsent);
+        let unsent = wording::bytes(unsent);
         return router.unwrap_or(Who::Postgres).because(format!("{unsent} not yet sent"));
     }
-    let sent = words::bytes(slot.bytes_behind.saturating_sub(unsent));
+    let sent = wording::bytes(slot.bytes_behind.saturating_sub(unsent));
     let why = format!("{sent} sent and not yet acknowledged by Kafka");
     router.unwrap_or(Who::Unknown).because(why)
 }

@@ -12,7 +12,11 @@ use rdkafka_sys as sys;
 use relay::TopicName;
 use sys::rd_kafka_admin_op_t as ApiKind;
 
-use super::{Event, Producer, error_code, raw, text_of};
+use super::{
+    Producer,
+    events::{Event, error_code, text_of},
+    raw,
+};
 
 /// An admin request that was not granted, with the broker's words.
 #[derive(Debug)]
@@ -192,9 +196,10 @@ impl AdminRequest {
                 text.as_mut_ptr(),
                 text.len(),
             );
-            match outcome {
-                sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => Ok(()),
-                _ => Err(invalid(&text_of(text.as_ptr()))),
+            if outcome == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
+                Ok(())
+            } else {
+                Err(invalid(&text_of(text.as_ptr())))
             }
         }
     }

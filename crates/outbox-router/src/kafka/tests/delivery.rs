@@ -5,8 +5,9 @@ use rdkafka::{
     types::{RDKafkaApiKey, RDKafkaRespErr},
 };
 use relay::{Acks, Headers, Record, RecordSink, RefusalReason, RowHeaders};
+use tokio::time::timeout;
 
-use super::cluster::{Cluster, acked, header, headers_of, number, orders, ticket, until};
+use super::cluster::{Cluster, DEADLINE, acked, header, headers_of, number, orders, ticket, until};
 
 #[tokio::test]
 async fn a_record_arrives_with_key_value_headers_time_and_partition() {
@@ -114,6 +115,17 @@ async fn no_signal_is_missed_between_polling_and_waiting() {
     for partition in 0..4_u32 {
         let expected: Vec<_> = (partition..total).step_by(4).collect();
         assert_eq!(cluster.read_numbers(i32::try_from(partition).unwrap()), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_that_has_never_polled_is_woken() {
+    let (_cluster, mut sink) = Cluster::with_orders(1);
+    number(&mut sink, 0, 0, ticket(1)).unwrap();
+    let mut acks = Acks::default();
+    while acks.is_empty() {
+        timeout(DEADLINE, sink.wait_acks()).await.expect("in time");
+        assert_eq!(sink.poll_acks(&mut acks, 1_000), None);
     }
 }
 

@@ -189,19 +189,6 @@ impl ConnectError {
         }
     }
 
-    /// The stable code under which logs, metrics and the runbook know it.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self.kind() {
-            ConnectErrorKind::Transport => "P001",
-            ConnectErrorKind::Protocol => "P002",
-            ConnectErrorKind::Authentication => "P012",
-            ConnectErrorKind::Tls => "P013",
-            // Unknown refusals count as "cannot be reached": the session is retried, the SQLSTATE is in the text.
-            ConnectErrorKind::Server(trouble) => trouble.code().unwrap_or("P001"),
-        }
-    }
-
     /// What to type, or where to look.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {

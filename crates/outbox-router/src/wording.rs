@@ -1,4 +1,4 @@
-//! How numbers, names and times are spelled in messages, in one place, so that the same thing reads the same in logs,
+//! How numbers and times are spelled for people, in one place, so that the same thing reads the same in logs,
 //! `/status.json` and errors.
 
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
 
 /// Bytes as people read them: `312 B`, `1.5 MiB`.
-pub(super) fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     if bytes < 1024 {
         return format!("{bytes} B");
     }
@@ -25,7 +25,7 @@ pub(super) fn bytes(bytes: u64) -> String {
 }
 
 /// A time to come, roughly: nobody acts differently on 3,611 and 3,600 seconds.
-pub(super) fn roughly(time: Duration) -> String {
+pub(crate) fn roughly(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0..=119 => format!("{seconds} s"),
@@ -33,16 +33,6 @@ pub(super) fn roughly(time: Duration) -> String {
         7_200..=172_799 => format!("{} h", seconds / 3_600),
         _ => format!("{} days", seconds / 86_400),
     }
-}
-
-/// An identifier as it may be pasted into SQL: always quoted, since an unquoted one is folded to lower case.
-pub(super) fn identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// A table as it may be pasted into SQL.
-pub(super) fn table(name: &relay::TableName) -> String {
-    format!("{}.{}", identifier(&name.schema), identifier(&name.name))
 }
 
 #[cfg(test)]
@@ -64,10 +54,5 @@ mod tests {
         assert_eq!(roughly(Duration::from_secs(3_700)), "61 min");
         assert_eq!(roughly(Duration::from_secs(9_000)), "2 h");
         assert_eq!(roughly(Duration::from_secs(400_000)), "4 days");
-    }
-
-    #[test]
-    fn identifiers_survive_being_pasted() {
-        assert_eq!(identifier("a\"B"), "\"a\"\"B\"");
     }
 }

@@ -1,0 +1,14 @@
+//! How a failure is told to a person.
+
+use std::io;
+
+use relay::Failure;
+
+/// A failure with its hint.
+pub(super) fn complain(out: &mut dyn io::Write, failure: &Failure) -> io::Result<()> {
+    writeln!(out, "error: {failure}")?;
+    match &failure.hint {
+        Some(hint) => writeln!(out, "  hint: {hint}"),
+        None => Ok(()),
+    }
+}

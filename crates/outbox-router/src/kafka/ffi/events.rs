@@ -1,0 +1,135 @@
+//! What a native event says, as values: delivery reports, errors of the client, log lines.
+
+use std::{
+    ffi::{CStr, c_char, c_int},
+    ptr::{self, NonNull},
+};
+
+use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
+use rdkafka_sys as sys;
+
+use super::raw;
+
+/// Which topic a report is about: the address of the native topic object, which lives as long as its handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in super::super) struct TopicAddress(usize);
+
+impl TopicAddress {
+    pub(super) fn of(topic: NonNull<sys::rd_kafka_topic_t>) -> Self {
+        Self(topic.addr().get())
+    }
+}
+
+/// One delivery report.
+pub(in super::super) struct Report {
+    /// What was given to [`super::Producer::produce`].
+    pub(in super::super) opaque: u64,
+    pub(in super::super) topic: TopicAddress,
+    /// `None` is success: the record is in the log of all in-sync replicas.
+    pub(in super::super) error: Option<RDKafkaErrorCode>,
+}
+
+/// An error of the client as a whole.
+pub(in super::super) struct ClientError {
+    pub(in super::super) code: RDKafkaErrorCode,
+    pub(in super::super) text: String,
+    pub(in super::super) severity: Severity,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Severity {
+    /// librdkafka goes on trying.
+    Passing,
+    /// The producer will never produce again.
+    Fatal,
+}
+
+/// Takes what [`super::Producer::serve`] finds in the main queue.
+pub(in super::super) trait Events {
+    fn report(&mut self, report: Report);
+    fn client_error(&mut self, error: ClientError);
+    fn log(&mut self, level: i32, facility: &str, text: &str);
+}
+
+/// An event that was taken from a queue, destroyed when dropped, also when a visitor panics.
+pub(super) struct Event(pub(super) NonNull<sys::rd_kafka_event_t>);
+
+impl Event {
+    pub(super) fn kind(&self) -> c_int {
+        // SAFETY: the event is alive.
+        unsafe { sys::rd_kafka_event_type(self.0.as_ptr()) }
+    }
+
+    pub(super) fn error(&self) -> Option<RDKafkaErrorCode> {
+        // SAFETY: the event is alive.
+        error_code(unsafe { raw::rd_kafka_event_error(self.0.as_ptr()) })
+    }
+
+    pub(super) fn next_report(&self) -> Option<Report> {
+        // SAFETY: the event is alive; a message it returns lives as long as the event, longer than this call.
+        let message =
+            NonNull::new(unsafe { sys::rd_kafka_event_message_next(self.0.as_ptr()) }.cast_mut())?;
+        let message = message.as_ptr();
+        // SAFETY: as above. `err` is read as the integer it is in C, through a pointer, so that no enum with an
+        // unknown value comes into being.
+        unsafe {
+            Some(Report {
+                opaque: u64::from_ne_bytes((*message)._private.addr().to_ne_bytes()),
+                topic: TopicAddress((*message).rkt.addr()),
+                error: error_code(ptr::addr_of!((*message).err).cast::<c_int>().read()),
+            })
+        }
+    }
+
+    pub(super) fn client_error(&self) -> ClientError {
+        // SAFETY: the event is alive and an error event, whose text lives as long as it does.
+        let (text, fatal) = unsafe {
+            let text = sys::rd_kafka_event_error_string(self.0.as_ptr());
+            (text_of(text), sys::rd_kafka_event_error_is_fatal(self.0.as_ptr()))
+        };
+        ClientError {
+            code: self.error().unwrap_or(RDKafkaErrorCode::Unknown),
+            text,
+            severity: if fatal == 0 { Severity::Passing } else { Severity::Fatal },
+        }
+    }
+
+    pub(super) fn log(&self, events: &mut impl Events) {
+        let (mut facility, mut text, mut level) = (ptr::null(), ptr::null(), 0);
+        // SAFETY: the event is alive; the texts live as long as it does and are copied here.
+        let found = unsafe {
+            sys::rd_kafka_event_log(self.0.as_ptr(), &mut facility, &mut text, &mut level)
+        };
+        if found == 0 {
+            // SAFETY: as above; on success both are set.
+            let (facility, text) = unsafe { (text_of(facility), text_of(text)) };
+            events.log(level, facility.trim(), text.trim());
+        }
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: taken from a queue, destroyed once.
+        unsafe { sys::rd_kafka_event_destroy(self.0.as_ptr()) };
+    }
+}
+
+/// `None` is success. A code that librdkafka does not know is [`RDKafkaErrorCode::Unknown`].
+pub(super) fn error_code(raw: c_int) -> Option<RDKafkaErrorCode> {
+    (raw != 0).then(|| {
+        RDKafkaRespErr::try_from(raw).map_or(RDKafkaErrorCode::Unknown, RDKafkaErrorCode::from)
+    })
+}
+
+/// A copy of a C string; empty for null.
+///
+/// # Safety
+/// `text` is null or ends with NUL and is alive.
+pub(super) unsafe fn text_of(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: by the contract of this function.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}

@@ -1,0 +1,63 @@
+//! What the ledger keeps of one transaction: a few counters.
+
+use pgoutput::{Lsn, PgTimestamp};
+
+use super::Window;
+use crate::ticket::SIZE_UNIT;
+
+/// Events and their size, in units of [`crate::Ticket`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Load {
+    pub(super) events: u64,
+    pub(super) units: u64,
+}
+
+impl Load {
+    pub(super) fn add(&mut self, other: Self) {
+        self.events += other.events;
+        self.units += other.units;
+    }
+
+    pub(super) fn remove(&mut self, other: Self) {
+        self.events = self.events.saturating_sub(other.events);
+        self.units = self.units.saturating_sub(other.units);
+    }
+
+    pub(super) fn fits(self, window: Window) -> bool {
+        self.events < window.events && self.units.saturating_mul(SIZE_UNIT) < window.bytes
+    }
+}
+
+/// A transaction with events that are not settled, or one that is being received.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Where the commit record starts.
+    pub(super) commit_lsn: Lsn,
+    /// What its latency is measured from.
+    pub(super) since: PgTimestamp,
+    pub(super) progress: Progress,
+    /// Everything that was produced of it.
+    pub(super) load: Load,
+    /// What of it the broker has not acknowledged.
+    pub(super) unacked: Load,
+}
+
+impl Entry {
+    pub(super) fn open(commit_lsn: Lsn, since: PgTimestamp) -> Self {
+        Self {
+            commit_lsn,
+            since,
+            progress: Progress::Open,
+            load: Load::default(),
+            unacked: Load::default(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Its commit has not been seen.
+    Open,
+    /// Received whole; the position up to which nothing of ours follows it.
+    Complete(Lsn),
+}

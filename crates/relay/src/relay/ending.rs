@@ -1,0 +1,139 @@
+//! How a session ends, and what becomes of the sink and of the next session then.
+
+use std::time::Duration;
+
+use super::{Action, Outcome, Phase, Relay, Sink, troubles::During};
+use crate::{
+    clock::Moment,
+    failure::{Class, Failure},
+    session::Session,
+    ticket::TransactionRef,
+};
+
+/// How long a failure that a person must mend waits before it is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// A session that lasted this long was no failed attempt: the next wait starts small again.
+const STEADY: Duration = Duration::from_secs(10);
+
+impl Relay {
+    /// The connection is gone or must go; what follows depends on the failure's class alone.
+    pub(super) fn lost(&mut self, failure: Failure, at: Moment) {
+        let (failure, during) = match &self.phase {
+            // Nothing is under way that could be lost.
+            Phase::Waiting { .. } | Phase::Halted(_) | Phase::Over => return,
+            Phase::Connecting | Phase::Standby { .. } => (failure, During::Connecting),
+            Phase::Streaming(session) => placed(failure, session),
+        };
+        if failure.class() == Class::Gap {
+            self.halt(failure, at);
+            return;
+        }
+        self.totals.count_error(failure.code);
+        self.end_session(at);
+        let wait = match self.troubles.note(failure, during) {
+            Class::Mendable | Class::Gap => LOOK_AGAIN,
+            Class::Transport | Class::Replay => self.backoff.next(),
+        };
+        self.slot_holder = None;
+        self.phase = Phase::Waiting { until: at + wait };
+    }
+
+    /// Lets the server go, and stays away for `wait`.
+    pub(super) fn let_go(&mut self, why: Failure, wait: Duration, at: Moment) {
+        self.lost(why, at);
+        if let Phase::Waiting { until } = &mut self.phase {
+            *until = (*until).max(at + wait);
+        }
+    }
+
+    /// A gap: nothing is produced or confirmed from now on.
+    pub(super) fn halt(&mut self, failure: Failure, at: Moment) {
+        match self.phase {
+            Phase::Halted(_) | Phase::Over => return,
+            Phase::Streaming(_) => self.end_session(at),
+            // A connection attempt that is under way must not become a session.
+            Phase::Connecting => self.actions.push_back(Action::Disconnect),
+            Phase::Waiting { .. } | Phase::Standby { .. } => {}
+        }
+        self.totals.count_error(failure.code);
+        self.phase = Phase::Halted(failure);
+    }
+
+    /// Takes leave of the session, if there is one; the caller decides what comes next.
+    pub(super) fn end_session(&mut self, at: Moment) {
+        let Phase::Streaming(session) = &self.phase else { return };
+        self.totals.transactions += session.transactions;
+        self.totals.rows_ignored += session.rows_ignored;
+        self.told = self.told.max(session.ledger.told());
+        self.left_unconfirmed = session.ledger.window().0;
+        if let Some(failure) = session.row_failure() {
+            self.troubles.note(failure.clone(), During::Streaming(self.told));
+        }
+        if at.since(session.since) >= STEADY {
+            self.backoff.reset();
+        }
+        let unacked = session.ledger.unacked();
+        self.owed_since = None;
+        self.actions.push_back(Action::Disconnect);
+        // Tickets tell the present session from one earlier: no third may be in flight, nor a third window of memory.
+        if self.left_in_flight > 0 {
+            self.replace_sink();
+        }
+        if self.sink == Sink::Ready {
+            self.left_in_flight = unacked;
+        }
+        self.phase = Phase::Waiting { until: at };
+    }
+
+    /// First error: nothing is produced after it, the producer is replaced, the slot replays.
+    pub(super) fn delivery_failed(
+        &mut self,
+        transaction: Option<TransactionRef>,
+        failure: Failure,
+        at: Moment,
+    ) {
+        self.replace_sink();
+        let Phase::Streaming(session) = &self.phase else {
+            self.totals.count_error(failure.code);
+            return;
+        };
+        let failure = match transaction.and_then(|of| session.ledger.commit_lsn_of(of)) {
+            Some(lsn) => failure.at(lsn),
+            None => failure,
+        };
+        self.lost(failure, at);
+    }
+
+    fn replace_sink(&mut self) {
+        if self.sink == Sink::Ready {
+            self.sink = Sink::Replacing;
+            self.totals.reconnects.kafka += 1;
+            self.topics.forget();
+            self.actions.push_back(Action::ReplaceSink);
+        }
+        self.left_in_flight = 0;
+    }
+
+    pub(super) fn exit(&mut self, outcome: Outcome) {
+        self.phase = Phase::Over;
+        self.actions.push_back(Action::Exit(outcome));
+    }
+
+    /// Leaves without a session, as well as the last one allows.
+    pub(super) fn exit_without_session(&mut self) {
+        self.exit(match self.left_unconfirmed {
+            0 => Outcome::Drained,
+            1.. => Outcome::DeadlinePassed,
+        });
+    }
+}
+
+/// A failure of the stream, with the transaction that it happened in.
+fn placed(failure: Failure, session: &Session) -> (Failure, During) {
+    let failure = match (failure.lsn, failure.class(), session.ledger.open_commit_lsn()) {
+        (None, Class::Replay, Some(lsn)) => failure.at(lsn),
+        (Some(_), _, _)
+        | (None, Class::Transport | Class::Replay | Class::Mendable | Class::Gap, _) => failure,
+    };
+    (failure, During::Streaming(session.ledger.told()))
+}

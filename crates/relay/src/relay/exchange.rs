@@ -1,0 +1,140 @@
+//! What is said between the core and its shell: the settings it starts from, the inputs it is given, the actions it asks
+//! for.
+
+use std::time::Duration;
+
+use pgoutput::Lsn;
+
+use crate::{
+    failure::Failure, feedback::Timing, ledger::Window, ports::Acks, record::TopicId,
+    session::StatusUpdate, table::Outboxes, ticket::TransactionRef, topic::TopicName,
+    topics::TopicFacts,
+};
+
+/// What the core must know before it starts.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Which tables, and how they are routed.
+    pub outboxes: Outboxes,
+    /// What may lie past the last confirmed position.
+    pub window: Window,
+    /// The largest row, in bytes of its frame.
+    pub row_bytes: usize,
+    /// Feedback to the server.
+    pub timing: Timing,
+    /// How long a drain may take.
+    pub drain: Duration,
+    /// What to do when a person is needed.
+    pub on_fatal: OnFatal,
+    /// Spreads reconnections; the same seed gives the same run.
+    pub seed: u64,
+}
+
+/// What to do when a person is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnFatal {
+    /// Stay up and say so: a process that is gone exports no metric.
+    Stay,
+    /// Exit with 79, for those who prefer it.
+    Exit,
+}
+
+/// Everything that can happen to the core, but for frames, which come through [`Relay::frame`].
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// [`Action::Connect`] succeeded: the server is streaming.
+    Connected,
+    /// [`Action::Connect`] or [`Action::WatchSlot`] failed, or the connection broke. After [`Action::Disconnect`] the
+    /// connection that it closed is not heard of again.
+    Disconnected(Failure),
+    /// Part of a frame arrived: the server is alive, though it may take long to complete a large row.
+    BytesArrived,
+    /// Where the slot's `confirmed_flush_lsn` stood, read before connecting: the next session tells the server nothing
+    /// below it.
+    SlotAt(Lsn),
+    /// Another process streams from the slot.
+    SlotHeld(Option<i32>),
+    /// [`Action::WatchSlot`] found the slot free.
+    SlotFree,
+    /// The server ended the stream in good order (`CopyDone`).
+    StreamEnded,
+    /// A NOTICE or WARNING arrived within the stream.
+    Notice(&'a ServerNotice),
+    /// The broker acknowledged records.
+    Acks(&'a Acks),
+    /// A record failed: the sink is closed.
+    DeliveryFailed {
+        /// Its transaction, if it was about one.
+        transaction: Option<TransactionRef>,
+        /// Why.
+        failure: Failure,
+    },
+    /// [`Action::ReplaceSink`] is done, or the first sink is ready.
+    SinkReady,
+    /// What keeps Kafka from answering; `None` when it answers again.
+    SinkTrouble(Option<Failure>),
+    /// [`Action::LookUpTopic`] was answered, or a topic in use was looked at again.
+    Topic(TopicId, Result<TopicFacts, Failure>),
+    /// The monitor saw that rows may be missing.
+    GapSuspected(Failure),
+    /// The monitor saw that the server is stopping: once is enough for a session.
+    ServerStopping,
+    /// SIGTERM.
+    Shutdown,
+    /// Time passed.
+    Tick,
+}
+
+/// A NOTICE or WARNING of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerNotice {
+    /// `SQLSTATE`.
+    pub code: String,
+    /// In the server's language.
+    pub message: String,
+}
+
+/// What the shell has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Look at the slot and the publication, connect, start streaming. Answer: [`Input::Connected`],
+    /// [`Input::SlotHeld`] or [`Input::Disconnected`].
+    Connect,
+    /// See by SQL whether the slot is free. Answer: [`Input::SlotFree`], [`Input::SlotHeld`] or
+    /// [`Input::Disconnected`].
+    WatchSlot,
+    /// Close the replication connection, or give up making it, and drop what was read from it.
+    Disconnect,
+    /// Send a status update.
+    Status(StatusUpdate),
+    /// Send `CopyDone`, then read until the server's. Answer: [`Input::StreamEnded`].
+    CopyDone,
+    /// Purge and destroy the producer, make a new one. Answer: [`Input::SinkReady`].
+    ReplaceSink,
+    /// Ask Kafka for a topic's partitions. Answer: [`Input::Topic`].
+    LookUpTopic(TopicId, TopicName),
+    /// Leave.
+    Exit(Outcome),
+}
+
+/// How the process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything that was read is delivered and confirmed.
+    Drained,
+    /// Events were read but not confirmed, because the shutdown deadline passed, the session had broken, or the rest of
+    /// their transaction waits for a person: they will come again.
+    DeadlinePassed,
+    /// A person must decide.
+    Fatal,
+}
+
+/// How eagerly to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// Following: a commit is one wake-up away.
+    AtOnce,
+    /// Catching up: pause a little between reads. The walsender wakes its reader for every message, and that, not
+    /// decoding, is most of its time; a reader that lets the socket fill makes the *server* faster.
+    InGulps,
+}

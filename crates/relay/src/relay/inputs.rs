@@ -1,0 +1,180 @@
+//! What each input means.
+
+use std::time::Duration;
+
+use super::{Input, Phase, Relay, ServerNotice, Sink};
+use crate::{
+    clock::{Moment, Now},
+    failure::{Code, Failure},
+    ledger::Credit,
+    ports::Acks,
+    record::TopicId,
+    session::{Course, Session},
+    topics::TopicFacts,
+};
+
+/// How often a standby looks whether the slot is free.
+const STANDBY_LOOK: Duration = Duration::from_millis(300);
+/// How long a stopping server may wait for what is still on its way.
+const STOPPING_PATIENCE: Duration = Duration::from_secs(2);
+
+impl Relay {
+    pub(super) fn apply(&mut self, input: Input<'_>, now: Now) {
+        let at = now.at;
+        match input {
+            Input::Connected => self.connected(at),
+            Input::Disconnected(failure) => self.lost(failure, at),
+            Input::BytesArrived => {
+                if let Phase::Streaming(session) = &mut self.phase {
+                    session.heard(now);
+                }
+            }
+            Input::SlotAt(position) => self.slot_at = position,
+            Input::SlotHeld(holder) => self.slot_held(holder, at),
+            Input::SlotFree => {
+                if let Phase::Standby { .. } = self.phase {
+                    self.phase = Phase::Waiting { until: at };
+                }
+            }
+            Input::StreamEnded => self.stream_ended(at),
+            Input::Notice(notice) => self.notice(notice, at),
+            Input::Acks(acks) => self.acknowledged(acks, now),
+            Input::DeliveryFailed { transaction, failure } => {
+                self.delivery_failed(transaction, failure, at);
+            }
+            Input::SinkReady => self.sink_ready(),
+            Input::SinkTrouble(trouble) => self.sink_trouble = trouble,
+            Input::Topic(id, answer) => self.topic(id, answer, at),
+            Input::GapSuspected(failure) => self.halt(failure, at),
+            Input::ServerStopping => {
+                if let Phase::Streaming(session) = &mut self.phase {
+                    session.let_go_by(at + STOPPING_PATIENCE);
+                }
+            }
+            Input::Shutdown => self.drain_by = Some(self.drain_by.unwrap_or(at + self.drain)),
+            Input::Tick => {}
+        }
+    }
+
+    fn connected(&mut self, at: Moment) {
+        if let Phase::Connecting = self.phase {
+            self.session_id = self.session_id.next();
+            self.troubles.connected();
+            self.slot_holder = None;
+            self.left_unconfirmed = 0;
+            if self.totals.sessions > 0 {
+                self.totals.reconnects.postgres += 1;
+            }
+            self.totals.sessions += 1;
+            let session = Session::new(self.session_id, self.slot_at, &self.terms, at);
+            self.phase = Phase::Streaming(Box::new(session));
+        }
+    }
+
+    fn slot_held(&mut self, holder: Option<i32>, at: Moment) {
+        if let Phase::Connecting | Phase::Standby { .. } = self.phase {
+            self.slot_holder = holder;
+            // Whoever holds it reads again what we left.
+            self.left_unconfirmed = 0;
+            self.phase = Phase::Standby { look_at: Some(at + self.backoff.spread(STANDBY_LOOK)) };
+        }
+    }
+
+    fn stream_ended(&mut self, at: Moment) {
+        let Phase::Streaming(session) = &self.phase else { return };
+        if session.course == Course::Finishing {
+            self.end_session(at);
+            self.exit_without_session();
+        } else {
+            let why =
+                Failure::new(Code::ServerNotReady, "PostgreSQL ended the stream: it is stopping");
+            self.lost(why, at);
+        }
+    }
+
+    fn notice(&mut self, notice: &ServerNotice, at: Moment) {
+        // 55000 within the stream is PostgreSQL 18's "skipped loading publication": rows are being skipped, and this
+        // warning is all that ever says so.
+        if notice.code == "55000" && matches!(self.phase, Phase::Streaming(_)) {
+            self.halt(
+                Failure::new(
+                    Code::PublicationMissing,
+                    format!("the server skips rows: {}", notice.message),
+                )
+                .hint("rows committed since the publication was dropped will not come through this slot: publish them from the table, then make a new slot with outbox-router setup --apply"),
+                at,
+            );
+        }
+    }
+
+    fn acknowledged(&mut self, acks: &Acks, now: Now) {
+        let mut broken = None;
+        for run in acks.runs() {
+            let credit = match &mut self.phase {
+                Phase::Streaming(session) => session.ledger.credit(run),
+                Phase::Waiting { .. }
+                | Phase::Connecting
+                | Phase::Standby { .. }
+                | Phase::Halted(_)
+                | Phase::Over => Ok(Credit::Stale),
+            };
+            let since = match credit {
+                Ok(Credit::Counted(since)) => Some(since),
+                Ok(Credit::Stale) => {
+                    self.left_in_flight =
+                        self.left_in_flight.saturating_sub(u64::from(run.records));
+                    None
+                }
+                Err(disorder) => {
+                    broken = Some(Failure::new(Code::ProducerFatal, disorder.to_string()));
+                    continue;
+                }
+            };
+            let index = run.topic.index();
+            if self.totals.topics.len() <= index {
+                self.totals.topics.resize_with(index + 1, Default::default);
+            }
+            if let Some((acked, latencies)) = self.totals.topics.get_mut(index) {
+                *acked += u64::from(run.records);
+                if let Some(since) = since {
+                    latencies.count(now.wall.micros_since(since), run.records);
+                }
+            }
+        }
+        if !acks.is_empty() {
+            self.owed_since = None;
+            self.sink_trouble = None;
+        }
+        if let Some(failure) = broken {
+            self.delivery_failed(None, failure, now.at);
+        }
+    }
+
+    fn sink_ready(&mut self) {
+        self.sink = Sink::Ready;
+        self.sink_trouble = None;
+        if let Phase::Streaming(session) = &mut self.phase {
+            session.sink_ready();
+        }
+    }
+
+    fn topic(&mut self, id: TopicId, answer: Result<TopicFacts, Failure>, at: Moment) {
+        if let Err(failure) = &answer {
+            self.totals.count_error(failure.code);
+        }
+        match (&mut self.phase, self.topics.facts(id), answer) {
+            // A look at a topic in use that fails says nothing about it: producing will tell.
+            (_, Some(_), Err(_)) => {}
+            (Phase::Streaming(session), Some(old), Ok(new)) if old.partitions != new.partitions => {
+                if let Err(failure) = session.topic_changed(id, old, new) {
+                    self.delivery_failed(None, failure, at);
+                }
+            }
+            (Phase::Streaming(session), _, Ok(facts)) => {
+                self.topics.answer(id, Ok(facts), at);
+                session.topic_found(id);
+            }
+            (_, _, answer) => self.topics.answer(id, answer, at),
+        }
+    }
+}

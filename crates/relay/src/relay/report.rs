@@ -1,0 +1,118 @@
+//! What is told of the core: its condition in one word with a reason, and its numbers.
+
+use std::time::Duration;
+
+use super::{Phase, Relay};
+use crate::{
+    clock::Moment,
+    failure::{Class, Code, Failure},
+    session::{Course, Hold, Session},
+    state::{Condition, State},
+    telemetry::{Snapshot, TopicTotals},
+};
+
+/// With something unacknowledged for this long, nothing flows.
+const BLOCKED_AFTER: Duration = Duration::from_secs(3);
+
+impl Relay {
+    /// The state with its reason, as everybody is told it.
+    pub fn condition(&self, at: Moment) -> Condition {
+        let reason = self.troubles.reason();
+        match &self.phase {
+            Phase::Over => condition(State::Draining, None),
+            Phase::Halted(failure) => condition(State::Failed, Some(failure)),
+            Phase::Standby { .. } => condition(State::Standby, None),
+            Phase::Waiting { .. } | Phase::Connecting if self.troubles.need_person() => {
+                condition(State::Failed, reason)
+            }
+            Phase::Waiting { .. } | Phase::Connecting => match &self.sink_trouble {
+                Some(trouble) if trouble.class() == Class::Mendable => {
+                    condition(State::Failed, Some(trouble))
+                }
+                trouble => condition(State::Starting, reason.or(trouble.as_ref())),
+            },
+            Phase::Streaming(session) => self.condition_of(session, at),
+        }
+    }
+
+    fn condition_of(&self, session: &Session, at: Moment) -> Condition {
+        if let Some(failure) = session.row_failure() {
+            return condition(State::Failed, Some(failure));
+        }
+        if session.course != Course::Following {
+            return condition(State::Draining, None);
+        }
+        if self.troubles.need_person() {
+            return condition(State::Failed, self.troubles.reason());
+        }
+        if let Some(Hold::Topic(topic)) = session.hold
+            && let Some(refusal) = self.topics.refusal(topic)
+        {
+            return condition(State::Blocked, Some(refusal));
+        }
+        match (&self.sink_trouble, self.waiting_for_ack(at)) {
+            (Some(trouble), _) if trouble.class() == Class::Mendable => {
+                condition(State::Failed, Some(trouble))
+            }
+            (Some(trouble), _) => condition(State::Blocked, Some(trouble)),
+            (None, Some(waiting)) if waiting >= BLOCKED_AFTER => {
+                let silent = Failure::new(
+                    Code::KafkaUnreachable,
+                    format!("Kafka has acknowledged nothing for {} s", waiting.as_secs()),
+                );
+                condition(State::Blocked, Some(&silent))
+            }
+            (None, Some(_) | None) => condition(State::Streaming, None),
+        }
+    }
+
+    fn waiting_for_ack(&self, at: Moment) -> Option<Duration> {
+        self.owed_since.map(|since| at.since(since))
+    }
+
+    /// Everything that is told of the core, at one moment.
+    pub fn snapshot(&self, at: Moment) -> Snapshot {
+        let session = match &self.phase {
+            Phase::Streaming(session) => Some(session),
+            Phase::Waiting { .. }
+            | Phase::Connecting
+            | Phase::Standby { .. }
+            | Phase::Halted(_)
+            | Phase::Over => None,
+        };
+        let confirmed = session.map_or(self.told, |session| session.ledger.told().max(self.told));
+        let (window_events, window_bytes) =
+            session.map_or((0, 0), |session| session.ledger.window());
+        let totals = self.totals.topics.iter();
+        Snapshot {
+            condition: self.condition(at),
+            received: session.map_or(self.told, |session| session.received),
+            acked: session.map_or(confirmed, |s| s.ledger.settled().lsn().max(confirmed)),
+            confirmed,
+            window_events,
+            window_bytes,
+            unacked_events: session.map_or(0, |session| session.ledger.unacked())
+                + self.left_in_flight,
+            waiting_for_ack: self.waiting_for_ack(at),
+            topics: self
+                .topics
+                .names()
+                .zip(totals)
+                .map(|(name, (acked, latencies))| TopicTotals {
+                    name: name.clone(),
+                    acked: *acked,
+                    latencies: latencies.clone(),
+                })
+                .collect(),
+            transactions: self.totals.transactions + session.map_or(0, |s| s.transactions),
+            rows_ignored: self.totals.rows_ignored + session.map_or(0, |s| s.rows_ignored),
+            reconnects: self.totals.reconnects,
+            errors: self.totals.errors.clone(),
+            slot_holder: self.slot_holder,
+        }
+    }
+}
+
+fn condition(state: State, reason: Option<&Failure>) -> Condition {
+    Condition { state, reason: reason.cloned() }
+}

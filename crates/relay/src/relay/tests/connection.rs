@@ -1,0 +1,247 @@
+//! Connecting, standing by, letting go, halting.
+
+use super::*;
+
+#[test]
+fn nothing_is_connected_before_the_sink_is_ready() {
+    let mut script = Script::new(settings());
+    script.handle(Input::Tick);
+    assert_eq!(script.actions(), []);
+    assert_eq!(script.relay.deadline(), None, "the sink's arrival is an input of its own");
+    script.handle(Input::SinkReady);
+    assert_eq!(script.actions(), [Action::Connect]);
+    assert_eq!(script.state(), (State::Starting, None));
+}
+
+#[test]
+fn a_passing_fault_is_retried_with_growing_waits() {
+    let mut script = Script::new(settings());
+    script.handle(Input::SinkReady);
+    let mut waits = Vec::new();
+    for _ in 0..8 {
+        assert_eq!(script.actions(), [Action::Connect]);
+        script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+        assert_eq!(script.state(), (State::Starting, Some(Code::ServerUnreachable)));
+        let until = script.relay.deadline().unwrap();
+        waits.push(until.since(script.at));
+        script.at = until;
+        script.handle(Input::Tick);
+    }
+    assert!(waits[0] <= Duration::from_millis(100), "{waits:?}");
+    assert!(waits[7] >= Duration::from_millis(2_500), "{waits:?}");
+    assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(5)), "{waits:?}");
+    script.handle(Input::Connected);
+    script.run_for(Duration::from_secs(4));
+    script.take(&wire::keepalive(8));
+    script.run_for(Duration::from_secs(4));
+    script.take(&wire::keepalive(16));
+    script.run_for(Duration::from_secs(4));
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    let wait = script.relay.deadline().unwrap().since(script.at);
+    assert!(wait <= Duration::from_millis(100), "a session that lasted starts over: {wait:?}");
+}
+
+#[test]
+fn a_refused_password_is_for_a_person_and_looked_at_again() {
+    let mut script = Script::new(settings());
+    script.handle(Input::SinkReady);
+    script.handle(Input::Disconnected(failure(Code::AuthenticationFailed)));
+    let failed = (State::Failed, Some(Code::AuthenticationFailed));
+    assert_eq!(script.state(), failed);
+    script.actions();
+    script.run_for(Duration::from_secs(29));
+    assert_eq!(script.actions(), []);
+    script.run_for(Duration::from_secs(2));
+    assert_eq!(script.actions(), [Action::Connect]);
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    assert_eq!(script.state(), failed, "a transport failure does not hide it");
+    script.run_for(Duration::from_secs(5));
+    script.handle(Input::Connected);
+    assert_eq!(script.state(), (State::Streaming, None));
+}
+
+#[test]
+fn a_report_of_a_connection_that_is_gone_changes_nothing() {
+    let mut script = Script::streaming();
+    script.transaction(100, &["a"]);
+    script.fail_next(Code::RecordRefused);
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    assert_eq!(script.state(), (State::Starting, Some(Code::RecordRefused)));
+}
+
+#[test]
+fn a_standby_watches_the_slot_and_takes_over_at_once() {
+    let mut script = Script::new(settings());
+    script.handle(Input::SinkReady);
+    script.handle(Input::SlotHeld(Some(4711)));
+    assert_eq!(script.state(), (State::Standby, None));
+    assert_eq!(script.relay.snapshot(script.at).slot_holder, Some(4711));
+    script.actions();
+    for _ in 0..5 {
+        script.run_for(Duration::from_millis(300));
+        assert_eq!(script.actions(), [Action::WatchSlot]);
+        script.run_for(Duration::from_secs(1));
+        assert_eq!(script.actions(), [], "one look at a time");
+        script.handle(Input::SlotHeld(Some(4711)));
+    }
+    script.run_for(Duration::from_millis(300));
+    script.handle(Input::SlotFree);
+    assert_eq!(script.actions(), [Action::WatchSlot, Action::Connect]);
+    script.handle(Input::Connected);
+    assert_eq!(script.relay.snapshot(script.at).slot_holder, None);
+}
+
+#[test]
+fn a_gap_halts_for_ever_and_nothing_is_confirmed_after_it() {
+    // I8
+    let mut script = Script::streaming();
+    script.transaction(100, &["a"]);
+    script.handle(Input::GapSuspected(failure(Code::PublicationReplaced)));
+    assert_eq!(script.actions(), [Action::Disconnect]);
+    script.settle();
+    script.handle(Input::Connected);
+    script.handle(Input::SlotFree);
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    script.run_for(Duration::from_secs(3_600));
+    assert_eq!(script.actions(), []);
+    assert_eq!(script.confirmed(), 16);
+    assert!(script.relay.condition(script.at).is_gap());
+    assert_eq!(script.state(), (State::Failed, Some(Code::PublicationReplaced)));
+}
+
+#[test]
+fn a_gap_while_connecting_gives_up_the_attempt() {
+    // I8
+    let mut script = Script::new(settings());
+    script.handle(Input::SinkReady);
+    script.handle(Input::GapSuspected(failure(Code::SlotMoved)));
+    script.handle(Input::Connected);
+    assert_eq!(script.actions(), [Action::Connect, Action::Disconnect]);
+    assert_eq!(script.state().0, State::Failed);
+}
+
+#[test]
+fn a_missing_slot_is_a_gap() {
+    let mut script = Script::new(settings());
+    script.handle(Input::SinkReady);
+    script.handle(Input::Disconnected(failure(Code::SlotMissing)));
+    script.run_for(Duration::from_secs(3_600));
+    assert!(script.relay.condition(script.at).is_gap());
+    assert_eq!(script.actions(), [Action::Connect, Action::Disconnect]);
+}
+
+#[test]
+fn the_warning_of_a_skipped_publication_halts() {
+    // I8: PostgreSQL 18 goes on and says so once.
+    let mut script = Script::streaming();
+    let notice = |code: &str| ServerNotice { code: code.into(), message: "skipped".into() };
+    script.handle(Input::Notice(&notice("01000")));
+    assert_eq!(script.state().0, State::Streaming);
+    script.handle(Input::Notice(&notice("55000")));
+    assert_eq!(script.state(), (State::Failed, Some(Code::PublicationMissing)));
+    assert_eq!(script.actions(), [Action::Disconnect]);
+}
+
+#[test]
+fn a_stopping_server_is_not_left_while_everything_is_confirmed() {
+    let mut script = Script::streaming();
+    script.handle(Input::ServerStopping);
+    for at in 1..20_u64 {
+        script.take(&wire::keepalive(1_000 + at));
+        script.tick_after(500);
+    }
+    assert!(!script.actions().contains(&Action::Disconnect));
+    script.handle(Input::StreamEnded);
+    assert_eq!(script.state(), (State::Starting, Some(Code::ServerNotReady)));
+}
+
+#[test]
+fn a_stopping_server_gets_a_moment_for_what_is_on_its_way_and_is_then_let_go() {
+    let mut script = Script::streaming();
+    script.transaction(100, &["a"]);
+    script.handle(Input::ServerStopping);
+    script.run_for(Duration::from_millis(1_900));
+    assert!(!script.actions().contains(&Action::Disconnect));
+    script.run_for(Duration::from_millis(200));
+    assert_eq!(script.actions().last(), Some(&Action::Disconnect));
+    script.run_for(Duration::from_millis(9_800));
+    assert_eq!(script.actions(), [], "it stays away");
+    script.run_for(Duration::from_secs(6));
+    assert_eq!(script.actions(), [Action::Connect]);
+}
+
+#[test]
+fn a_row_for_a_person_does_not_keep_a_server_from_stopping() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    assert_eq!(script.frame(&null_key()), Step::Held);
+    script.handle(Input::ServerStopping);
+    script.run_for(Duration::from_secs(3));
+    assert!(script.actions().contains(&Action::Disconnect));
+    assert_eq!(script.state(), (State::Failed, Some(Code::KeyIsNull)), "still for a person");
+}
+
+#[test]
+fn a_silent_server_is_asked_and_then_left() {
+    let mut script = Script::streaming();
+    script.run_for(Duration::from_secs(11));
+    let actions = script.actions();
+    let asked =
+        statuses(&actions).iter().filter(|s| s.reply == crate::ReplyRequest::Requested).count();
+    assert_eq!(asked, 1);
+    assert!(actions.contains(&Action::Disconnect));
+    assert_eq!(script.state(), (State::Starting, Some(Code::ServerSilent)));
+}
+
+#[test]
+fn a_server_that_sends_one_very_large_row_is_not_silent() {
+    let mut script = Script::streaming();
+    for _ in 0..60 {
+        script.handle(Input::BytesArrived);
+        script.run_for(Duration::from_secs(1));
+    }
+    assert!(!script.actions().contains(&Action::Disconnect));
+}
+
+#[test]
+fn garbage_ends_the_session_and_the_third_time_is_for_a_person() {
+    let mut script = Script::streaming();
+    for attempt in 1..=3 {
+        script.begin(100);
+        assert_eq!(script.frame(b"nonsense"), Step::Held);
+        let expected = if attempt < 3 { State::Starting } else { State::Failed };
+        assert_eq!(script.state(), (expected, Some(Code::Protocol)), "attempt {attempt}");
+        assert_eq!(script.relay.condition(script.at).reason.unwrap().lsn, Some(Lsn::from_u64(100)));
+        script.connect();
+    }
+}
+
+#[test]
+fn with_exit_on_fatal_a_gap_and_a_refused_password_end_the_process() {
+    let strict = Settings { on_fatal: OnFatal::Exit, ..settings() };
+    let mut script = Script::streaming_with(strict.clone());
+    script.handle(Input::GapSuspected(failure(Code::SlotLost)));
+    assert_eq!(script.actions(), [Action::Disconnect, Action::Exit(Outcome::Fatal)]);
+    let mut script = Script::new(strict);
+    script.handle(Input::SinkReady);
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    assert_eq!(script.actions(), [Action::Connect], "a passing fault does not");
+    script.run_for(Duration::from_secs(5));
+    script.handle(Input::Disconnected(failure(Code::AuthenticationFailed)));
+    assert_eq!(script.actions(), [Action::Connect, Action::Exit(Outcome::Fatal)]);
+}
+
+#[test]
+fn with_exit_on_fatal_what_precedes_a_bad_row_is_delivered_first() {
+    let mut script = Script::streaming_with(Settings { on_fatal: OnFatal::Exit, ..settings() });
+    script.transaction(100, &["a"]);
+    script.begin(200);
+    assert_eq!(script.frame(&null_key()), Step::Held);
+    script.tick_after(50);
+    assert!(!script.actions().contains(&Action::Exit(Outcome::Fatal)));
+    script.settle();
+    script.tick_after(200);
+    let actions = script.actions();
+    assert_eq!(statuses(&actions).last().unwrap().flush.lsn().as_u64(), 108);
+    assert_eq!(actions.last(), Some(&Action::Exit(Outcome::Fatal)));
+}

@@ -1,0 +1,129 @@
+//! Stopping in good order.
+
+use super::*;
+
+fn drained(script: &mut Script) -> Vec<Action> {
+    script.run_for(Duration::from_millis(200));
+    script.actions()
+}
+
+#[test]
+fn an_idle_core_drains_at_once() {
+    let mut script = Script::streaming();
+    script.handle(Input::Shutdown);
+    let actions = script.actions();
+    assert_eq!(statuses(&actions)[0].flush.lsn().as_u64(), 16);
+    assert_eq!(actions.last(), Some(&Action::CopyDone));
+    assert_eq!(script.state(), (State::Draining, None));
+    assert!(script.relay.wants_wal(), "the server's goodbye is read");
+    assert_eq!(script.frame(&wire::begin(100, 0)), Step::Taken, "and what precedes it dropped");
+    script.handle(Input::StreamEnded);
+    assert_eq!(script.actions(), [Action::Disconnect, Action::Exit(Outcome::Drained)]);
+}
+
+#[test]
+fn the_open_transaction_is_completed_and_no_other_begun() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    script.take(&row("a"));
+    script.handle(Input::Shutdown);
+    assert!(script.relay.wants_wal());
+    script.take(&row("b"));
+    script.commit(100);
+    assert!(!script.relay.wants_wal());
+    assert_eq!(script.frame(&wire::begin(200, 0)), Step::Held);
+    assert!(!drained(&mut script).contains(&Action::CopyDone), "not before the acks");
+    script.settle();
+    let actions = script.actions();
+    assert_eq!(statuses(&actions).last().unwrap().flush.lsn().as_u64(), 108);
+    assert_eq!(actions.last(), Some(&Action::CopyDone));
+    assert_eq!(script.keys()[1..], ["a", "b"]);
+}
+
+#[test]
+fn a_deadline_that_passes_says_so_and_confirms_what_it_can() {
+    let mut script = Script::streaming();
+    script.transaction(100, &["a"]);
+    script.handle(Input::Shutdown);
+    script.run_for(Duration::from_secs(26));
+    let actions = script.actions();
+    assert_eq!(
+        actions[actions.len() - 2..],
+        [Action::Disconnect, Action::Exit(Outcome::DeadlinePassed)]
+    );
+    assert_eq!(script.relay.deadline(), None);
+}
+
+#[test]
+fn a_held_row_does_not_keep_the_process_from_stopping() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    script.take(&row("a"));
+    assert_eq!(script.frame(&null_key()), Step::Held);
+    script.handle(Input::Shutdown);
+    assert_eq!(script.state(), (State::Failed, Some(Code::KeyIsNull)));
+    assert!(!drained(&mut script).contains(&Action::CopyDone));
+    script.settle();
+    let actions = script.actions();
+    assert_eq!(statuses(&actions).last().unwrap().flush.lsn().as_u64(), 16);
+    assert_eq!(actions.last(), Some(&Action::CopyDone));
+    script.handle(Input::StreamEnded);
+    let left_behind = Action::Exit(Outcome::DeadlinePassed);
+    assert_eq!(script.actions().last(), Some(&left_behind), "row a will come again");
+}
+
+#[test]
+fn a_topic_that_is_being_looked_up_is_waited_for_and_one_that_was_refused_is_not() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    script.frame(&row_of("invoice", "a", "{}"));
+    let topic = looked_up(&script.actions())[0];
+    script.handle(Input::Shutdown);
+    assert!(!drained(&mut script).contains(&Action::CopyDone));
+    script.handle(Input::Topic(topic, Err(failure(Code::TopicMissing))));
+    assert_eq!(drained(&mut script).last(), Some(&Action::CopyDone));
+}
+
+#[test]
+fn a_server_that_never_says_goodbye_does_not_keep_the_process_either() {
+    let mut script = Script::streaming();
+    script.handle(Input::Shutdown);
+    script.run_for(Duration::from_secs(26));
+    assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::Drained)));
+}
+
+#[test]
+fn a_session_lost_while_stopping_leaves_events_behind() {
+    let mut script = Script::streaming();
+    script.transaction(100, &["a"]);
+    script.handle(Input::Shutdown);
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::DeadlinePassed)));
+}
+
+#[test]
+fn without_a_session_there_is_nothing_to_drain() {
+    let mut script = Script::new(settings());
+    script.handle(Input::SinkReady);
+    script.handle(Input::Shutdown);
+    assert_eq!(
+        script.actions(),
+        [Action::Connect, Action::Disconnect, Action::Exit(Outcome::Drained)]
+    );
+    let mut script = Script::new(settings());
+    script.handle(Input::SinkReady);
+    script.handle(Input::SlotHeld(None));
+    script.handle(Input::Shutdown);
+    assert_eq!(script.actions(), [Action::Connect, Action::Exit(Outcome::Drained)]);
+}
+
+#[test]
+fn a_second_signal_does_not_move_the_deadline() {
+    let mut script = Script::streaming();
+    script.transaction(100, &["a"]);
+    script.handle(Input::Shutdown);
+    script.run_for(Duration::from_secs(20));
+    script.handle(Input::Shutdown);
+    script.run_for(Duration::from_secs(6));
+    assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::DeadlinePassed)));
+}

@@ -1,0 +1,160 @@
+//! Rows that cannot become records, rows of others, and tables that change their shape.
+
+use super::*;
+
+fn oversized(script: &mut Script, payload: &[u8]) -> Step {
+    let step = script.relay.oversized(5_000_000, payload, script.now());
+    script.collect();
+    step
+}
+
+#[test]
+fn a_bad_row_stops_the_relay_at_its_place_and_is_offered_again() {
+    // I7
+    let mut script = Script::streaming();
+    script.transaction(100, &["a"]);
+    script.begin(200);
+    assert_eq!(script.frame(&null_key()), Step::Held);
+    assert_eq!(script.state(), (State::Failed, Some(Code::KeyIsNull)));
+    let reason = script.relay.condition(script.at).reason.unwrap();
+    assert_eq!(reason.lsn, Some(Lsn::from_u64(200)));
+    script.settle();
+    script.tick_after(200);
+    assert_eq!(script.confirmed(), 108, "what precedes it is confirmed");
+    for _ in 0..5 {
+        assert!(!script.relay.wants_wal());
+        script.take_time(Duration::from_secs(31));
+        assert!(script.relay.wants_wal());
+        assert_eq!(script.state().0, State::Failed, "offering it again mends nothing");
+        assert_eq!(script.frame(&null_key()), Step::Held);
+    }
+    script.take_time(Duration::from_secs(31));
+    script.take(&row("mended"));
+    assert_eq!(script.state(), (State::Streaming, None));
+    assert_eq!(script.relay.snapshot(script.at).errors[&Code::KeyIsNull], 6);
+}
+
+#[test]
+fn rows_of_other_tables_pass() {
+    // I7
+    let mut script = Script::streaming();
+    script.begin(100);
+    script.take(&foreign_row());
+    script.take(&wire::truncate(OTHER));
+    script.commit(100);
+    script.tick_after(200);
+    assert_eq!(script.confirmed(), 108);
+    assert_eq!(script.relay.snapshot(script.at).rows_ignored, 2);
+}
+
+#[test]
+fn a_row_of_a_table_that_was_never_described_ends_the_session() {
+    // I7
+    let mut script = Script::streaming();
+    script.begin(100);
+    let unknown = wire::insert(1, 99, &[Value::Null]);
+    assert_eq!(script.frame(&unknown), Step::Held);
+    assert_eq!(script.state(), (State::Starting, Some(Code::Protocol)));
+}
+
+#[test]
+fn a_row_outside_a_transaction_ends_the_session() {
+    let mut script = Script::streaming();
+    assert_eq!(script.frame(&row("a")), Step::Held);
+    assert_eq!(script.state(), (State::Starting, Some(Code::Protocol)));
+    assert_eq!(script.keys(), ["warm-up"]);
+}
+
+#[test]
+fn an_oversized_row_of_ours_is_held_by_name() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    let whole = row_of("order", "a", &"x".repeat(5_000));
+    assert_eq!(oversized(&mut script, &whole[..200]), Step::Held);
+    let reason = script.relay.condition(script.at).reason.unwrap();
+    assert_eq!(reason.code, Code::RowTooLarge);
+    assert!(reason.message.contains("the row with id a of public.outbox"), "{reason}");
+}
+
+#[test]
+fn oversized_changes_of_others_pass() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    assert_eq!(oversized(&mut script, &foreign_row()[..45]), Step::Taken);
+    let mut update = vec![b'U'];
+    update.extend([0; 40]);
+    assert_eq!(oversized(&mut script, &wire::wal(1, 0, &update)), Step::Taken);
+    assert_eq!(script.relay.snapshot(script.at).rows_ignored, 2);
+    assert_eq!(oversized(&mut script, &wire::wal(1, 0, b"R123456789")), Step::Held);
+    assert_eq!(script.state(), (State::Starting, Some(Code::Protocol)));
+}
+
+#[test]
+fn an_oversized_row_of_an_unknown_table_ends_the_session() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    let unknown = wire::insert(1, 99, &[Value::Text("x")]);
+    assert_eq!(oversized(&mut script, &unknown), Step::Held);
+    assert_eq!(script.state(), (State::Starting, Some(Code::Protocol)));
+}
+
+#[test]
+fn columns_may_move_within_a_transaction() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    script.take(&row("a"));
+    let mut columns = COLUMNS;
+    columns.reverse();
+    script.take(&wire::relation(OUTBOX, "outbox", &columns));
+    script.take(&wire::insert(1, OUTBOX, &["{}", "t", "b", "order", "2"].map(Value::Text)));
+    assert_eq!(script.keys()[1..], ["a", "b"]);
+}
+
+#[test]
+fn a_mapped_column_that_is_gone_stops_the_next_row_and_nothing_newer_is_produced() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    script.take(&wire::relation(OUTBOX, "outbox", &COLUMNS[..4]));
+    assert_eq!(
+        script.frame(&wire::insert(1, OUTBOX, &["1", "t", "k", "e"].map(Value::Text))),
+        Step::Held
+    );
+    assert_eq!(script.state(), (State::Failed, Some(Code::PresetUnclear)));
+    assert_eq!(script.keys(), ["warm-up"]);
+}
+
+#[test]
+fn a_table_described_again_is_routed_as_before() {
+    // TRUNCATE and ANALYZE make the server describe a table again.
+    let mut script = Script::streaming();
+    for number in 1..50_u64 {
+        script.take(&wire::relation(OUTBOX, "outbox", &COLUMNS));
+        script.transaction(number * 100, &["a"]);
+        script.settle();
+        script.tick_after(200);
+    }
+    assert!(looked_up(&script.actions()).is_empty());
+    assert_eq!(script.relay.topics_in_use().count(), 1);
+}
+
+#[test]
+fn a_bytea_in_another_form_is_a_fault_of_the_way_not_of_the_row() {
+    let mut script = Script::streaming();
+    let mut columns = COLUMNS;
+    columns[4].1 = 17;
+    script.begin(100);
+    script.take(&wire::relation(OUTBOX, "outbox", &columns));
+    assert_eq!(script.frame(&row("a")), Step::Held);
+    assert_eq!(script.state(), (State::Starting, Some(Code::ValueForm)));
+}
+
+#[test]
+fn every_table_is_an_outbox_when_none_is_configured() {
+    let outboxes = Outboxes::default();
+    let mut script = Script::streaming_with(Settings { outboxes, ..settings() });
+    script.begin(100);
+    script.take(&foreign_row());
+    assert_eq!(script.keys(), ["warm-up", "k"]);
+    let table = OutboxTable::with_defaults(TableName { schema: "s".into(), name: "t".into() });
+    assert_eq!(table.format, Format::Plain);
+}

@@ -1,0 +1,143 @@
+//! Topics that are missing, grow, shrink, or take less than a record has.
+
+use super::*;
+
+fn first_topic(script: &Script) -> TopicId {
+    script.relay.topics_in_use().next().unwrap().0
+}
+
+#[test]
+fn a_missing_topic_blocks_and_is_looked_up_until_it_is_there() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    let row = row_of("invoice", "a", "{}");
+    assert_eq!(script.frame(&row), Step::Held);
+    let topic = looked_up(&script.actions())[0];
+    for _ in 0..3 {
+        script.handle(Input::Topic(topic, Err(failure(Code::TopicMissing))));
+        assert_eq!(script.state(), (State::Blocked, Some(Code::TopicMissing)));
+        script.run_for(Duration::from_secs(1));
+        assert_eq!(looked_up(&script.actions()), [topic]);
+    }
+    script.handle(Input::Topic(topic, Ok(facts(1))));
+    script.take(&row);
+    assert_eq!(script.state(), (State::Streaming, None));
+    assert_eq!(script.keys(), ["warm-up", "a"]);
+}
+
+#[test]
+fn a_look_up_that_is_never_answered_is_made_again() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    script.frame(&row_of("invoice", "a", "{}"));
+    assert_eq!(looked_up(&script.actions()).len(), 1);
+    script.run_for(Duration::from_secs(5));
+    assert_eq!(script.state(), (State::Blocked, Some(Code::KafkaUnreachable)));
+    script.run_for(Duration::from_secs(30));
+    assert_eq!(looked_up(&script.actions()).len(), 1);
+}
+
+#[test]
+fn a_topic_that_grows_takes_effect_when_everything_before_is_settled() {
+    let mut script = Script::streaming();
+    let topic = first_topic(&script);
+    script.transaction(100, &["a"]);
+    script.handle(Input::Topic(topic, Ok(facts(64))));
+    assert!(!script.relay.wants_wal(), "drain first");
+    script.settle();
+    assert!(script.relay.wants_wal());
+    let keys: Vec<String> = (0..32).map(|key| key.to_string()).collect();
+    for (number, key) in (2_u64..).zip(&keys) {
+        script.transaction(number * 100, &[key]);
+        script.settle();
+        script.tick_after(200);
+    }
+    let sixty_four = NonZeroI32::new(64).unwrap();
+    for record in &script.sink.produced()[2..] {
+        assert_eq!(record.partition, crate::partition_for_key(&record.key, sixty_four));
+    }
+    assert_eq!(script.relay.snapshot(script.at).topics[0].acked, 34, "totals go on");
+    assert_eq!(script.relay.topics_in_use().count(), 1);
+}
+
+#[test]
+fn a_topic_that_grows_inside_a_transaction_does_not_wait_for_its_commit() {
+    let mut script = Script::streaming();
+    let topic = first_topic(&script);
+    script.begin(100);
+    script.take(&row("a"));
+    script.handle(Input::Topic(topic, Ok(facts(64))));
+    assert!(!script.relay.wants_wal());
+    script.settle();
+    script.take(&row("b"));
+    script.commit(100);
+}
+
+#[test]
+fn a_topic_that_shrinks_was_made_anew_and_everything_is_replayed() {
+    let mut script = Script::streaming();
+    let topic = first_topic(&script);
+    script.transaction(100, &["a"]);
+    script.handle(Input::Topic(topic, Ok(facts(1))));
+    assert_eq!(script.actions(), [Action::ReplaceSink, Action::Disconnect]);
+    assert_eq!(script.state(), (State::Starting, Some(Code::TopicShrunk)));
+    assert_eq!(script.relay.topics_in_use().count(), 0, "what was known is void");
+}
+
+#[test]
+fn a_look_at_a_topic_in_use_that_fails_changes_nothing() {
+    let mut script = Script::streaming();
+    let topic = first_topic(&script);
+    script.handle(Input::Topic(topic, Err(failure(Code::KafkaUnreachable))));
+    script.transaction(100, &["a"]);
+    assert_eq!(script.state(), (State::Streaming, None));
+}
+
+fn limited(partitions: i32, max_message_bytes: usize) -> TopicFacts {
+    TopicFacts { max_message_bytes: Some(max_message_bytes), ..facts(partitions) }
+}
+
+#[test]
+fn a_record_larger_than_its_topic_takes_waits_until_the_limit_is_raised() {
+    let mut script = Script::streaming();
+    let topic = first_topic(&script);
+    script.handle(Input::Topic(topic, Ok(limited(3, 1_000))));
+    script.begin(200);
+    let large = row_of("order", "b", &"x".repeat(2_000));
+    assert_eq!(script.frame(&large), Step::Held);
+    let failed = (State::Failed, Some(Code::RecordTooLarge));
+    assert_eq!(script.state(), failed);
+    script.actions();
+    script.run_for(Duration::from_secs(31));
+    assert_eq!(looked_up(&script.actions()), [topic]);
+    assert_eq!(script.state(), failed, "looking again mends nothing");
+    script.handle(Input::Topic(topic, Ok(limited(3, 1_000))));
+    assert_eq!(script.frame(&large), Step::Held);
+    assert_eq!(script.state(), failed);
+    script.run_for(Duration::from_secs(31));
+    script.handle(Input::Topic(topic, Ok(limited(3, 4_000))));
+    assert!(script.relay.wants_wal());
+    script.take(&large);
+    assert_eq!(script.state(), (State::Streaming, None));
+}
+
+#[test]
+fn looking_at_a_held_rows_topic_keeps_its_partition_count_until_the_window_is_settled() {
+    let mut script = Script::streaming();
+    let topic = first_topic(&script);
+    script.handle(Input::Topic(topic, Ok(limited(3, 1_000))));
+    script.transaction(100, &["a"]);
+    script.begin(200);
+    let large = row_of("order", "b", &"x".repeat(2_000));
+    assert_eq!(script.frame(&large), Step::Held);
+    script.run_for(Duration::from_secs(31));
+    // Raised and grown at once, while a record of the old count is in flight.
+    script.handle(Input::Topic(topic, Ok(limited(64, 4_000))));
+    assert!(!script.relay.wants_wal());
+    script.settle();
+    assert!(script.relay.wants_wal());
+    script.take(&large);
+    let record = script.sink.produced().last().unwrap();
+    let sixty_four = NonZeroI32::new(64).unwrap();
+    assert_eq!(record.partition, crate::partition_for_key(b"b", sixty_four));
+}

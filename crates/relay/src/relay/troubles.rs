@@ -1,0 +1,195 @@
+//! What ended the last session or keeps the next from beginning, for as long as it has not been overcome; and the count
+//! that turns a failure which repeats itself into one for a person.
+//!
+//! A person who is needed stays needed: between two attempts the process reconnects, replays, perhaps loses the server
+//! for a while, and none of that may make the state flap between `failed` and something more cheerful.
+
+use pgoutput::Lsn;
+
+use crate::failure::{Class, Code, Failure};
+
+/// The same data failure at the same place this many times is for a person.
+const REPEATS_MAX: u32 = 3;
+
+/// When a failure happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum During {
+    /// Before there was a session.
+    Connecting,
+    /// In a session that had told the server this position.
+    Streaming(Lsn),
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Troubles {
+    current: Option<Trouble>,
+    repeated: Option<Repeated>,
+}
+
+#[derive(Debug)]
+struct Trouble {
+    failure: Failure,
+    class: Class,
+    overcome_by: OvercomeBy,
+}
+
+/// What shows that a failure is no more.
+#[derive(Debug, PartialEq, Eq)]
+enum OvercomeBy {
+    /// A session.
+    Connecting,
+    /// A confirmed position past this one.
+    Passing(Lsn),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Repeated {
+    code: Code,
+    place: Lsn,
+    times: u32,
+}
+
+impl Troubles {
+    /// Takes note of a failure and says what follows from it.
+    pub(super) fn note(&mut self, failure: Failure, during: During) -> Class {
+        let place = match during {
+            During::Connecting => failure.lsn,
+            During::Streaming(told) if failure.class() == Class::Replay => {
+                Some(failure.lsn.unwrap_or(told))
+            }
+            During::Streaming(_) => failure.lsn,
+        };
+        let class = match (failure.class(), place) {
+            (Class::Replay, Some(place)) => self.count(failure.code, place),
+            (class, _) => class,
+        };
+        if class == Class::Mendable || !self.need_person() {
+            let overcome_by = place.map_or(OvercomeBy::Connecting, OvercomeBy::Passing);
+            self.current = Some(Trouble { failure, class, overcome_by });
+        }
+        class
+    }
+
+    /// The same data failure at the same place again and again is for a person; transport failures never count.
+    fn count(&mut self, code: Code, place: Lsn) -> Class {
+        let times = match &self.repeated {
+            Some(known) if known.code == code && known.place == place => {
+                known.times.saturating_add(1)
+            }
+            Some(_) | None => 1,
+        };
+        self.repeated = Some(Repeated { code, place, times });
+        if times >= REPEATS_MAX { Class::Mendable } else { Class::Replay }
+    }
+
+    /// A session began.
+    pub(super) fn connected(&mut self) {
+        let overcome = match &self.current {
+            Some(Trouble {
+                class: Class::Mendable, overcome_by: OvercomeBy::Passing(_), ..
+            }) => false,
+            Some(_) | None => true,
+        };
+        if overcome {
+            self.current = None;
+        }
+    }
+
+    /// The server was told this position.
+    pub(super) fn passed(&mut self, told: Lsn) {
+        if let Some(Trouble { overcome_by: OvercomeBy::Passing(place), .. }) = &self.current
+            && told > *place
+        {
+            self.current = None;
+        }
+        if self.repeated.as_ref().is_some_and(|known| told > known.place) {
+            self.repeated = None;
+        }
+    }
+
+    /// Why there is no session, or what stands in this one's way.
+    pub(super) fn reason(&self) -> Option<&Failure> {
+        self.current.as_ref().map(|trouble| &trouble.failure)
+    }
+
+    /// Whether the reason is for a person.
+    pub(super) fn need_person(&self) -> bool {
+        self.current.as_ref().is_some_and(|trouble| trouble.class == Class::Mendable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lsn(position: u64) -> Lsn {
+        Lsn::from_u64(position)
+    }
+
+    fn refused() -> Failure {
+        Failure::new(Code::RecordRefused, "refused").at(lsn(100))
+    }
+
+    fn unreachable() -> Failure {
+        Failure::new(Code::ServerUnreachable, "no route")
+    }
+
+    #[test]
+    fn the_third_data_failure_at_one_place_is_for_a_person_and_transport_never_counts() {
+        let mut troubles = Troubles::default();
+        let during = During::Streaming(lsn(50));
+        assert_eq!(troubles.note(refused(), during), Class::Replay);
+        for _ in 0..5 {
+            assert_eq!(troubles.note(unreachable(), during), Class::Transport);
+        }
+        assert_eq!(troubles.note(refused(), during), Class::Replay);
+        assert_eq!(troubles.note(refused(), during), Class::Mendable);
+        assert!(troubles.need_person());
+    }
+
+    #[test]
+    fn the_same_failure_elsewhere_starts_over() {
+        let mut troubles = Troubles::default();
+        let during = During::Streaming(lsn(50));
+        for place in [100, 200, 300, 400] {
+            let failure = Failure::new(Code::RecordRefused, "refused").at(lsn(place));
+            assert_eq!(troubles.note(failure, during), Class::Replay);
+        }
+    }
+
+    #[test]
+    fn a_failure_without_a_place_counts_at_the_confirmed_position() {
+        let failure = || Failure::new(Code::ServerError, "invalid memory alloc request size");
+        let mut troubles = Troubles::default();
+        assert_eq!(troubles.note(failure(), During::Streaming(lsn(10))), Class::Replay);
+        assert_eq!(troubles.note(failure(), During::Streaming(lsn(20))), Class::Replay);
+        assert_eq!(troubles.note(failure(), During::Streaming(lsn(20))), Class::Replay);
+        assert_eq!(troubles.note(failure(), During::Streaming(lsn(20))), Class::Mendable);
+    }
+
+    #[test]
+    fn a_person_stays_needed_until_the_place_is_passed() {
+        let mut troubles = Troubles::default();
+        let during = During::Streaming(lsn(50));
+        let too_large = || Failure::new(Code::RecordTooLarge, "too large").at(lsn(100));
+        troubles.note(too_large(), during);
+        troubles.note(unreachable(), during);
+        troubles.connected();
+        troubles.passed(lsn(100));
+        assert_eq!(troubles.reason(), Some(&too_large()));
+        troubles.passed(lsn(101));
+        assert_eq!(troubles.reason(), None);
+    }
+
+    #[test]
+    fn what_kept_us_from_connecting_is_over_when_connected() {
+        let mut troubles = Troubles::default();
+        let refused = Failure::new(Code::AuthenticationFailed, "wrong password");
+        assert_eq!(troubles.note(refused, During::Connecting), Class::Mendable);
+        troubles.note(unreachable(), During::Connecting);
+        assert!(troubles.need_person());
+        troubles.connected();
+        assert!(!troubles.need_person());
+    }
+}

@@ -1,0 +1,207 @@
+//! What keeps the frame at hand from being taken, and when it is offered again.
+//!
+//! A frame never lifts a hold; every other input does, through [`Session::review`], and [`Session::deadline`] says when
+//! one is due at the latest. So nothing is held for ever without somebody looking at it again.
+
+use super::{Course, Session, Step};
+use crate::{
+    clock::Moment,
+    failure::{Code, Failure},
+    ledger::Window,
+    record::TopicId,
+    topics::{Readiness, TopicFacts, Topics},
+};
+
+/// Why the frame at hand waits, and everything behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Its topic has not been found.
+    Topic(TopicId),
+    /// The producer's queue is full.
+    QueueFull,
+    /// The sink is closed: the failure that closed it ends the session, or a new sink is on its way.
+    SinkClosed,
+    /// The row cannot become a record until a person changes something.
+    Row {
+        failure: Failure,
+        /// When to look at it again.
+        again_at: Moment,
+        /// The topic whose limit it exceeds: a look-up decides whether it still does.
+        topic: Option<TopicId>,
+    },
+    /// It begins a transaction, and we are stopping.
+    Draining,
+}
+
+/// How long a row that cannot become a record waits before it is looked at again.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
+
+impl Session {
+    pub(super) fn hold(&mut self, hold: Hold) -> Step {
+        self.hold = Some(hold);
+        Step::Held
+    }
+
+    pub(super) fn hold_row(
+        &mut self,
+        failure: Failure,
+        topic: Option<TopicId>,
+        at: Moment,
+    ) -> Step {
+        let failure = match self.ledger.open_commit_lsn() {
+            Some(lsn) => failure.at(lsn),
+            None => failure,
+        };
+        self.doubt = None;
+        self.hold(Hold::Row { failure, again_at: at + LOOK_AGAIN, topic })
+    }
+
+    /// The row is offered again; until it is taken, its failure stands.
+    fn offer_again(&mut self) {
+        if let Some(Hold::Row { failure, .. }) = self.hold.take() {
+            self.doubt = Some(failure);
+        }
+    }
+
+    /// Why a person is needed, if a row is what they are needed for.
+    pub(crate) fn row_failure(&self) -> Option<&Failure> {
+        match &self.hold {
+            Some(Hold::Row { failure, .. }) => Some(failure),
+            Some(Hold::Topic(_) | Hold::QueueFull | Hold::SinkClosed | Hold::Draining) | None => {
+                self.doubt.as_ref()
+            }
+        }
+    }
+
+    /// Whether the next frame may be offered.
+    #[inline]
+    pub(crate) fn wants_wal(&self, window: Window) -> bool {
+        let wanted = match self.course {
+            Course::Finishing => return true,
+            Course::Following => true,
+            Course::Draining => self.ledger.is_open(),
+        };
+        wanted && self.hold.is_none() && self.repin.is_none() && self.ledger.has_room(window)
+    }
+
+    /// Lets go of what may have changed, after every input that is not a frame; names the topic that is to be looked
+    /// up, if one is.
+    pub(crate) fn review(&mut self, at: Moment, topics: &mut Topics) -> Option<TopicId> {
+        if let Some((topic, facts)) = self.repin
+            && self.ledger.is_settled_but_for_open()
+        {
+            topics.answer(topic, Ok(facts), at);
+            self.repin = None;
+            self.topic_found(topic);
+        }
+        match &mut self.hold {
+            None | Some(Hold::SinkClosed | Hold::Draining) => None,
+            Some(Hold::QueueFull) => {
+                self.hold = None;
+                None
+            }
+            Some(Hold::Topic(topic)) => match topics.readiness(*topic) {
+                Readiness::Pending => Some(*topic),
+                Readiness::Ready(_) => {
+                    self.hold = None;
+                    None
+                }
+            },
+            Some(Hold::Row { again_at, .. }) if *again_at > at => None,
+            Some(Hold::Row { again_at, topic: Some(topic), .. }) => {
+                *again_at = at + LOOK_AGAIN;
+                Some(*topic)
+            }
+            Some(Hold::Row { topic: None, .. }) => {
+                self.offer_again();
+                None
+            }
+        }
+    }
+
+    /// A new sink is there.
+    pub(crate) fn sink_ready(&mut self) {
+        if self.hold == Some(Hold::SinkClosed) {
+            self.hold = None;
+        }
+    }
+
+    /// A look-up of a topic succeeded, and its partition count is the one in use: its limit may be another.
+    pub(crate) fn topic_found(&mut self, id: TopicId) {
+        if self.repin.is_some_and(|(topic, _)| topic == id) {
+            self.repin = None;
+        }
+        if let Some(Hold::Row { topic: Some(topic), .. }) = &self.hold
+            && *topic == id
+        {
+            self.offer_again();
+        }
+    }
+
+    /// A topic that is in use has another number of partitions. A larger number moves keys to other partitions, so it
+    /// takes effect only when nothing that was produced under the old one is unsettled. Should two topics grow at once,
+    /// the other is found by the next look.
+    pub(crate) fn topic_changed(
+        &mut self,
+        id: TopicId,
+        old: TopicFacts,
+        new: TopicFacts,
+    ) -> Result<(), Failure> {
+        if new.partitions < old.partitions {
+            return Err(Failure::new(
+                Code::TopicShrunk,
+                format!(
+                    "a topic went from {} to {} partitions: it was made anew",
+                    old.partitions, new.partitions
+                ),
+            ));
+        }
+        self.repin = Some((id, new));
+        Ok(())
+    }
+
+    /// When [`Session::update`], [`Session::review`] or letting go of the server is due at the latest.
+    pub(crate) fn deadline(&self, topics: &Topics) -> Option<Moment> {
+        if self.course == Course::Finishing {
+            return None;
+        }
+        let feedback = self.feedback.deadline(&self.ledger, self.received);
+        let hold = match &self.hold {
+            Some(Hold::Row { again_at, .. }) => Some(*again_at),
+            Some(Hold::Topic(topic)) => topics.ask_at(*topic),
+            None | Some(Hold::QueueFull | Hold::SinkClosed | Hold::Draining) => None,
+        };
+        let let_go = self.let_go_at.filter(|_| !self.is_at_rest());
+        [Some(feedback), hold, let_go].into_iter().flatten().min()
+    }
+
+    /// Whether a draining session has nothing left to wait for: everything received is settled, but for a transaction
+    /// whose rest is held back for longer than a stopping process can wait.
+    pub(crate) fn is_drained(&self, topics: &Topics) -> bool {
+        let rest_is_coming = match &self.hold {
+            None | Some(Hold::Draining | Hold::QueueFull) => true,
+            Some(Hold::Topic(topic)) => topics.refusal(*topic).is_none(),
+            Some(Hold::Row { .. } | Hold::SinkClosed) => false,
+        };
+        if rest_is_coming {
+            self.ledger.is_settled()
+        } else {
+            self.ledger.is_settled_but_for_open()
+        }
+    }
+
+    /// Whether nothing of ours keeps a server from stopping.
+    fn is_at_rest(&self) -> bool {
+        self.ledger.is_settled() && self.hold.is_none()
+    }
+
+    /// The server is stopping: it has until `by` to get everything confirmed.
+    pub(crate) fn let_go_by(&mut self, by: Moment) {
+        self.let_go_at.get_or_insert(by);
+    }
+
+    /// Whether the server waits for something that is not coming.
+    pub(crate) fn must_let_go(&self, at: Moment) -> bool {
+        !self.is_at_rest() && self.let_go_at.is_some_and(|by| by <= at)
+    }
+}

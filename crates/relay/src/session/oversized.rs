@@ -1,0 +1,62 @@
+//! A frame larger than `limits.row_bytes`, of which only the beginning was kept.
+
+use pgoutput::{Frame, parse_insert_prefix};
+
+use super::{Course, Session, Step, Terms, protocol, relations::Binding};
+use crate::{
+    clock::Now,
+    failure::{Code, Failure},
+    route::described,
+};
+
+impl Session {
+    /// Rows of other tables are none of our business, whatever their size; one of ours is held.
+    pub(crate) fn oversized(
+        &mut self,
+        announced: usize,
+        prefix: &[u8],
+        now: Now,
+        terms: &Terms,
+    ) -> Result<Step, Failure> {
+        self.feedback.heard(now.at);
+        if self.course == Course::Finishing {
+            return Ok(Step::Taken);
+        }
+        let data = match Frame::parse(prefix).map_err(|error| protocol(&error))? {
+            Frame::XLogData(data) => data.data,
+            Frame::Keepalive(_) => {
+                return Err(Failure::new(
+                    Code::Protocol,
+                    format!("a keepalive of {announced} bytes"),
+                ));
+            }
+        };
+        // Update, Delete, Truncate, and Message: whole ones say nothing to us either.
+        if let Some(b'U' | b'D' | b'T' | b'M') = data.first() {
+            self.rows_ignored += 1;
+            return Ok(Step::Taken);
+        }
+        let row = parse_insert_prefix(data).map_err(|error| protocol(&error))?;
+        let failure = match self.relations.of_row(row.relation)? {
+            Binding::Foreign => {
+                self.rows_ignored += 1;
+                return Ok(Step::Taken);
+            }
+            Binding::Ours(router) => {
+                let event = router.columns().partial_event(row.columns())?;
+                let limit = terms.row_bytes;
+                Failure::new(
+                    Code::RowTooLarge,
+                    format!(
+                        "{} of {}: {announced} bytes are more than limits.row_bytes ({limit})",
+                        described(&event),
+                        router.table().name
+                    ),
+                )
+                .hint(format!("set limits.row_bytes above {announced} bytes, see that the topic's max.message.bytes allows it, and restart"))
+            }
+            Binding::Broken(failure) => failure.clone(),
+        };
+        Ok(self.hold_row(failure, None, now.at))
+    }
+}

@@ -1,0 +1,66 @@
+//! What the session tells the server.
+
+use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
+
+use super::{Course, Session};
+use crate::{
+    clock::Now,
+    failure::{Code, Failure},
+    feedback::{Due, Listening},
+    ledger::{ConfirmedLsn, Window},
+};
+
+/// What the server is told. `flush` and `apply` are the same position, and only the ledger makes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatusUpdate {
+    /// Received: the server does not keep it, but shows it in `pg_stat_replication`.
+    pub write: Lsn,
+    /// Delivered: the slot's `confirmed_flush_lsn`. `0/0`, as long as nothing is settled, tells the server nothing.
+    pub flush: ConfirmedLsn,
+    /// Our clock.
+    pub clock: PgTimestamp,
+    /// Whether the server should answer.
+    pub reply: ReplyRequest,
+}
+
+impl Session {
+    /// The status update that is due, if any; `Err` when the server no longer answers.
+    pub(crate) fn update(
+        &mut self,
+        now: Now,
+        window: Window,
+    ) -> Result<Option<StatusUpdate>, Failure> {
+        let listening = if self.wants_wal(window) { Listening::Yes } else { Listening::No };
+        let due = self.feedback.due(now.at, &self.ledger, self.received, window, listening);
+        let reply = match due {
+            Due::Nothing => return Ok(None),
+            Due::Silence => {
+                return Err(Failure::new(
+                    Code::ServerSilent,
+                    "the walsender no longer answers, although the connection looks alive",
+                ));
+            }
+            Due::Update => ReplyRequest::Optional,
+            Due::Question => ReplyRequest::Requested,
+        };
+        Ok(Some(self.status(now, due, reply)))
+    }
+
+    /// The last update before `CopyDone`.
+    pub(crate) fn last_update(&mut self, now: Now) -> StatusUpdate {
+        self.course = Course::Finishing;
+        self.status(now, Due::Update, ReplyRequest::Optional)
+    }
+
+    /// Part of a frame arrived.
+    pub(crate) fn heard(&mut self, now: Now) {
+        self.feedback.heard(now.at);
+    }
+
+    fn status(&mut self, now: Now, due: Due, reply: ReplyRequest) -> StatusUpdate {
+        let flush = self.ledger.tell();
+        let write = self.received.max(flush.lsn());
+        self.feedback.sent(due, self.received, now.at);
+        StatusUpdate { write, flush, clock: now.wall, reply }
+    }
+}
