@@ -73,6 +73,9 @@ async fn a_new_user_gets_from_an_empty_database_to_a_record_and_back() {
 
     stage.router.sigterm().unwrap();
     assert_eq!(stage.router.wait_exit(SOON).await.unwrap().code(), Some(0));
+    let log = stage.router.log();
+    assert!(!log.contains('\u{1b}'), "colours in a file: {log}");
+    assert!(!log.contains("experimental"), "a warning that nobody can act on: {log}");
     let down = type_in(&stage, &["status"], 1).await;
     assert!(down.contains(&format!("nobody reads the slot {SLOT}")), "{down}");
     assert!(down.contains("outbox-router run") && down.contains("does not answer"), "{down}");
