@@ -2,7 +2,7 @@
 
 use crate::headers::RowHeaders;
 
-/// A topic by its place in the registry of [`crate::Topics`]; the sink keeps its handle under the same number.
+/// A topic by its place in the registry of topics; the sink keeps its handle under the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TopicId(u16);
 

@@ -5,9 +5,9 @@
 //! [session  ][transaction               ][size in 64 B units   ]
 //! ```
 //! The session number keeps a late acknowledgement of an earlier connection out of the ledger of the present one: 8
-//! bits are enough, since at most one earlier session can still be in flight. The transaction number counts ledger
-//! entries and is compared modulo 2³⁶. The size lets the window shrink by exactly what it grew, without a table of
-//! records in flight; it saturates at 64 MiB.
+//! bits are enough, since at most one earlier session is in flight: the relay replaces the sink before there are two.
+//! The transaction number counts ledger entries and is compared modulo 2³⁶. The size lets the window shrink by exactly
+//! what it grew, without a table of records in flight; it saturates at 64 MiB.
 
 const SIZE_BITS: u32 = 20;
 const TRANSACTION_BITS: u32 = 36;

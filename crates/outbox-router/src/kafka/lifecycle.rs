@@ -7,7 +7,7 @@ use relay::{Code, Failure};
 use super::{errors::Cluster, ffi::Producer, settings::KafkaSettings, sink::KafkaSink};
 
 /// Makes a producer whose batches are no larger than `batch_limit` bytes: the smallest `max.message.bytes` of the
-/// topics in use, so that no batch is refused that its records alone would have passed.
+/// topics in use (`usize::MAX` when none is known), so that no batch is refused whose records alone would have passed.
 ///
 /// It connects in the background: that no broker can be reached is told by [`KafkaSink::health`], not here.
 ///

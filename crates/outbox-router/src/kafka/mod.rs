@@ -1,7 +1,7 @@
 //! The way to Kafka: a [`relay::RecordSink`] over librdkafka that never leaves a gap and then goes on.
 //!
 //! rdkafka gives configuration and client life cycle; records, delivery reports and admin requests go straight to
-//! librdkafka through [`mod@ffi`], the one module with unsafe code. [`KafkaSink`] belongs to the streaming task and
+//! librdkafka through `ffi`, the one module with unsafe code. [`KafkaSink`] belongs to the streaming task and
 //! never blocks; [`open`], [`KafkaSink::close`] and everything of [`TopicDirectory`] block and belong on blocking
 //! threads.
 

@@ -51,9 +51,9 @@ const PINNED: &[(&str, &str)] = &[
 
 /// Better than librdkafka's for this use; anyone may differ.
 const DEFAULTS: &[(&str, &str)] = &[
-    // The task hands over whatever one read of the WAL brought in one go, so there is little to linger for; half a
-    // millisecond lets such a burst go out as one batch instead of a first record and a rest.
-    ("linger.ms", "0.5"),
+    // Any wait, however short, is rounded up to a millisecond by librdkafka's timers. Batches form without it: the task
+    // hands over what one read of the WAL brought in one go, and requests in flight let more gather behind them.
+    ("linger.ms", "0"),
     ("max.in.flight.requests.per.connection", "5"),
     ("reconnect.backoff.ms", "50"),
     ("reconnect.backoff.max.ms", "2000"),

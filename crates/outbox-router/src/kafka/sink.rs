@@ -147,7 +147,10 @@ impl KafkaSink {
 
     /// Closes the sink because of a record that could not even be enqueued.
     fn fail(&mut self, ticket: Option<&Ticket>, topic: Option<TopicId>, error: RDKafkaErrorCode) {
-        self.reports.fail(ticket.map(Ticket::transaction), topic, error, "");
+        // After a fatal error every call says no more than that there was one; the client knows which.
+        let (error, detail) =
+            self.producer.client().fatal_error().unwrap_or((error, String::new()));
+        self.reports.fail(ticket.map(Ticket::transaction), topic, error, &detail);
         self.producer.purge();
         self.backlog = Backlog::Some;
     }

@@ -25,7 +25,7 @@ pub struct TopicDirectory {
 const MISSING: RDKafkaErrorCode = RDKafkaErrorCode::UnknownTopicOrPartition;
 
 /// How long one question may take: a connection to a broker that has to be found first, and the answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// A topic made a moment ago takes some 100 ms to be known to every broker.
 const APPEARS_AFTER: Duration = Duration::from_millis(100);

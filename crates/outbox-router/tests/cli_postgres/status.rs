@@ -143,7 +143,7 @@ async fn a_missing_slot_and_a_missing_server_are_findings() {
             .out
             .starts_with("behind    unknown\nto blame  unknown: PostgreSQL cannot be asked\n")
     );
-    assert!(status.out.contains("to do     P001: PostgreSQL: "), "{}", status.out);
+    assert!(status.out.contains("to do     P001: cannot connect to PostgreSQL at "), "{}", status.out);
 }
 
 #[tokio::test]

@@ -27,8 +27,8 @@ mod server;
 
 const WINDOW: Window = Window { events: 12, bytes: 1 << 20 };
 const TRANSACTION_ROWS_MAX: u64 = 30;
-const SEEDS: u64 = 300;
-const STEPS: usize = 600;
+const SEEDS: u64 = 250;
+const STEPS: usize = 500;
 
 /// Router, server and broker.
 struct World {
@@ -292,6 +292,14 @@ impl World {
 
     /// What must hold at every moment, whatever the log looks like.
     fn judge(&self) {
+        for code in self.relay.totals.errors.keys() {
+            let injected = [Code::ServerUnreachable, Code::KafkaUnreachable, Code::TopicMissing];
+            assert!(injected.contains(code), "{code} was not injected: the books do not balance");
+        }
+        // A server that crashes between two sessions forgets more than the last one left behind.
+        if !self.server.is_connected() {
+            return;
+        }
         let (first_unconfirmed, largest) = self.server.unconfirmed();
         let session = self.sink.produced().get(self.produced_before..).unwrap_or_default();
         let window = session.iter().filter(|record| broker::number(record) >= first_unconfirmed);
@@ -300,10 +308,6 @@ impl World {
             window <= WINDOW.events.max(largest),
             "{window} events past the confirmed position"
         );
-        for code in self.relay.snapshot(self.at).errors.keys() {
-            let injected = [Code::ServerUnreachable, Code::KafkaUnreachable, Code::TopicMissing];
-            assert!(injected.contains(code), "{code} was not injected: the books do not balance");
-        }
     }
 
     fn run(&mut self) {

@@ -39,7 +39,7 @@ pub enum OnFatal {
     Exit,
 }
 
-/// Everything that can happen to the core, but for frames, which come through [`Relay::frame`].
+/// Everything that can happen to the core, but for frames, which come through [`crate::Relay::frame`].
 #[derive(Debug)]
 pub enum Input<'a> {
     /// [`Action::Connect`] succeeded: the server is streaming.

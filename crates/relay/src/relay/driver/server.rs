@@ -97,6 +97,10 @@ impl Server {
         self.walsender = Some(Walsender { next, wire, ending: false });
     }
 
+    pub(super) fn is_connected(&self) -> bool {
+        self.walsender.is_some()
+    }
+
     pub(super) fn disconnect(&mut self) {
         self.walsender = None;
     }
