@@ -164,17 +164,20 @@ async fn a_topic_that_grows_under_load_keeps_the_order_of_every_key() {
     verdict.clean().unwrap();
 }
 
+/// Of one key: number and time of arrival of its records, by partition.
+type Arrivals = BTreeMap<i32, Vec<(i64, i64)>>;
+
 /// How many keys are in an old and a new partition; everything in the old one precedes everything in
 /// the new one by commit order and by the broker's clock.
 async fn keys_that_moved(stage: &Stage) -> usize {
     let truth = stage.truth().await.unwrap();
     let numbers: HashMap<String, i64> =
         truth.events.iter().map(|event| (event.id.to_string(), event.seq)).collect();
-    let mut keys: BTreeMap<Vec<u8>, BTreeMap<i32, Vec<(i64, i64)>>> = BTreeMap::new();
+    let mut keys: BTreeMap<Vec<u8>, Arrivals> = BTreeMap::new();
     for record in stage.seen().await.unwrap() {
-        let number = numbers[record.header("id").unwrap()];
+        let number = numbers.get(record.header("id").unwrap()).unwrap();
+        let arrived = (*number, record.timestamp.unwrap());
         let partitions = keys.entry(record.key.unwrap()).or_default();
-        let arrived = (number, record.timestamp.unwrap());
         partitions.entry(record.partition).or_default().push(arrived);
     }
     let mut moved = 0;
@@ -184,8 +187,8 @@ async fn keys_that_moved(stage: &Stage) -> usize {
         let parts: Vec<i32> = partitions.keys().copied().collect();
         // From the 0 to 1 of before to the 0 to 4 of now.
         let [a, b] = parts[..] else { panic!("key {key} is in partitions {parts:?}") };
-        let first = |part| partitions[&part].iter().min().unwrap();
-        let last = |part| partitions[&part].iter().max().unwrap();
+        let first = |part| partitions.get(&part).unwrap().iter().min().unwrap();
+        let last = |part| partitions.get(&part).unwrap().iter().max().unwrap();
         let (old, new) = if first(a) < first(b) { (a, b) } else { (b, a) };
         assert!(old < 2, "key {key} was in partition {old} before there was one");
         assert!(last(old).0 < first(new).0, "key {key} is in {old} and {new} by turns");

@@ -1,5 +1,10 @@
 //! Every end-to-end scenario, in groups. A missing server is a failure, never a skipped test.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "functions of a test fail by panicking, as the test itself does"
+)]
+
 mod bad_rows;
 mod ddl;
 mod delivery;

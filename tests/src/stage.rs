@@ -29,10 +29,18 @@ enum Witnessing {
     On,
 }
 
+/// What PostgreSQL has before the router comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Database {
+    Empty,
+    Prepared,
+}
+
 /// What is special about a stage.
 #[derive(Debug)]
 pub struct Builder {
     schema: Schema,
+    database: Database,
     format: Format,
     partitions: Option<i32>,
     postgres: postgres::Options,
@@ -48,6 +56,13 @@ impl Builder {
     #[must_use]
     pub fn schema(mut self, schema: Schema) -> Self {
         self.schema = schema;
+        self
+    }
+
+    /// Leaves the database empty: no outbox, no role, no publication, no slot.
+    #[must_use]
+    pub fn empty_database(mut self) -> Self {
+        self.database = Database::Empty;
         self
     }
 
@@ -148,7 +163,10 @@ impl Builder {
         let (kafka, postgres) =
             tokio::try_join!(start_kafka(self.own_kafka, self.kafka_link), async {
                 let postgres = Postgres::start(self.postgres).await?;
-                prepare_database(&postgres, &self.schema).await?;
+                match self.database {
+                    Database::Empty => {}
+                    Database::Prepared => prepare_database(&postgres, &self.schema).await?,
+                }
                 anyhow::Ok(postgres)
             })?;
         let (kafka, kafka_proxy) = kafka;
@@ -224,6 +242,7 @@ impl Stage {
     pub fn builder() -> Builder {
         Builder {
             schema: Schema::new(Preset::Default),
+            database: Database::Prepared,
             format: Format::Plain,
             partitions: Some(3),
             postgres: postgres::Options::version(postgres_version().expect("a major version")),

@@ -14,7 +14,10 @@ pub fn start(log: &Log) {
         LogFormat::Json => false,
         LogFormat::Text => true,
     };
-    let lines = fmt().with_env_filter(filter).with_writer(io::stderr);
+    // Colours are for a terminal: a file or a journal would keep their escape sequences.
+    let has_colours = io::stderr().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let lines = fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(has_colours);
     let opened = if is_text {
         lines.with_target(false).try_init()
     } else {

@@ -4,6 +4,10 @@
 /// arrives as an error event or a failed report and is logged once, where it is handled.
 pub(super) fn write(level: i32, facility: &str, text: &str) {
     match level {
+        // Set on purpose, for every producer: a warning at each start would teach people to skip warnings.
+        _ if facility == "CONFWARN" && text.contains(" enable.gapless.guarantee ") => {
+            tracing::debug!(target: "librdkafka", facility, "{text}");
+        }
         // Pinned on purpose (see `settings`), and what it does not cover is covered by the sink: not for every start.
         _ if facility == "CONFWARN" && text.contains("enable.gapless.guarantee") => {
             tracing::debug!(target: "librdkafka", facility, "{text}");
