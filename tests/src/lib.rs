@@ -7,13 +7,17 @@
 //!
 //! `OUTBOX_PG_VERSION` chooses the major version of PostgreSQL, `OUTBOX_ROUTER_BIN` the binary.
 
+mod bounds;
 mod broker;
 mod config;
+mod load;
 mod proof;
 mod stage;
 
+pub use bounds::{Interruptions, largest_transaction, memory_limit};
 pub use broker::Broker;
 pub use config::Config;
+pub use load::committed;
 pub use stage::{Builder, Stage};
 
 use std::time::Duration;

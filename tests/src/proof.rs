@@ -1,7 +1,7 @@
 //! What a stage can be asked: whether everything arrived, in which order, and whether the slot was
 //! honest. Every answer comes from PostgreSQL and Kafka; the router's own word is never taken for it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -180,8 +180,20 @@ impl Stage {
             ahead.len(),
             ahead.iter().take(5).collect::<Vec<_>>()
         );
-        let before = |xid| commits.get(xid).is_some_and(|end| *end <= confirmed);
-        Ok(truth.events.iter().filter(|event| before(&event.xid)).count())
+        Ok(count_until(&truth, &commits, confirmed))
+    }
+
+    /// How many events were committed at or before a position.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the database cannot be read, or when the builder was not told `witnessed`.
+    pub async fn events_until(&mut self, position: PgLsn) -> anyhow::Result<usize> {
+        let truth = self.truth().await?;
+        let session = self.session().await?;
+        let witness = self.witness.as_mut().context("the builder was not told `witnessed`")?;
+        witness.drain(&session).await?;
+        Ok(count_until(&truth, witness.commits(), position))
     }
 
     /// `/status.json`.
@@ -192,4 +204,9 @@ impl Stage {
     pub async fn status(&self) -> anyhow::Result<Value> {
         self.router.status().await
     }
+}
+
+fn count_until(truth: &Truth, commits: &BTreeMap<u32, PgLsn>, position: PgLsn) -> usize {
+    let until = |xid| commits.get(xid).is_some_and(|end| *end <= position);
+    truth.events.iter().filter(|event| until(&event.xid)).count()
 }

@@ -187,6 +187,24 @@ impl Router {
         self.process()?.signal(Signal::TERM)
     }
 
+    /// Freezes it: its connections stay open and it says nothing.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it was never started.
+    pub fn pause(&mut self) -> anyhow::Result<()> {
+        self.process()?.signal(Signal::STOP)
+    }
+
+    /// Lets it go on after [`pause`](Self::pause).
+    ///
+    /// # Errors
+    ///
+    /// Fails when it was never started.
+    pub fn resume(&mut self) -> anyhow::Result<()> {
+        self.process()?.signal(Signal::CONT)
+    }
+
     /// Kills it with SIGKILL and returns when it is gone.
     ///
     /// # Errors
