@@ -8,10 +8,6 @@ pub(super) fn write(level: i32, facility: &str, text: &str) {
         _ if facility == "CONFWARN" && text.contains(" enable.gapless.guarantee ") => {
             tracing::debug!(target: "librdkafka", facility, "{text}");
         }
-        // Pinned on purpose (see `settings`), and what it does not cover is covered by the sink: not for every start.
-        _ if facility == "CONFWARN" && text.contains("enable.gapless.guarantee") => {
-            tracing::debug!(target: "librdkafka", facility, "{text}");
-        }
         ..=4 => tracing::warn!(target: "librdkafka", facility, "{text}"),
         5..=6 => tracing::info!(target: "librdkafka", facility, "{text}"),
         _ => tracing::debug!(target: "librdkafka", facility, "{text}"),
