@@ -179,11 +179,7 @@ pub fn map_columns(table: &OutboxTable, columns: &[&[u8]]) -> Result<Vec<(Role, 
 }
 
 /// The positions of the roles under one preset, or the required roles for which there is no column.
-fn fit(
-    table: &OutboxTable,
-    preset: Preset,
-    columns: &[&[u8]],
-) -> Result<Roles, Vec<&'static str>> {
+fn fit(table: &OutboxTable, preset: Preset, columns: &[&[u8]]) -> Result<Roles, Vec<&'static str>> {
     let position = |name: &str| columns.iter().position(|column| *column == name.as_bytes());
     let mut roles = Roles::new();
     let mut missing = Vec::new();
