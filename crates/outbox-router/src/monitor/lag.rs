@@ -122,11 +122,12 @@ impl Blame {
 /// Whether something would be sent again if the stream ended now.
 pub(super) fn is_unconfirmed(snapshot: &Snapshot) -> bool {
     match snapshot.condition.state {
-        State::Blocked => true,
+        // A row that waits for a person holds the stream open, and with it the server.
+        State::Blocked | State::Failed => true,
         State::Streaming | State::Draining => {
             snapshot.window_events > 0 || snapshot.unacked_events > 0
         }
-        State::Starting | State::Standby | State::Failed => false,
+        State::Starting | State::Standby => false,
     }
 }
 
