@@ -107,6 +107,17 @@ impl Kafka {
         Ok(kafka)
     }
 
+    /// The version, as its jars are called.
+    ///
+    /// # Errors
+    ///
+    /// Fails when Kafka cannot be fetched.
+    pub async fn version() -> anyhow::Result<String> {
+        let jars = scripts::last_line_of("kafka.sh", &[]).await?;
+        let name = jars.file_name().context("no name")?.to_string_lossy();
+        Ok(name.trim_start_matches("kafka-").to_owned())
+    }
+
     /// Where clients that go through no proxy start.
     pub fn bootstrap(&self) -> String {
         self.brokers.iter().map(Broker::address).collect::<Vec<_>>().join(",")

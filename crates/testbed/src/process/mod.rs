@@ -19,7 +19,9 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 
 use self::proc::{alive, descendants_of};
-pub use self::proc::{children, cpu_time, peak_resident_bytes, resident_bytes};
+pub use self::proc::{
+    children, cpu_time, has_ended, peak_resident_bytes, resident_bytes, written_bytes,
+};
 use crate::wait::eventually;
 
 /// The user a child runs as when it is not ours.
@@ -257,15 +259,6 @@ impl Process {
     /// Fails when the process is gone.
     pub fn resident_bytes(&self) -> anyhow::Result<u64> {
         resident_bytes(self.pid())
-    }
-
-    /// The most that resident memory ever was, in bytes: no sample misses it.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the process is gone.
-    pub fn peak_resident_bytes(&self) -> anyhow::Result<u64> {
-        peak_resident_bytes(self.pid())
     }
 
     /// CPU time used so far, user and system.
