@@ -12,6 +12,8 @@ mod admin;
 mod broker;
 
 pub(crate) use admin::{client_config, led_partitions};
+// For clusters that this crate has not started.
+pub use admin::{create_topic, delete_topic, end_offsets};
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -261,6 +261,15 @@ impl Process {
         resident_bytes(self.pid())
     }
 
+    /// The most that resident memory ever was, in bytes: no sample misses it.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the process is gone.
+    pub fn peak_resident_bytes(&self) -> anyhow::Result<u64> {
+        peak_resident_bytes(self.pid())
+    }
+
     /// CPU time used so far, user and system.
     ///
     /// # Errors
