@@ -125,6 +125,11 @@ impl Screen {
         }
     }
 
+    /// Makes the next live line one that is written also where it cannot be drawn over.
+    pub(crate) fn show_next(&mut self) {
+        self.told = None;
+    }
+
     fn line(&mut self, text: &str) -> io::Result<()> {
         if self.cursor == Cursor::OnLiveLine {
             // The last state of a step stays where it is; what follows begins below it.
@@ -140,5 +145,66 @@ impl Screen {
             Style::Terminal => format!("{BOLD}{text}{RESET}"),
             Style::Plain => text.to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Paper(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Paper {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn screen(style: Style) -> (Screen, Paper) {
+        let paper = Paper::default();
+        (Screen::new(Box::new(paper.clone()), style), paper)
+    }
+
+    fn written(paper: &Paper) -> String {
+        String::from_utf8(paper.0.lock().unwrap().clone()).unwrap()
+    }
+
+    fn reading(state: &str) -> Reading {
+        Reading { state: state.to_owned(), ..Reading::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_drawn_over_is_written_now_and_then() {
+        let (mut screen, paper) = screen(Style::Plain);
+        for state in ["streaming", "streaming", "blocked"] {
+            screen.live(&reading(state)).unwrap();
+        }
+        tokio::time::advance(PLAIN_INTERVAL).await;
+        screen.live(&reading("blocked")).unwrap();
+        screen.verdict("sent 1").unwrap();
+        let text = written(&paper);
+        let states: Vec<_> = text.lines().filter_map(|l| l.split_whitespace().next()).collect();
+        assert_eq!(states, ["streaming", "blocked", "blocked", "sent"]);
+        assert!(!text.contains('\x1b') && !text.contains('\r'), "{text:?}");
+    }
+
+    #[test]
+    fn a_terminal_has_one_live_line_and_other_lines_below_it() {
+        let (mut screen, paper) = screen(Style::Terminal);
+        for _ in 0..3 {
+            screen.live(&reading("streaming")).unwrap();
+        }
+        screen.note("done").unwrap();
+        let text = written(&paper);
+        assert_eq!(text.matches('\r').count(), 3);
+        assert_eq!(text.lines().count(), 2);
+        assert!(text.ends_with("\n  done\n"), "{text:?}");
     }
 }

@@ -148,6 +148,8 @@ async fn finish(
     }
     // The router's monitor sees it a moment later than we do.
     watch.follow(stage, SETTLING).await?;
+    watch.screen.show_next();
+    watch.draw(stage).await?;
     Ok(journal.never)
 }
 
@@ -166,6 +168,9 @@ fn conclude(count: &Count, screen: &mut Screen) -> anyhow::Result<()> {
     }
     for example in count.verdict.examples() {
         screen.note(&example)?;
+    }
+    if count.dropped.is_some() || count.outcome() == Outcome::Broken {
+        screen.gap()?;
     }
     Ok(screen.verdict(&count.verdict.to_string())?)
 }
