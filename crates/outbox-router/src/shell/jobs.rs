@@ -132,7 +132,7 @@ impl Shell {
             self.input(Input::Disconnected(super::failure::closed()));
             return;
         }
-        tracing::info!(slot = self.source.slot, walsender = stream.backend_pid(), "streaming");
+        tracing::info!(slot = self.source.slot, walsender = stream.backend_pid(), "connected");
         self.stream = Some(stream);
         self.input(Input::SlotAt(slot_at));
         self.input(Input::Connected);
