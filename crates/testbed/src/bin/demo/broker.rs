@@ -93,14 +93,19 @@ impl Broker {
             Self::Given(bootstrap) => {
                 // One replica is enough for half a minute, also where the cluster asks for two.
                 let configs = [("min.insync.replicas", "1")];
-                kafka::create_topic(bootstrap, name, PARTITIONS, &configs)
-                    .await
-                    .with_context(|| format!("cannot make topic \"{name}\" on {bootstrap}"))
+                kafka::create_topic(bootstrap, name, PARTITIONS, &configs).await.with_context(
+                    || {
+                        format!(
+                            "cannot make topic \"{name}\" on {bootstrap}: does Kafka listen there, \
+                             and may anybody make topics?"
+                        )
+                    },
+                )
             }
         }
     }
 
-    /// Takes it away from the router, for this long if at all.
+    /// How long it is taken away from the router; `None` for one that is not ours to take.
     pub(crate) fn outage(&self) -> Option<Duration> {
         match self {
             Self::Embedded(_) | Self::Apache { .. } => Some(Duration::from_secs(6)),

@@ -43,7 +43,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Tells the story; `None` when somebody interrupted it.
+/// Tells the story; `None` when somebody interrupted it before the count.
 async fn run(args: &Args, screen: &mut Screen) -> anyhow::Result<Option<Outcome>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -53,15 +53,24 @@ async fn run(args: &Args, screen: &mut Screen) -> anyhow::Result<Option<Outcome>
             _ = terminate.recv() => {}
         }
     };
-    let mut borrowed = Borrowed::default();
+    let (mut borrowed, mut outcome) = (Borrowed::default(), None);
     // The story owns every process; whichever way this ends, they are gone when it is dropped.
     let told = tokio::select! {
-        told = story::tell(args, screen, &mut borrowed) => told.map(Some),
-        () = interrupted => Ok(None),
+        told = story::tell(args, screen, &mut borrowed, &mut outcome) => told.map(|()| Told::ToTheEnd),
+        () = interrupted => Ok(Told::Interrupted),
     };
-    borrowed.give_back(screen).await?;
-    if matches!(told, Ok(None)) {
-        screen.note("interrupted: everything that was started is stopped and removed")?;
+    let given_back = borrowed.give_back().await;
+    // Why the story ended comes before what is left of it.
+    let told = told?;
+    given_back?;
+    if told == Told::Interrupted {
+        screen.note("stopped: everything that was started is gone")?;
     }
-    told
+    Ok(outcome)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Told {
+    ToTheEnd,
+    Interrupted,
 }

@@ -100,7 +100,7 @@ impl Screen {
 
     /// Why the demo could not be told to its end.
     pub(crate) fn failure(&mut self, text: &str) -> io::Result<()> {
-        self.line(&format!("\ndemo: {text}"))
+        self.line(&format!("demo: {text}"))
     }
 
     /// The state of things, over what was said of it before.

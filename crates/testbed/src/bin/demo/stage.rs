@@ -15,7 +15,6 @@ use uuid::Uuid;
 
 use crate::args::Args;
 use crate::broker::Broker;
-use crate::screen::Screen;
 
 /// Name of the slot, of the publication, and of the role that the router connects as.
 pub(crate) const SLOT: &str = "outbox_router";
@@ -36,12 +35,11 @@ pub(crate) struct Borrowed {
 
 impl Borrowed {
     /// Deletes it.
-    pub(crate) async fn give_back(&mut self, screen: &mut Screen) -> anyhow::Result<()> {
-        if let Some((bootstrap, topic)) = self.topic.take() {
+    pub(crate) async fn give_back(self) -> anyhow::Result<()> {
+        if let Some((bootstrap, topic)) = self.topic {
             kafka::delete_topic(&bootstrap, &topic)
                 .await
                 .with_context(|| format!("topic \"{topic}\" is left on {bootstrap}: delete it"))?;
-            screen.note(&format!("topic {topic} on {bootstrap} is deleted"))?;
         }
         Ok(())
     }

@@ -26,12 +26,14 @@ const SETTLING: Duration = Duration::from_millis(600);
 /// How long anything that has to happen may take.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Tells it from start to end.
+/// Tells it from start to end, and leaves in `outcome` how the count ended: with `--keep` the story goes
+/// on until somebody interrupts it.
 pub(crate) async fn tell(
     args: &Args,
     screen: &mut Screen,
     borrowed: &mut Borrowed,
-) -> anyhow::Result<Outcome> {
+    outcome: &mut Option<Outcome>,
+) -> anyhow::Result<()> {
     screen.title("outbox-router: rows of an outbox table become Kafka records, none lost")?;
     let mut stage = Stage::build(args, borrowed).await?;
     introduce(&stage, screen)?;
@@ -55,12 +57,13 @@ pub(crate) async fn tell(
     let (seen, kept) = stage.drain_consumer().await?;
     let count = Count::of(&truth, seen, args.counting);
     conclude(&count, screen)?;
+    *outcome = Some(count.outcome());
     if args.afterwards == Afterwards::Keep {
         show(&kept, screen)?;
         // Ctrl-C is what ends it.
         std::future::pending::<()>().await;
     }
-    Ok(count.outcome())
+    Ok(())
 }
 
 /// The live line, and what it is drawn from.
@@ -110,7 +113,7 @@ async fn outage(stage: &Stage, watch: &mut Watch<'_>) -> anyhow::Result<()> {
     watch.screen.step("outage", text)?;
     watch.follow(stage, time).await?;
     stage.broker.bring_back().await?;
-    let text = "the broker is back: what waited is sent, in order, by the router's own doing";
+    let text = "the broker is back: the router sends what waited, in order; nobody had to act";
     watch.screen.step("recovery", text)?;
     watch.follow(stage, RECOVERING).await
 }
