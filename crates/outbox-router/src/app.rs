@@ -184,7 +184,7 @@ impl App {
             outboxes: self.config.outboxes(),
             row_bytes: size(self.config.limits.row_bytes),
             baselines,
-            confirmed: Mutex::default(),
+            told: Mutex::default(),
         }
     }
 

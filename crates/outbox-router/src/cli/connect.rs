@@ -11,8 +11,7 @@ use tokio_postgres::{Client, error::SqlState};
 use super::Trouble;
 use crate::{
     config::{Environment, Secret},
-    postgres::{ConnInfo, connect_sql},
-    shell::connect_failure,
+    postgres::{ConnInfo, connect_failure, connect_sql, sql_failure},
 };
 
 /// Where and as whom to connect.
@@ -62,42 +61,21 @@ pub(super) async fn with_connection<T>(
     }
 }
 
-/// What an error of PostgreSQL's means.
+/// What an error of PostgreSQL's means to somebody who typed a command.
 pub(super) fn failure(error: &tokio_postgres::Error) -> Failure {
-    let Some(db) = error.as_db_error() else {
-        let cause = std::error::Error::source(error).map(ToString::to_string);
-        let message = cause.unwrap_or_else(|| error.to_string());
-        return Failure::new(Code::ServerUnreachable, format!("PostgreSQL: {message}"));
-    };
-    let state = db.code();
-    let code = match state {
-        s if *s == SqlState::INVALID_PASSWORD
-            || *s == SqlState::INVALID_AUTHORIZATION_SPECIFICATION =>
-        {
-            Code::AuthenticationFailed
-        }
-        s if *s == SqlState::OBJECT_IN_USE => Code::SlotInUse,
-        s if *s == SqlState::TOO_MANY_CONNECTIONS
-            || *s == SqlState::CONFIGURATION_LIMIT_EXCEEDED =>
-        {
-            Code::ServerFull
-        }
-        s if *s == SqlState::CANNOT_CONNECT_NOW => Code::ServerNotReady,
-        _ => Code::ServerError,
-    };
-    let failure =
-        Failure::new(code, format!("PostgreSQL: {} (SQLSTATE {})", db.message(), state.code()));
-    let hint = match state {
-        s if *s == SqlState::INSUFFICIENT_PRIVILEGE => {
+    let failure = sql_failure(error);
+    let hint = match error.as_db_error() {
+        Some(db) if *db.code() == SqlState::INSUFFICIENT_PRIVILEGE => {
             Some("connect as somebody who may do it: --admin-url postgres://postgres@host/database")
         }
-        s if *s == SqlState::LOCK_NOT_AVAILABLE => Some(
+        Some(db) if *db.code() == SqlState::LOCK_NOT_AVAILABLE => Some(
             "something else holds a lock on the table; nothing was changed by this statement, run it again",
         ),
-        s if *s == SqlState::CONFIGURATION_LIMIT_EXCEEDED => {
+        Some(db) if *db.code() == SqlState::CONFIGURATION_LIMIT_EXCEEDED => {
             Some("raise max_replication_slots, or drop a slot that nobody needs")
         }
-        _ => db.hint(),
+        Some(db) if failure.hint.is_none() => db.hint(),
+        Some(_) | None => None,
     };
     match hint {
         Some(hint) => failure.hint(hint),

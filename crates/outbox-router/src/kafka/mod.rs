@@ -7,6 +7,7 @@
 
 mod errors;
 mod ffi;
+mod health;
 mod lifecycle;
 mod log;
 mod overrides;
@@ -14,11 +15,12 @@ mod settings;
 mod sink;
 mod topics;
 
+pub use health::Health;
 pub use lifecycle::open;
 pub use overrides::SettingRefused;
 pub use settings::{CreateTopics, KafkaSettings};
 pub use sink::{DeliveryTrouble, KafkaSink};
-pub use topics::TopicDirectory;
+pub use topics::{Sight, TopicDirectory};
 
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 use super::{
     errors::{Cluster, is_collateral},
     ffi::{ClientError, Events, Producer, Report, Served, Severity, TopicAddress, TopicHandle},
+    health::{Complaints, Health},
     log,
 };
 
@@ -54,7 +55,7 @@ impl KafkaSink {
             cluster,
             unacked: 0,
             phase: Phase::Open,
-            health: None,
+            complaints: Complaints::default(),
         };
         // The signal tells of the first event in an *empty* queue, and log lines may already be in it.
         Ok(Self { producer, signal, reports, backlog: Backlog::Some })
@@ -110,19 +111,19 @@ impl KafkaSink {
         self.reports.unacked
     }
 
-    /// What librdkafka last complained of since something was last acknowledged: the reason when nothing moves.
-    pub fn health(&self) -> Option<&Failure> {
-        self.reports.health.as_ref()
+    /// Whether Kafka answers, as far as librdkafka's complaints tell.
+    pub fn health(&self) -> Health<'_> {
+        self.reports.complaints.health()
     }
 
     /// The cluster answered a question: whatever it was, it is over.
     pub fn clear_health(&mut self) {
-        self.reports.health = None;
+        self.reports.complaints.clear();
     }
 
-    /// The cluster did not answer a question.
-    pub fn note_trouble(&mut self, failure: Failure) {
-        self.reports.health = Some(failure);
+    /// Nobody answered a question.
+    pub fn note_down(&mut self, failure: Failure) {
+        self.reports.complaints.unanswered(failure);
     }
 
     /// Drops what is in flight and destroys the producer, unless a [`super::TopicDirectory`] is still at work, which
@@ -186,7 +187,7 @@ struct Reports {
     cluster: Cluster,
     unacked: usize,
     phase: Phase,
-    health: Option<Failure>,
+    complaints: Complaints,
 }
 
 /// From the first failure on the sink is closed; what remains is to say why.
@@ -255,7 +256,7 @@ impl Events for Pass<'_> {
         let topic = self.reports.topics.find(report.topic);
         match (report.error, topic) {
             (None, Some(topic)) => {
-                self.reports.health = None;
+                self.reports.complaints.clear();
                 self.acks.push(ticket, topic);
             }
             // Cannot be: a report comes from a topic that was produced to. Not to be counted for a success.
@@ -276,8 +277,8 @@ impl Events for Pass<'_> {
         match error.severity {
             Severity::Fatal => self.reports.fail(None, None, error.code, &error.text),
             Severity::Passing => {
-                self.reports.health =
-                    Some(self.reports.cluster.failure(error.code, None, &error.text));
+                let failure = self.reports.cluster.failure(error.code, None, &error.text);
+                self.reports.complaints.add(error.code, failure);
             }
         }
     }

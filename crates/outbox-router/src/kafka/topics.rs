@@ -13,6 +13,17 @@ use super::{
     sink::KafkaSink,
 };
 
+/// A topic in use, seen again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// It has so many partitions.
+    Partitions(NonZeroI32),
+    /// It is no longer there.
+    Gone,
+    /// The brokers will not say, or not now.
+    Unclear,
+}
+
 /// Asks the cluster about topics through the sink's own client, from any thread, while the sink is in use. It keeps
 /// the producer alive: let go of it before the sink is closed.
 #[derive(Clone)]
@@ -54,12 +65,19 @@ impl TopicDirectory {
         Ok(TopicFacts { partitions: known.partitions, max_message_bytes })
     }
 
-    /// The present partition count of each topic, in the given order.
+    /// What a topic in use looks like now.
     ///
     /// # Errors
-    /// As [`TopicDirectory::look_up`], for the first topic that fails.
-    pub fn refresh(&self, names: &[TopicName]) -> Result<Vec<NonZeroI32>, Failure> {
-        names.iter().map(|name| Ok(self.metadata(name)?.partitions)).collect()
+    /// Nobody answered.
+    pub fn see(&self, name: &TopicName) -> Result<Sight, Failure> {
+        match self.metadata(name) {
+            Ok(known) => Ok(Sight::Partitions(known.partitions)),
+            Err(Unknown::Missing(_)) => Ok(Sight::Gone),
+            Err(Unknown::Otherwise(failure)) if failure.code == Code::KafkaUnreachable => {
+                Err(failure)
+            }
+            Err(Unknown::Otherwise(_)) => Ok(Sight::Unclear),
+        }
     }
 
     /// Whether any broker answers: for a time when no topic is in use yet.

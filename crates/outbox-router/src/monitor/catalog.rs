@@ -4,7 +4,7 @@
 use relay::{Failure, Outboxes, TableName};
 use tokio_postgres::{Client, Row, types::Oid};
 
-use super::connection::sql_failure;
+use crate::postgres::sql_failure;
 
 /// Row filters and column lists appeared here.
 const FILTERS_SINCE: i32 = 15_00_00;

@@ -4,7 +4,8 @@
 use relay::Failure;
 use tokio_postgres::{Client, Row};
 
-use super::{connection::sql_failure, slot::SlotHealth};
+use super::slot::SlotHealth;
+use crate::postgres::sql_failure;
 
 /// Retained beyond what is behind before it is worth asking who is to blame; some segments are always kept.
 const WORTH_ASKING: u64 = 64 << 20;

@@ -10,13 +10,12 @@ use tokio_postgres::{Client, Row};
 use super::{
     baseline::{Baseline, Encoding, Expectations, Server},
     catalog::{self, Sought},
-    connection::sql_failure,
     gap::{Gap, Interval, Mark},
     publication::{Watched, compare},
     slot::{self, SlotHealth, SlotLook},
     verdict,
 };
-use crate::postgres::quote_identifier;
+use crate::postgres::{quote_identifier, sql_failure};
 
 /// Why streaming may not start.
 #[derive(Debug, Clone, PartialEq, Eq)]

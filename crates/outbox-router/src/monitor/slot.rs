@@ -3,7 +3,7 @@
 use relay::{Failure, Lsn};
 use tokio_postgres::{Client, Row, types::PgLsn};
 
-use super::connection::sql_failure;
+use crate::postgres::sql_failure;
 
 /// The first server versions with the columns that are not on all supported ones.
 const TWO_PHASE_SINCE: i32 = 14_00_00;

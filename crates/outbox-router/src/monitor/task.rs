@@ -12,7 +12,7 @@ use super::{
     announce::{Announced, announce},
     baseline::Baseline,
     catalog::{self, Catalog, Sought},
-    connection::{ANSWER_WITHIN, Connect, Driver, SqlSession, drive, sql_failure, unanswered},
+    connection::{ANSWER_WITHIN, Connect, Driver, SqlSession, drive, unanswered},
     gap::{Gap, Interval, Mark},
     lag::{Blame, Lag, WindowLimits, is_connected, safe_position},
     pace::Pace,
@@ -23,6 +23,7 @@ use super::{
     threshold::{Thresholds, Watch},
     verdict,
 };
+use crate::postgres::sql_failure;
 
 /// What the monitor watches.
 #[derive(Debug, Clone)]

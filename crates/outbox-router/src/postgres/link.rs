@@ -35,6 +35,14 @@ pub(super) struct Link {
     /// How much one call of `poll_fill` may read.
     pass: usize,
     end: End,
+    written: Written,
+}
+
+/// Whether everything that the transport took has left it: TLS keeps bytes of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    Through,
+    Held,
 }
 
 /// Bytes that arrived before the end are handed out first.
@@ -65,7 +73,14 @@ impl Link {
     pub(super) fn new(transport: Transport, limits: FrameLimits) -> Self {
         let frames = FrameBuffer::new(limits);
         let pass = frames.capacity();
-        Self { transport, frames, out: BytesMut::new(), pass, end: End::Open }
+        Self {
+            transport,
+            frames,
+            out: BytesMut::new(),
+            pass,
+            end: End::Open,
+            written: Written::Through,
+        }
     }
 
     pub(super) fn transport(&self) -> &Transport {
@@ -116,10 +131,20 @@ impl Link {
         while !self.out.is_empty() {
             match ready!(Pin::new(&mut self.transport).poll_write(cx, &self.out))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                count => self.out.advance(count),
+                count => {
+                    self.out.advance(count);
+                    self.written = Written::Held;
+                }
             }
         }
-        Pin::new(&mut self.transport).poll_flush(cx)
+        ready!(Pin::new(&mut self.transport).poll_flush(cx))?;
+        self.written = Written::Through;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether anything has not left yet.
+    pub(super) fn has_output(&self) -> bool {
+        !self.out.is_empty() || self.written == Written::Held
     }
 
     pub(super) async fn flush(&mut self) -> Result<(), LinkError> {

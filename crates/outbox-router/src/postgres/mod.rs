@@ -12,6 +12,7 @@
 mod auth;
 pub mod conninfo;
 pub mod errors;
+mod failure;
 pub mod frames;
 mod link;
 pub mod quote;
@@ -27,6 +28,9 @@ pub use conninfo::{ConnInfo, ConnInfoError, Host, Password, SslMode};
 pub use errors::{
     CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerMessage, ServerTrouble,
     TlsSetupError,
+};
+pub use failure::{
+    command_failure, connect_failure, protocol_failure, sql_failure, stream_failure,
 };
 pub use link::Fill;
 pub use quote::{quote_identifier, quote_literal, quote_table};

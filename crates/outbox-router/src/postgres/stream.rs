@@ -165,10 +165,10 @@ impl ReplicationStream {
     /// Whether [`Self::poll_flush_out`] has something to do.
     #[must_use]
     pub fn output(&self) -> Output {
-        if self.link.out.is_empty() && self.status.is_none() && self.ours != Ours::Ending {
-            Output::Empty
-        } else {
+        if self.link.has_output() || self.status.is_some() || self.ours == Ours::Ending {
             Output::Waiting
+        } else {
+            Output::Empty
         }
     }
 
@@ -182,12 +182,6 @@ impl ReplicationStream {
     #[must_use]
     pub fn parameters(&self) -> &BTreeMap<String, String> {
         &self.session.parameters
-    }
-
-    /// Notices and warnings from before the stream started; later ones come as [`Incoming::Notice`].
-    #[must_use]
-    pub fn early_notices(&self) -> &[ServerMessage] {
-        &self.session.notices
     }
 
     /// The kernel's receive buffer as granted; see [`Transport::receive_buffer`](super::transport::Transport::receive_buffer).

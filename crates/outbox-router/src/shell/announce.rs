@@ -1,19 +1,19 @@
 //! Log lines when the state changes, and only then: a person who reads them at night wants the story, not the noise.
 
-use relay::{Code, Condition, State};
+use relay::{Condition, Failure, State};
 
 /// Remembers what was said last.
 #[derive(Debug, Default)]
 pub(super) struct Announcer {
-    said: Option<(State, Option<Code>)>,
+    said: Option<(State, Option<String>)>,
 }
 
 impl Announcer {
     /// Says what changed: ERROR wakes somebody, WARN is out of the ordinary but handled, INFO is a change of state.
     pub(super) fn announce(&mut self, condition: &Condition) {
         let reason = condition.reason.as_ref();
-        let now = (condition.state, reason.map(|reason| reason.code));
-        if self.said == Some(now) {
+        let now = (condition.state, reason.map(subject));
+        if self.said.as_ref() == Some(&now) {
             return;
         }
         self.said = Some(now);
@@ -38,4 +38,10 @@ impl Announcer {
             }
         }
     }
+}
+
+/// What a reason is about: numbers that only grow, such as seconds waited, make no news.
+fn subject(reason: &Failure) -> String {
+    let words: String = reason.message.chars().filter(|c| !c.is_ascii_digit()).collect();
+    format!("{} {words}", reason.code)
 }

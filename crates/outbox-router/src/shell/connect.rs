@@ -4,14 +4,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use relay::{Code, Failure, Lsn, Outboxes};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
-use super::failure;
 use crate::{
-    monitor::{Baseline, Encoding, Expectations, Obstacle, SqlSession, preflight},
+    monitor::{
+        Baseline, Encoding, Expectations, Obstacle, SqlSession, connection::drive, preflight,
+    },
     postgres::{
         ClientEncoding, ConnInfo, Options, ReplicationConnection, ReplicationStream, ServerTrouble,
-        connect_sql,
+        command_failure, connect_failure, connect_sql, sql_failure,
     },
 };
 
@@ -31,9 +32,20 @@ pub struct Source {
     pub row_bytes: usize,
     /// What the last preflight saw, for the monitor, and for the next one to compare with.
     pub baselines: watch::Sender<Option<Baseline>>,
-    /// The highest position that the slot can have been told by us; `None` when another may have moved it.
-    pub confirmed: Mutex<Option<Lsn>>,
+    /// What we last told the slot.
+    pub told: Mutex<Option<Told>>,
 }
+
+/// A position that this process told the server, or found at the slot, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Told {
+    flush: Lsn,
+    at: Instant,
+}
+
+/// For so long after our last word the slot can stand no further than we told it: nobody can have taken it over,
+/// confirmed, and let go of it again. Later, one that stands ahead may be another router's work and proves nothing.
+const WORD_HOLDS: Duration = Duration::from_secs(10);
 
 /// A connection, or why there is none.
 pub(super) enum Connected {
@@ -53,7 +65,7 @@ impl Source {
     pub async fn sql(&self) -> Result<SqlSession, Failure> {
         let (client, connection) = connect_sql(&self.conninfo, &self.application_name)
             .await
-            .map_err(|error| failure::connect_failure(&error))?;
+            .map_err(|error| connect_failure(&error))?;
         let driver = Box::pin(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "an SQL connection ended");
@@ -62,10 +74,16 @@ impl Source {
         Ok(SqlSession { client, driver })
     }
 
-    /// Notes what the server was told: the slot can stand no further than this when we come back.
+    /// Notes what the server was told: for a while the slot can stand no further than this when we come back.
     pub(super) fn told(&self, flush: Lsn) {
-        let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
-        *confirmed = (*confirmed).max(Some(flush));
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let flush = told.map_or(flush, |told| told.flush.max(flush));
+        *told = Some(Told { flush, at: Instant::now() });
+    }
+
+    fn confirmed(&self) -> Option<Lsn> {
+        let told = *self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.filter(|told| told.at.elapsed() < WORD_HOLDS).map(|told| told.flush)
     }
 
     /// Looks at slot and publication, connects and starts streaming.
@@ -104,7 +122,7 @@ impl Source {
         };
         let connection = match ReplicationConnection::connect(&self.conninfo, &options).await {
             Ok(connection) => connection,
-            Err(error) => return Connected::Failed(failure::connect_failure(&error)),
+            Err(error) => return Connected::Failed(connect_failure(&error)),
         };
         match connection.start_replication(&self.slot, &[&self.publication]).await {
             Ok(stream) => {
@@ -117,7 +135,7 @@ impl Source {
                     self.forget_position();
                     Connected::Held(pid.and_then(|pid| i32::try_from(pid).ok()))
                 }
-                _ => Connected::Failed(failure::command(&error)),
+                _ => Connected::Failed(command_failure(&error)),
             },
         }
     }
@@ -127,15 +145,12 @@ impl Source {
             slot: self.slot.clone(),
             publication: self.publication.clone(),
             outboxes: self.outboxes.clone(),
-            confirmed: *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner),
+            confirmed: self.confirmed(),
             earlier: self.baselines.borrow().clone(),
         };
-        let SqlSession { client, driver } = self.sql().await?;
-        tokio::select! {
-            biased;
-            result = preflight(&client, &expected) => result,
-            () = driver => Err(lost().into()),
-        }
+        let SqlSession { client, mut driver } = self.sql().await?;
+        let look = async { Ok(preflight(&client, &expected).await) };
+        drive(&mut driver, look).await?
     }
 
     fn remember(&self, baseline: Baseline) {
@@ -145,35 +160,24 @@ impl Source {
 
     /// Another process holds the slot and moves it: where it stood when we knew it says nothing any more.
     fn forget_position(&self) {
-        *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Returns when the slot is free.
+    /// Returns when the slot is free. Every look has its limit: a frozen server keeps connections alive that nobody
+    /// answers on.
     pub(super) async fn watch_slot(&self) -> Result<(), Failure> {
-        let SqlSession { client, driver } = self.sql().await?;
-        let watch = async {
-            const FREE: &str =
-                "select active from pg_catalog.pg_replication_slots where slot_name = $1";
-            loop {
-                let row = client
-                    .query_opt(FREE, &[&self.slot])
-                    .await
-                    .map_err(|error| crate::monitor::connection::sql_failure(&error))?;
-                // A slot that is gone is for the preflight to report.
-                if row.is_none_or(|row| !row.get::<_, bool>(0)) {
-                    return Ok(());
-                }
-                tokio::time::sleep(LOOK_EVERY).await;
+        const HELD: &str =
+            "select from pg_catalog.pg_replication_slots where slot_name = $1 and active";
+        let SqlSession { client, mut driver } = self.sql().await?;
+        loop {
+            let look = async {
+                client.query_opt(HELD, &[&self.slot]).await.map_err(|error| sql_failure(&error))
+            };
+            // A slot that is gone is for the preflight to report.
+            if drive(&mut driver, look).await?.is_none() {
+                return Ok(());
             }
-        };
-        tokio::select! {
-            biased;
-            result = watch => result,
-            () = driver => Err(lost()),
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
-}
-
-fn lost() -> Failure {
-    Failure::new(Code::ServerUnreachable, "the SQL connection was closed")
 }

@@ -69,7 +69,7 @@ impl Shell {
     fn wake_at(&self) -> Instant {
         let core = self.relay.deadline().map(|moment| self.clock.instant(moment));
         let report = self.reported_at + REPORT_INTERVAL;
-        [core, self.pause_until, self.reopen_at, Some(self.refresh_at)]
+        [core, self.pause_until, self.care.wake_at()]
             .into_iter()
             .flatten()
             .fold(report, Instant::min)

@@ -1,13 +1,13 @@
 //! What runs beside the streaming task, because it blocks or takes long.
 
-use std::{num::NonZeroI32, sync::Arc};
+use std::sync::Arc;
 
 use relay::{Code, Failure, Input, Lsn, TopicFacts, TopicId, TopicName};
 use tokio::task::JoinError;
 
-use super::{Shell, connect::Connected};
+use super::{Shell, care::Generation, connect::Connected};
 use crate::{
-    kafka::{self, KafkaSink, TopicDirectory},
+    kafka::{self, KafkaSink, Sight, TopicDirectory},
     postgres::{Incoming, ReplicationStream},
 };
 
@@ -21,8 +21,8 @@ pub(super) enum Job {
     OpenSink,
     /// Partitions of one topic.
     LookUpTopic(TopicId, TopicName),
-    /// Partitions of all topics in use.
-    RefreshTopics,
+    /// Partitions of all topics in use; with none in use, whether anybody answers.
+    LookAtTopics(TopicDirectory),
 }
 
 /// What came of it.
@@ -30,8 +30,8 @@ pub(super) enum Done {
     Connected(Connected),
     SlotWatched(Result<(), Failure>),
     SinkOpened(Box<Result<KafkaSink, Failure>>),
-    Topic(TopicId, TopicName, Result<TopicFacts, Failure>),
-    Refreshed(Result<Vec<(TopicId, NonZeroI32)>, Failure>),
+    Topic(Generation, TopicId, TopicName, Result<TopicFacts, Failure>),
+    Looked(Generation, Result<Vec<(TopicId, Sight)>, Failure>),
     /// Aborted: nobody waits for it any more.
     Nothing,
 }
@@ -67,7 +67,7 @@ impl Shell {
             }
             Job::OpenSink => self.open_sink(),
             Job::LookUpTopic(id, name) => self.look_up(id, name),
-            Job::RefreshTopics => self.refresh_topics(),
+            Job::LookAtTopics(directory) => self.look_at_topics(directory),
         }
     }
 
@@ -76,7 +76,7 @@ impl Shell {
         let settings = self.kafka.clone();
         let batch_bytes = self.batch_bytes;
         let old = self.sink.take();
-        self.directory = None;
+        self.care.opening();
         self.jobs.spawn_blocking(move || {
             if let Some(old) = old {
                 old.close();
@@ -86,26 +86,26 @@ impl Shell {
     }
 
     fn look_up(&mut self, id: TopicId, name: TopicName) {
-        let Some(directory) = self.directory.clone() else { return };
+        let Some(directory) = self.care.directory().cloned() else { return };
+        let generation = self.care.generation();
         self.jobs.spawn_blocking(move || {
             let facts = directory.look_up(&name);
-            Done::Topic(id, name, facts)
+            Done::Topic(generation, id, name, facts)
         });
     }
 
-    fn refresh_topics(&mut self) {
-        let Some(directory) = self.directory.clone() else { return };
-        let (ids, names): (Vec<TopicId>, Vec<TopicName>) =
-            self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).unzip();
-        let handle = self.jobs.spawn_blocking(move || {
-            let counts = if names.is_empty() {
+    fn look_at_topics(&mut self, directory: TopicDirectory) {
+        let generation = self.care.generation();
+        let topics: Vec<(TopicId, TopicName)> =
+            self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).collect();
+        self.jobs.spawn_blocking(move || {
+            let sights = if topics.is_empty() {
                 directory.ping().map(|()| Vec::new())
             } else {
-                directory.refresh(&names)
+                topics.iter().map(|(id, name)| Ok((*id, directory.see(name)?))).collect()
             };
-            Done::Refreshed(counts.map(|counts| ids.into_iter().zip(counts).collect()))
+            Done::Looked(generation, sights)
         });
-        self.refreshing = Some(handle);
     }
 
     pub(super) fn finished(&mut self, done: Done) {
@@ -121,9 +121,14 @@ impl Shell {
             }
             Done::SlotWatched(Ok(())) => self.input(Input::SlotFree),
             Done::SinkOpened(opened) => self.sink_opened(*opened),
-            Done::Topic(id, name, answer) => self.topic(id, &name, answer),
-            Done::Refreshed(counts) => self.refreshed(counts),
-            Done::Nothing => {}
+            Done::Topic(generation, id, name, answer) if generation == self.care.generation() => {
+                self.topic(id, &name, answer);
+            }
+            Done::Looked(generation, sights) if generation == self.care.generation() => {
+                self.looked(sights);
+            }
+            // A former producer's client says nothing about the present one.
+            Done::Topic(..) | Done::Looked(..) | Done::Nothing => {}
         }
     }
 
@@ -141,7 +146,7 @@ impl Shell {
     fn sink_opened(&mut self, opened: Result<KafkaSink, Failure>) {
         match opened {
             Ok(sink) => {
-                self.directory = Some(TopicDirectory::new(&sink, &self.kafka));
+                self.care.opened(TopicDirectory::new(&sink, &self.kafka));
                 self.sink = Some(sink);
                 self.input(Input::SinkReady);
             }
@@ -149,7 +154,7 @@ impl Shell {
                 // Settings were checked at the start, so this is a file or a limit of the machine: it may pass.
                 tracing::error!(code = %failure.code, hint = failure.hint, "{failure}");
                 self.input(Input::SinkTrouble(Some(failure)));
-                self.reopen_at = Some(tokio::time::Instant::now() + super::TOPIC_REFRESH);
+                self.care.failed_to_open();
             }
         }
     }
@@ -174,7 +179,8 @@ impl Shell {
                     return;
                 }
             }
-            Err(failure) => tracing::warn!(code = %failure.code, hint = failure.hint, "{failure}"),
+            // The announcer tells it, once.
+            Err(failure) => tracing::debug!(code = %failure.code, "{failure}"),
         }
         // The limit holds for what goes over the wire: how small a record compresses, the broker alone will see.
         let compresses = self.kafka.compresses();
@@ -185,17 +191,21 @@ impl Shell {
         self.input(Input::Topic(id, answer));
     }
 
-    fn refreshed(&mut self, counts: Result<Vec<(TopicId, NonZeroI32)>, Failure>) {
+    fn looked(&mut self, sights: Result<Vec<(TopicId, Sight)>, Failure>) {
+        self.care.looked();
         let Some(sink) = &mut self.sink else { return };
-        match counts {
-            Ok(counts) => {
+        match sights {
+            Ok(sights) => {
                 sink.clear_health();
-                for (id, partitions) in counts {
-                    let facts = TopicFacts { partitions, max_message_bytes: None };
-                    self.input(Input::Topic(id, Ok(facts)));
+                for (id, sight) in sights {
+                    match sight {
+                        Sight::Partitions(count) => self.input(Input::Partitions(id, count)),
+                        Sight::Gone => self.input(Input::TopicGone(id)),
+                        Sight::Unclear => {}
+                    }
                 }
             }
-            Err(failure) => sink.note_trouble(failure),
+            Err(failure) => sink.note_down(failure),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! Read in this order: [`Shell::run`], `event` (the wait), `pass` (frames), `jobs` (what runs beside).
 
 mod announce;
+mod care;
 mod clock;
 mod connect;
 mod event;
@@ -15,7 +16,11 @@ mod failure;
 mod jobs;
 mod pass;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    task::{Context, Waker},
+    time::Duration,
+};
 
 use relay::{Acks, Action, Input, Outcome, Relay};
 use tokio::{
@@ -26,12 +31,13 @@ use tokio::{
 
 use self::{
     announce::Announcer,
+    care::{Care, Due},
     event::Event,
     jobs::{Done, Job},
 };
-pub use self::{clock::Clock, connect::Source, failure::connect_failure};
+pub use self::{clock::Clock, connect::Source};
 use crate::{
-    kafka::{KafkaSettings, KafkaSink, TopicDirectory},
+    kafka::{Health, KafkaSettings, KafkaSink},
     monitor::{MonitorEvent, RelayReport},
     postgres::ReplicationStream,
 };
@@ -40,11 +46,6 @@ use crate::{
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 /// And at most this often while much does.
 const REPORT_GAP: Duration = Duration::from_millis(100);
-/// How often the partition counts of the topics in use are looked at again.
-const TOPIC_REFRESH: Duration = Duration::from_secs(30);
-/// The same while Kafka is in trouble: the look that succeeds is what ends `blocked` on an idle outbox.
-const TROUBLED_REFRESH: Duration = Duration::from_secs(1);
-
 /// What the shell is made of.
 pub struct Parts {
     /// The core.
@@ -80,7 +81,7 @@ pub struct Shell {
     kafka: KafkaSettings,
     /// `None` while it is being made.
     sink: Option<KafkaSink>,
-    directory: Option<TopicDirectory>,
+    care: Care,
     /// The smallest batch that any topic in use takes.
     batch_bytes: usize,
     /// `None` while there is no connection.
@@ -95,10 +96,6 @@ pub struct Shell {
     pause_until: Option<Instant>,
     announcer: Announcer,
     reported_at: Instant,
-    /// When to try again to make a producer.
-    reopen_at: Option<Instant>,
-    refresh_at: Instant,
-    refreshing: Option<tokio::task::AbortHandle>,
     running: Running,
     outcome: Option<Outcome>,
 }
@@ -114,7 +111,7 @@ impl Shell {
             batch_bytes: parts.kafka.batch_bytes(),
             kafka: parts.kafka,
             sink: None,
-            directory: None,
+            care: Care::new(),
             stream: None,
             jobs: JoinSet::new(),
             connecting: None,
@@ -125,9 +122,6 @@ impl Shell {
             pause_until: None,
             announcer: Announcer::default(),
             reported_at: now,
-            reopen_at: None,
-            refresh_at: now + TOPIC_REFRESH,
-            refreshing: None,
             running: Running::On,
             outcome: None,
         }
@@ -219,22 +213,26 @@ impl Shell {
     }
 
     fn look_at_kafka(&mut self) {
-        let now = Instant::now();
-        if self.reopen_at.is_some_and(|reopen_at| reopen_at <= now) {
-            self.reopen_at = None;
-            self.start(Job::OpenSink);
+        if let Some(sink) = &self.sink {
+            let trouble = match sink.health() {
+                Health::Well => None,
+                // One broker of several may complain while the others do the work: a look will tell.
+                Health::Suspect => {
+                    self.care.troubled();
+                    None
+                }
+                Health::Down(failure) => {
+                    let failure = failure.clone();
+                    self.care.troubled();
+                    Some(failure)
+                }
+            };
+            self.input(Input::SinkTrouble(trouble));
         }
-        let Some(sink) = &self.sink else { return };
-        let trouble = sink.health().cloned();
-        let is_troubled = trouble.is_some();
-        self.input(Input::SinkTrouble(trouble));
-        if is_troubled {
-            self.refresh_at = self.refresh_at.min(now + TROUBLED_REFRESH);
-        }
-        let is_idle = self.refreshing.as_ref().is_none_or(tokio::task::AbortHandle::is_finished);
-        if now >= self.refresh_at && is_idle {
-            self.refresh_at = now + TOPIC_REFRESH;
-            self.start(Job::RefreshTopics);
+        match self.care.due(Instant::now()) {
+            Some(Due::Open) => self.start(Job::OpenSink),
+            Some(Due::Look(directory)) => self.start(Job::LookAtTopics(directory)),
+            None => {}
         }
     }
 
@@ -244,7 +242,12 @@ impl Shell {
     }
 
     fn disconnect(&mut self) {
-        self.stream = None;
+        if let Some(mut stream) = self.stream.take() {
+            // A last status update may be queued: what it confirms need not come again. Only as far as the socket takes
+            // it at once; whatever goes wrong, the server keeps what it was told before.
+            let mut now = Context::from_waker(Waker::noop());
+            let _unsent = stream.poll_flush_out(&mut now);
+        }
         self.pause_until = None;
         if let Some(connecting) = self.connecting.take() {
             connecting.abort();
@@ -265,14 +268,17 @@ impl Shell {
         self.reports.send_replace(RelayReport { snapshot, published_at: now });
     }
 
-    /// Destroying a producer flushes for up to half a second and joins its threads: not on this task.
+    /// Destroying a producer flushes for up to half a second and joins its threads: not on this task, and not for ever.
     async fn leave(mut self) {
+        const PATIENCE: Duration = Duration::from_secs(2);
         self.report(Instant::now());
         self.jobs.abort_all();
+        self.care.let_go();
         if let Some(sink) = self.sink.take() {
-            // A panic while closing changes nothing: what was not acknowledged was not confirmed.
-            if let Err(error) = tokio::task::spawn_blocking(move || sink.close()).await {
-                tracing::warn!(%error, "the producer did not close in good order");
+            let closing = tokio::task::spawn_blocking(move || sink.close());
+            // What was not acknowledged was not confirmed: however this ends, nothing depends on it.
+            if tokio::time::timeout(PATIENCE, closing).await.is_err() {
+                tracing::warn!("the producer takes long to close: leaving without it");
             }
         }
     }

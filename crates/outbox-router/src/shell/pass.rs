@@ -6,7 +6,9 @@ use relay::{Input, Pace, Step};
 use tokio::time::Instant;
 
 use super::{Shell, failure};
-use crate::postgres::{Fill, Incoming, ProtocolError, ServerMessage};
+use crate::postgres::{
+    Fill, Incoming, ProtocolError, ServerMessage, protocol_failure, stream_failure,
+};
 
 /// The longest that acknowledgements and status updates wait for frames.
 const PASS_LIMIT: Duration = Duration::from_millis(5);
@@ -49,8 +51,8 @@ impl Shell {
             let end = self.offer_some();
             match end {
                 None => {}
-                Some(End::Broken(error)) => self.disconnected(failure::protocol(&error)),
-                Some(End::Refused(message)) => self.disconnected(failure::ended(&message)),
+                Some(End::Broken(error)) => self.disconnected(protocol_failure(&error)),
+                Some(End::Refused(message)) => self.disconnected(stream_failure(&message)),
                 Some(End::StreamEnded) => {
                     self.stream = None;
                     self.input(Input::StreamEnded);

@@ -10,7 +10,7 @@ use super::cluster::{
     Cluster, DEADLINE, ORDERS, acked, number, orders, orders_name, record, ticket, until,
 };
 use crate::kafka::{
-    KafkaSettings, KafkaSink,
+    Health, KafkaSettings, KafkaSink,
     ffi::{ClientError, Events, Producer, Report, Served},
     open,
 };
@@ -198,14 +198,16 @@ async fn while_no_broker_answers_nothing_fails_and_health_says_why() {
     cluster.mock.broker_down(-1).unwrap();
     number(&mut sink, 0, 0, ticket(1)).unwrap();
     let mut acks = Acks::default();
-    let complaint = |sink: &KafkaSink, _: &Acks| sink.health().is_some();
+    let complaint = |sink: &KafkaSink, _: &Acks| matches!(sink.health(), Health::Down(_));
     assert_eq!(until(&mut sink, &mut acks, complaint).await, None);
-    assert_eq!(sink.health().map(|failure| failure.code), Some(Code::KafkaUnreachable));
+    assert!(
+        matches!(sink.health(), Health::Down(failure) if failure.code == Code::KafkaUnreachable)
+    );
     assert!(acks.is_empty());
 
     cluster.mock.broker_up(-1).unwrap();
     assert_eq!(until(&mut sink, &mut acks, |_, acks| acked(acks) == 1).await, None);
-    assert_eq!(sink.health(), None, "an acknowledgement proves that all is well");
+    assert_eq!(sink.health(), Health::Well, "an acknowledgement proves that all is well");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use rdkafka::{
 use relay::{Code, TopicName};
 
 use super::cluster::{Cluster, DEADLINE, ORDERS, orders_name};
-use crate::kafka::{TopicDirectory, open};
+use crate::kafka::{Sight, TopicDirectory, open};
 
 #[tokio::test]
 async fn partitions_are_counted_with_those_that_have_no_leader() {
@@ -18,8 +18,7 @@ async fn partitions_are_counted_with_those_that_have_no_leader() {
     let facts = directory.look_up(&orders_name()).unwrap();
     assert_eq!(facts.partitions.get(), 5);
     assert_eq!(facts.max_message_bytes, None, "the mock cluster does not tell");
-    let counts = directory.refresh(&[orders_name(), orders_name()]).unwrap();
-    assert_eq!(counts, [facts.partitions; 2]);
+    assert_eq!(directory.see(&orders_name()), Ok(Sight::Partitions(facts.partitions)));
 }
 
 #[tokio::test]
@@ -51,10 +50,19 @@ async fn a_forbidden_topic_is_told_from_a_missing_one() {
 }
 
 #[tokio::test]
+async fn a_topic_that_was_never_made_is_seen_as_gone() {
+    let cluster = Cluster::start();
+    let sink = open(&cluster.settings(), 1_000_000).unwrap();
+    let directory = TopicDirectory::new(&sink, &cluster.settings());
+    let name = TopicName::new("outbox.event.Missing").unwrap();
+    assert_eq!(directory.see(&name), Ok(Sight::Gone));
+}
+
+#[tokio::test]
 async fn nobody_there_is_told_from_a_missing_topic() {
     let (cluster, sink) = Cluster::with_orders(1);
     let directory = TopicDirectory::new(&sink, &cluster.settings());
     drop(cluster);
-    let failure = directory.refresh(&[orders_name()]).unwrap_err();
+    let failure = directory.see(&orders_name()).unwrap_err();
     assert_eq!(failure.code, Code::KafkaUnreachable, "{failure}");
 }

@@ -169,10 +169,14 @@ impl ConnectError {
             | Self::Timeout { .. }
             | Self::Closed { .. }
             | Self::Client { .. } => ConnectErrorKind::Transport,
-            Self::TlsSetup { .. }
-            | Self::TlsRefused { .. }
-            | Self::TlsAnswer { .. }
-            | Self::TlsHandshake { .. } => ConnectErrorKind::Tls,
+            Self::TlsSetup { .. } | Self::TlsRefused { .. } | Self::TlsAnswer { .. } => {
+                ConnectErrorKind::Tls
+            }
+            // A connection that broke in the middle says nothing about certificates.
+            Self::TlsHandshake { source, .. } => match source.get_ref() {
+                Some(cause) if cause.is::<rustls::Error>() => ConnectErrorKind::Tls,
+                Some(_) | None => ConnectErrorKind::Transport,
+            },
             Self::PlaintextPassword { .. }
             | Self::PasswordMissing { .. }
             | Self::AuthenticationMethod { .. }

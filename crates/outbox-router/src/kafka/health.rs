@@ -1,0 +1,103 @@
+//! Whether Kafka answers, from what the client complains of. One broker of several may be restarting, or be refused by
+//! a firewall, while the others do the work: its complaint is a suspicion, not a state.
+
+use rdkafka::types::RDKafkaErrorCode;
+use relay::{Code, Failure};
+
+/// What the complaints amount to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health<'h> {
+    /// Nothing was complained of since Kafka last answered.
+    Well,
+    /// Something was: ask a question, the answer will tell.
+    Suspect,
+    /// Nobody answers, for this reason.
+    Down(&'h Failure),
+}
+
+/// The complaints since Kafka last answered.
+#[derive(Debug, Default)]
+pub(super) struct Complaints {
+    /// The most telling: a refused credential explains an unreachable cluster, not the other way round.
+    reason: Option<Failure>,
+    reach: Reach,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Reach {
+    #[default]
+    Some,
+    None,
+}
+
+impl Complaints {
+    /// The client complains.
+    pub(super) fn add(&mut self, error: RDKafkaErrorCode, failure: Failure) {
+        if error == RDKafkaErrorCode::AllBrokersDown {
+            self.reach = Reach::None;
+        }
+        self.explain(failure);
+    }
+
+    /// A question was not answered.
+    pub(super) fn unanswered(&mut self, failure: Failure) {
+        self.reach = Reach::None;
+        self.explain(failure);
+    }
+
+    /// Kafka answered, or acknowledged something.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn health(&self) -> Health<'_> {
+        match (&self.reason, self.reach) {
+            (None, _) => Health::Well,
+            (Some(_), Reach::Some) => Health::Suspect,
+            (Some(reason), Reach::None) => Health::Down(reason),
+        }
+    }
+
+    fn explain(&mut self, failure: Failure) {
+        let explained =
+            self.reason.as_ref().is_some_and(|known| known.code == Code::KafkaAuthentication);
+        if !explained || failure.code == Code::KafkaAuthentication {
+            self.reason = Some(failure);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(code: Code) -> Failure {
+        Failure::new(code, "said so")
+    }
+
+    #[test]
+    fn one_brokers_complaint_is_a_suspicion() {
+        let mut complaints = Complaints::default();
+        complaints.add(RDKafkaErrorCode::SSL, failure(Code::KafkaAuthentication));
+        assert_eq!(complaints.health(), Health::Suspect);
+        complaints.clear();
+        assert_eq!(complaints.health(), Health::Well);
+    }
+
+    #[test]
+    fn a_refused_credential_explains_why_nobody_answers() {
+        let mut complaints = Complaints::default();
+        complaints.add(RDKafkaErrorCode::Authentication, failure(Code::KafkaAuthentication));
+        complaints.add(RDKafkaErrorCode::AllBrokersDown, failure(Code::KafkaUnreachable));
+        assert_eq!(complaints.health(), Health::Down(&failure(Code::KafkaAuthentication)));
+    }
+
+    #[test]
+    fn an_unanswered_question_turns_suspicion_into_fact() {
+        let mut complaints = Complaints::default();
+        complaints.add(RDKafkaErrorCode::BrokerTransportFailure, failure(Code::KafkaUnreachable));
+        assert_eq!(complaints.health(), Health::Suspect);
+        complaints.unanswered(failure(Code::KafkaUnreachable));
+        assert_eq!(complaints.health(), Health::Down(&failure(Code::KafkaUnreachable)));
+    }
+}

@@ -1,0 +1,114 @@
+//! What is asked of Kafka beside the stream, and when: the partitions of the topics in use, and whether anybody
+//! answers at all. Everything belongs to one producer; what a former producer's client still answers is thrown away.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::kafka::TopicDirectory;
+
+/// How often the partition counts of the topics in use are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// The same while Kafka is in trouble: the look that succeeds is what ends `blocked` on an idle outbox.
+const LOOK_WHEN_TROUBLED: Duration = Duration::from_secs(1);
+/// How long after a producer could not be made the next is tried.
+const TRY_AGAIN: Duration = Duration::from_secs(30);
+
+/// Numbers producers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Generation(u64);
+
+/// See the module's documentation.
+pub(super) struct Care {
+    generation: Generation,
+    phase: Phase,
+}
+
+enum Phase {
+    /// A producer is being made.
+    Opening,
+    /// None could be made.
+    Unavailable { again_at: Instant },
+    /// There is one; the next look at its topics, unless one is under way.
+    Open { directory: TopicDirectory, look_at: Option<Instant> },
+}
+
+/// What is due.
+pub(super) enum Due {
+    /// A look at the topics.
+    Look(TopicDirectory),
+    /// Another attempt to make a producer.
+    Open,
+}
+
+impl Care {
+    pub(super) fn new() -> Self {
+        Self { generation: Generation::default(), phase: Phase::Opening }
+    }
+
+    /// A new producer is being made; returns its number.
+    pub(super) fn opening(&mut self) -> Generation {
+        self.generation = Generation(self.generation.0 + 1);
+        self.phase = Phase::Opening;
+        self.generation
+    }
+
+    pub(super) fn opened(&mut self, directory: TopicDirectory) {
+        self.phase = Phase::Open { directory, look_at: Some(Instant::now() + LOOK_EVERY) };
+    }
+
+    pub(super) fn failed_to_open(&mut self) {
+        self.phase = Phase::Unavailable { again_at: Instant::now() + TRY_AGAIN };
+    }
+
+    /// Lets go of the producer's client, so that closing the producer destroys it.
+    pub(super) fn let_go(&mut self) {
+        self.phase = Phase::Opening;
+    }
+
+    pub(super) fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    pub(super) fn directory(&self) -> Option<&TopicDirectory> {
+        match &self.phase {
+            Phase::Open { directory, .. } => Some(directory),
+            Phase::Opening | Phase::Unavailable { .. } => None,
+        }
+    }
+
+    /// Something is wrong, or may be: look soon.
+    pub(super) fn troubled(&mut self) {
+        if let Phase::Open { look_at: Some(look_at), .. } = &mut self.phase {
+            *look_at = (*look_at).min(Instant::now() + LOOK_WHEN_TROUBLED);
+        }
+    }
+
+    /// A look is done.
+    pub(super) fn looked(&mut self) {
+        if let Phase::Open { look_at, .. } = &mut self.phase {
+            *look_at = Some(Instant::now() + LOOK_EVERY);
+        }
+    }
+
+    /// What to do now; it counts as begun.
+    pub(super) fn due(&mut self, now: Instant) -> Option<Due> {
+        match &mut self.phase {
+            Phase::Unavailable { again_at } if *again_at <= now => Some(Due::Open),
+            Phase::Open { directory, look_at } if look_at.is_some_and(|look_at| look_at <= now) => {
+                *look_at = None;
+                Some(Due::Look(directory.clone()))
+            }
+            Phase::Opening | Phase::Unavailable { .. } | Phase::Open { .. } => None,
+        }
+    }
+
+    /// When to ask for [`Care::due`] again. While something is under way its end is an event of its own.
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Opening => None,
+            Phase::Unavailable { again_at } => Some(*again_at),
+            Phase::Open { look_at, .. } => *look_at,
+        }
+    }
+}
