@@ -3,23 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use e2e::{SOON, Stage};
+use e2e::{SOON, Stage, committed, memory_limit};
 use testbed::checker::Anomalies;
 use testbed::kafka;
-use testbed::load::{
-    Load, Pace, Partitioning, PayloadBytes, Preset, Running, Schema, big_transaction,
-};
+use testbed::load::{Load, Pace, Partitioning, PayloadBytes, Preset, Schema, big_transaction};
 use testbed::truth::Format;
 use testbed::wait::eventually;
 use tokio::time::{Instant, interval};
 use tokio_postgres::types::PgLsn;
 
 const DEADLINE: Duration = Duration::from_secs(90);
-
-/// DESIGN §9: resident memory stays below 40 MB and three windows, whatever happens.
-const fn memory_limit(window_bytes: u64) -> u64 {
-    40 * 1_000_000 + 3 * window_bytes
-}
 
 const DEFAULT_WINDOW_BYTES: u64 = 32 * 1024 * 1024;
 
@@ -40,11 +33,11 @@ async fn thirty_writers_and_a_transaction_of_200000_rows_arrive_once_and_in_orde
         pace: Pace::AsFastAsPossible { think: Duration::from_millis(10) },
         ..Load::default()
     });
-    committed(&running, 500).await;
+    committed(&running, 500).await.unwrap();
     let session = stage.session().await.unwrap();
     let big = big_transaction(&session, &stage.schema, 200_000, 50).await.unwrap();
     assert_eq!(big, 200_000);
-    committed(&running, 500).await;
+    committed(&running, 500).await.unwrap();
     let journal = running.stop().await.unwrap();
     assert_eq!(journal.failures, 0);
     assert!(journal.never.len() > 20, "hardly anything was rolled back");
@@ -100,17 +93,17 @@ async fn one_silent_leader_holds_everything_back_within_the_window() {
     stage.kafka.create_topic_on(&topic, &[1, 2, 3]).await.unwrap();
     stage.restart().await.unwrap();
     let running = stage.load(Load { writers: 6, ..Load::default() });
-    committed(&running, 500).await;
+    committed(&running, 500).await.unwrap();
 
     stage.kafka.mine().unwrap().broker(3).unwrap().pause().unwrap();
     let before_pause = running.committed();
-    committed(&running, 3 * WINDOW).await;
+    committed(&running, 3 * WINDOW).await.unwrap();
     let healthy = async || stage.end_offsets_of(&topic, &[0, 1]).await.unwrap();
     let (held, confirmed) = (healthy().await, stage.confirmed().await.unwrap());
     let in_kafka = u64::try_from(held.iter().sum::<i64>()).unwrap();
     let limit = before_pause + WINDOW + SLACK;
     assert!(in_kafka <= limit, "{in_kafka} records ran on, more than {limit}");
-    committed(&running, WINDOW).await;
+    committed(&running, WINDOW).await.unwrap();
     assert_eq!(healthy().await, held, "the other partitions ran on");
     assert_eq!(stage.confirmed().await.unwrap(), confirmed);
     let status = stage.router.wait_state("blocked", SOON).await.unwrap();
@@ -141,7 +134,7 @@ async fn a_topic_that_grows_under_load_keeps_the_order_of_every_key() {
     let think = Duration::from_millis(40);
     let load = Load { writers: 6, pace: Pace::AsFastAsPossible { think }, ..Load::default() };
     let running = stage.load(load);
-    committed(&running, 300).await;
+    committed(&running, 300).await.unwrap();
     stage.kafka.grow_topic(&topic, 5).await.unwrap();
     // The router looks at the topics that it uses every 30 s.
     eventually(DEADLINE, "records in a new partition", async || {
@@ -150,7 +143,7 @@ async fn a_topic_that_grows_under_load_keeps_the_order_of_every_key() {
     })
     .await
     .unwrap();
-    committed(&running, 300).await;
+    committed(&running, 300).await.unwrap();
     stage.note(running.stop().await.unwrap());
     stage.wait_delivered(DEADLINE).await.unwrap();
 
@@ -241,14 +234,4 @@ async fn an_idle_outbox_pins_no_wal_while_another_database_writes() {
         })
         .await
         .unwrap();
-}
-
-/// Waits until the writers have committed so many events more.
-async fn committed(running: &Running, more: u64) {
-    let wanted = running.committed() + more;
-    eventually(DEADLINE, "more committed events", async || {
-        Ok((running.committed() >= wanted).then_some(()))
-    })
-    .await
-    .unwrap();
 }

@@ -82,7 +82,8 @@ impl Columns {
     /// A column is missing, no preset fits or two do, or a type cannot be written as it is.
     pub(crate) fn resolve(table: &OutboxTable, relation: &Relation<'_>) -> Result<Self, Failure> {
         let columns: Vec<RelationColumn<'_>> = relation.columns().collect();
-        let roles = roles_of(table, &columns)?;
+        let names: Vec<&[u8]> = columns.iter().map(|column| column.name).collect();
+        let roles = map_columns(table, &names)?;
         let mut slots = vec![Slot::Unused; columns.len()];
         for (role, position) in roles {
             if let (Some(slot), Some(column)) = (slots.get_mut(position), columns.get(position)) {
@@ -142,7 +143,11 @@ impl Columns {
 /// Which role is at which position.
 type Roles = Vec<(Role, usize)>;
 
-fn roles_of(table: &OutboxTable, columns: &[RelationColumn<'_>]) -> Result<Roles, Failure> {
+/// Which of a table's columns, by position, has which role: by the table's own mapping, or by the preset that fits.
+///
+/// # Errors
+/// No preset fits or two do, or a column that is needed is not there.
+pub fn map_columns(table: &OutboxTable, columns: &[&[u8]]) -> Result<Vec<(Role, usize)>, Failure> {
     let fit = |preset| fit(table, preset, columns);
     match table.preset {
         Preset::Auto => match (fit(Preset::Default), fit(Preset::Debezium)) {
@@ -174,18 +179,14 @@ fn roles_of(table: &OutboxTable, columns: &[RelationColumn<'_>]) -> Result<Roles
 }
 
 /// The positions of the roles under one preset, or the required roles for which there is no column.
-fn fit(
-    table: &OutboxTable,
-    preset: Preset,
-    columns: &[RelationColumn<'_>],
-) -> Result<Roles, Vec<&'static str>> {
-    let position = |name: &str| columns.iter().position(|column| column.name == name.as_bytes());
+fn fit(table: &OutboxTable, preset: Preset, columns: &[&[u8]]) -> Result<Roles, Vec<&'static str>> {
+    let position = |name: &str| columns.iter().position(|column| *column == name.as_bytes());
     let mut roles = Roles::new();
     let mut missing = Vec::new();
     for role in Role::ALL {
         let found = match table.columns.get(role) {
             Some(names) => names.iter().find_map(|name| position(name)),
-            None => preset_names(preset, role).iter().find_map(|name| position(name)),
+            None => preset.columns(role).iter().find_map(|name| position(name)),
         };
         match found {
             Some(position) => roles.push((role, position)),
@@ -207,25 +208,6 @@ fn is_required(table: &OutboxTable, role: Role) -> bool {
         Role::AggregateType => table.topic.depends_on_row(),
         Role::EventType => table.format == Format::Plain,
         Role::Headers | Role::TraceParent | Role::TraceState => false,
-    }
-}
-
-/// The column names of a preset; the first that the relation has is taken.
-fn preset_names(preset: Preset, role: Role) -> &'static [&'static str] {
-    match (role, preset) {
-        (Role::Id, _) => &["id"],
-        (Role::AggregateType, Preset::Default | Preset::Auto) => &["aggregate_type"],
-        (Role::AggregateType, Preset::Debezium) => &["aggregatetype"],
-        (Role::AggregateId, Preset::Default | Preset::Auto) => &["aggregate_id"],
-        (Role::AggregateId, Preset::Debezium) => &["aggregateid"],
-        (Role::EventType, Preset::Default | Preset::Auto) => &["event_type"],
-        (Role::EventType, Preset::Debezium) => &["type"],
-        (Role::Payload, _) => &["payload"],
-        (Role::Headers, Preset::Default | Preset::Auto) => &["headers"],
-        // Debezium's router knows no such column: a column of that name is the application's own.
-        (Role::Headers, Preset::Debezium) => &[],
-        (Role::TraceParent, _) => &["traceparent"],
-        (Role::TraceState, _) => &["tracestate"],
     }
 }
 

@@ -47,6 +47,7 @@ mod topic;
 mod topics;
 
 pub use clock::{Moment, Now};
+pub use columns::map_columns;
 pub use failure::{Class, Code, Failure};
 pub use feedback::Timing;
 pub use headers::RowHeaders;

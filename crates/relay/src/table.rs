@@ -76,6 +76,27 @@ pub enum Preset {
     Debezium,
 }
 
+impl Preset {
+    /// The names of a role's column; the first that a table has is taken. [`Preset::Auto`] stands for our own table.
+    pub const fn columns(self, role: Role) -> &'static [&'static str] {
+        match (role, self) {
+            (Role::Id, _) => &["id"],
+            (Role::AggregateType, Self::Default | Self::Auto) => &["aggregate_type"],
+            (Role::AggregateType, Self::Debezium) => &["aggregatetype"],
+            (Role::AggregateId, Self::Default | Self::Auto) => &["aggregate_id"],
+            (Role::AggregateId, Self::Debezium) => &["aggregateid"],
+            (Role::EventType, Self::Default | Self::Auto) => &["event_type"],
+            (Role::EventType, Self::Debezium) => &["type"],
+            (Role::Payload, _) => &["payload"],
+            (Role::Headers, Self::Default | Self::Auto) => &["headers"],
+            // Debezium's router knows no such column: a column of that name is the application's own.
+            (Role::Headers, Self::Debezium) => &[],
+            (Role::TraceParent, _) => &["traceparent"],
+            (Role::TraceState, _) => &["tracestate"],
+        }
+    }
+}
+
 /// What a record looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {

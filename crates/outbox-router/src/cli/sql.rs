@@ -29,25 +29,26 @@ pub(super) fn outboxes(config: &Config) -> Vec<OutboxTable> {
 
 /// An outbox table with the preset's columns, under the names that the mapping gives them.
 pub(super) fn create_table(outbox: &OutboxTable) -> String {
-    let (aggregate_type, aggregate_id, event_type, text) = match outbox.preset {
-        Preset::Auto | Preset::Default => ("aggregate_type", "aggregate_id", "event_type", "text"),
-        Preset::Debezium => ("aggregatetype", "aggregateid", "type", "varchar(255)"),
+    let text = match outbox.preset {
+        Preset::Auto | Preset::Default => "text",
+        Preset::Debezium => "varchar(255)",
     };
-    let column = |role: Role, name: &str, kind: &str| {
+    let column = |role: Role, kind: &str| {
         let given = outbox.columns.get(role).and_then(|names| names.first());
-        format!("    {} {kind}", quote_identifier(given.map_or(name, String::as_str)))
+        let preset = outbox.preset.columns(role).first().copied().unwrap_or(role.as_str());
+        format!("    {} {kind}", quote_identifier(given.map_or(preset, String::as_str)))
     };
     let required = format!("{text} not null");
     let mut columns = vec![
-        column(Role::Id, "id", "uuid primary key default gen_random_uuid()"),
-        column(Role::AggregateType, aggregate_type, &required),
-        column(Role::AggregateId, aggregate_id, &required),
-        column(Role::EventType, event_type, &required),
-        column(Role::Payload, "payload", "jsonb"),
+        column(Role::Id, "uuid primary key default gen_random_uuid()"),
+        column(Role::AggregateType, &required),
+        column(Role::AggregateId, &required),
+        column(Role::EventType, &required),
+        column(Role::Payload, "jsonb"),
     ];
     match outbox.preset {
         Preset::Auto | Preset::Default => {
-            columns.push(column(Role::Headers, "headers", "jsonb"));
+            columns.push(column(Role::Headers, "jsonb"));
             columns.push("    \"created_at\" timestamptz not null default now()".to_owned());
         }
         Preset::Debezium => {}

@@ -119,17 +119,6 @@ impl Blame {
     }
 }
 
-/// Whether something would be sent again if the stream ended now.
-pub(super) fn is_unconfirmed(snapshot: &Snapshot) -> bool {
-    match snapshot.condition.state {
-        State::Blocked => true,
-        State::Streaming | State::Draining => {
-            snapshot.window_events > 0 || snapshot.unacked_events > 0
-        }
-        State::Starting | State::Standby | State::Failed => false,
-    }
-}
-
 /// Whether this router has a stream open.
 pub(super) fn is_connected(state: State) -> bool {
     match state {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration, time::SystemTime};
 
-use relay::{Class, Code, Failure, Lsn, Outboxes, Snapshot};
+use relay::{Class, Code, Failure, Lsn, Outboxes, Snapshot, State};
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -14,7 +14,7 @@ use super::{
     catalog::{self, Catalog, Sought},
     connection::{ANSWER_WITHIN, Connect, Driver, SqlSession, drive, sql_failure, unanswered},
     gap::{Gap, Interval, Mark},
-    lag::{Blame, Lag, WindowLimits, is_connected, is_unconfirmed, safe_position},
+    lag::{Blame, Lag, WindowLimits, is_connected, safe_position},
     pace::Pace,
     pins::{self, WalPin},
     publication::{Watched, compare},
@@ -62,10 +62,6 @@ pub struct Channels {
     /// To whoever shows it.
     pub report: watch::Sender<MonitorReport>,
 }
-
-/// While the server stops, what is in flight gets this long to be acknowledged: letting go at once would have it all
-/// sent again.
-const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// How often a stopping server is asked again.
 const STOP_INTERVAL: Duration = Duration::from_millis(500);
@@ -122,7 +118,7 @@ struct Monitor<C> {
     told: BTreeSet<Code>,
     thresholds: Watch,
     pace: Pace,
-    stop: Option<Stop>,
+    stop: Option<StopTold>,
 }
 
 struct Session {
@@ -137,18 +133,9 @@ struct LastGood {
     confirmed: Option<Lsn>,
 }
 
-/// The server is stopping.
+/// The relay knows that the server is stopping.
 #[derive(Debug, Clone, Copy)]
-struct Stop {
-    since: Instant,
-    told: Told,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    No,
-    Yes,
-}
+struct StopTold;
 
 /// What one look shows.
 struct Look {
@@ -357,21 +344,19 @@ impl<C> Monitor<C> {
         self.report.trouble = Some(failure);
     }
 
-    /// 57P03 while the stream is up means that the server is on its way down: it was up a moment ago.
+    /// 57P03 to a router that had a stream means that the server is on its way down: it was up a moment ago. Whether
+    /// something holds it up, and how long that may take, is for the relay to know.
     fn stopping(&mut self, failure: &Failure) {
-        let snapshot = self.snapshot();
-        if failure.code != Code::ServerNotReady || !is_connected(snapshot.condition.state) {
+        let had_stream = match self.snapshot().condition.state {
+            State::Streaming | State::Blocked | State::Draining | State::Failed => true,
+            State::Starting | State::Standby => false,
+        };
+        if failure.code != Code::ServerNotReady || !had_stream {
             self.stop = None;
-            return;
-        }
-        let now = self.report.ticked_at;
-        let stop = self.stop.get_or_insert(Stop { since: now, told: Told::No });
-        if stop.told == Told::No
-            && is_unconfirmed(&snapshot)
-            && now.duration_since(stop.since) >= STOP_GRACE
+        } else if self.stop.is_none()
             && self.channels.events.try_send(MonitorEvent::ServerStopping).is_ok()
         {
-            stop.told = Told::Yes;
+            self.stop = Some(StopTold);
         }
     }
 }

@@ -86,14 +86,18 @@ impl Verdict {
         if self.is_clean() {
             return Ok(self);
         }
-        let examples: Vec<String> = self
-            .kinds()
-            .iter()
-            .flat_map(|(kind, found)| {
-                found.examples().iter().map(move |text| format!("\n  {kind}: {text}"))
-            })
-            .collect();
+        let examples: Vec<String> =
+            self.examples().into_iter().map(|example| format!("\n  {example}")).collect();
         bail!("{self}{}", examples.concat())
+    }
+
+    /// A few anomalies of each kind, in words.
+    pub fn examples(&self) -> Vec<String> {
+        let kinds = self.kinds();
+        let of = |(kind, found): &(&str, &Anomalies)| -> Vec<String> {
+            found.examples().iter().map(|text| format!("{kind}: {text}")).collect()
+        };
+        kinds.iter().flat_map(of).collect()
     }
 }
 

@@ -111,7 +111,12 @@ fn accepted(outcomes: Vec<TopicResult>) -> anyhow::Result<()> {
     })
 }
 
-pub(super) async fn create_topic(
+/// Makes a topic and returns when every partition has a leader.
+///
+/// # Errors
+///
+/// Fails when the cluster refuses.
+pub async fn create_topic(
     bootstrap: &str,
     name: &str,
     partitions: i32,
@@ -158,7 +163,12 @@ pub(super) async fn set_topic(
     Ok(())
 }
 
-pub(super) async fn delete_topic(bootstrap: &str, name: &str) -> anyhow::Result<()> {
+/// Deletes a topic and returns when it is gone.
+///
+/// # Errors
+///
+/// Fails when the cluster refuses.
+pub async fn delete_topic(bootstrap: &str, name: &str) -> anyhow::Result<()> {
     submit(bootstrap, async |admin| admin.delete_topics(&[name], &options()).await).await?;
     until_ok(DEADLINE, format!("the end of topic \"{name}\""), async || {
         let topic = name.to_owned();
@@ -170,7 +180,12 @@ pub(super) async fn delete_topic(bootstrap: &str, name: &str) -> anyhow::Result<
     .await
 }
 
-pub(super) async fn end_offsets(bootstrap: &str, topic: &str) -> anyhow::Result<Vec<i64>> {
+/// The end offset of each partition of a topic, by partition.
+///
+/// # Errors
+///
+/// Fails when the topic does not exist or a leader cannot be reached.
+pub async fn end_offsets(bootstrap: &str, topic: &str) -> anyhow::Result<Vec<i64>> {
     let topic = topic.to_owned();
     with_consumer(bootstrap, move |consumer| {
         led_partitions(consumer, &topic)?

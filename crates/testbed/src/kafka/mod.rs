@@ -12,6 +12,8 @@ mod admin;
 mod broker;
 
 pub(crate) use admin::{client_config, led_partitions};
+// For clusters that this crate has not started.
+pub use admin::{create_topic, delete_topic, end_offsets};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -105,6 +107,17 @@ impl Kafka {
         }
         kafka.start_again().await?;
         Ok(kafka)
+    }
+
+    /// The version, as its jars are called.
+    ///
+    /// # Errors
+    ///
+    /// Fails when Kafka cannot be fetched.
+    pub async fn version() -> anyhow::Result<String> {
+        let jars = scripts::last_line_of("kafka.sh", &[]).await?;
+        let name = jars.file_name().context("no name")?.to_string_lossy();
+        Ok(name.trim_start_matches("kafka-").to_owned())
     }
 
     /// Where clients that go through no proxy start.

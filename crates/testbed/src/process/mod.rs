@@ -19,7 +19,9 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 
 use self::proc::{alive, descendants_of};
-pub use self::proc::{children, cpu_time, peak_resident_bytes, resident_bytes};
+pub use self::proc::{
+    children, cpu_time, has_ended, peak_resident_bytes, resident_bytes, written_bytes,
+};
 use crate::wait::eventually;
 
 /// The user a child runs as when it is not ours.

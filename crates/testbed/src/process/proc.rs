@@ -1,4 +1,4 @@
-//! What `/proc` tells of processes: memory, CPU time, children.
+//! What `/proc` tells of processes: memory, CPU time, bytes written, children.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
     memory(pid, "VmRSS:")
 }
 
-/// The most that it ever was since the process began.
+/// The most resident memory in bytes that a process has had since it was started.
 ///
 /// # Errors
 ///
@@ -23,15 +23,36 @@ pub fn peak_resident_bytes(pid: u32) -> anyhow::Result<u64> {
     memory(pid, "VmHWM:")
 }
 
-fn memory(pid: u32, field: &str) -> anyhow::Result<u64> {
+fn memory(pid: u32, name: &str) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
     let kib = status
         .lines()
-        .find_map(|line| line.strip_prefix(field))
+        .find_map(|line| line.strip_prefix(name))
         .and_then(|rest| rest.split_whitespace().next())
         .with_context(|| format!("process {pid} has ended"))?;
     Ok(kib.parse::<u64>()? * 1024)
+}
+
+/// Bytes that a process has passed to `write` so far, wherever they went; sockets do not count. Can
+/// still be asked of a child that has ended and was not yet waited for.
+///
+/// # Errors
+///
+/// Fails when the process is gone.
+pub fn written_bytes(pid: u32) -> anyhow::Result<u64> {
+    let path = format!("/proc/{pid}/io");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let bytes = text
+        .lines()
+        .find_map(|line| line.strip_prefix("wchar:"))
+        .with_context(|| format!("cannot understand {path}"))?;
+    Ok(bytes.trim().parse()?)
+}
+
+/// Whether a process has ended, waited for or not.
+pub fn has_ended(pid: u32) -> bool {
+    i32::try_from(pid).ok().and_then(Pid::from_raw).is_none_or(|pid| !alive(pid))
 }
 
 /// CPU time used so far by any process, user and system.
@@ -108,7 +129,35 @@ pub(super) fn alive(pid: Pid) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+
     use super::*;
+    use crate::wait::eventually;
+
+    #[tokio::test]
+    async fn what_an_ended_child_wrote_is_told_until_it_is_waited_for() {
+        let mut child = Command::new("head")
+            .args(["-c", "1000000", "/dev/zero"])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        eventually(Duration::from_secs(10), "the end of head", || {
+            let ended = has_ended(pid).then_some(());
+            async move { Ok(ended) }
+        })
+        .await
+        .unwrap();
+        assert_eq!(written_bytes(pid).unwrap(), 1_000_000);
+        child.wait().unwrap();
+        written_bytes(pid).unwrap_err();
+    }
+
+    #[test]
+    fn the_peak_is_no_less_than_what_is_resident() {
+        let resident = resident_bytes(std::process::id()).unwrap();
+        assert!(peak_resident_bytes(std::process::id()).unwrap() >= resident);
+    }
 
     #[test]
     fn a_command_name_with_parentheses_does_not_confuse() {

@@ -1,0 +1,165 @@
+//! Whether every event arrived once, whole and in order, judged while the records stream by.
+//!
+//! Loads of the bench number their events from 0 in member `seq` of the payload, and event *n* belongs
+//! to key `order-(n mod keys)`. So a bit per event and a number per key settle completeness, order
+//! and affinity of any run, in a fraction of the memory that the checker of the test suite needs.
+
+use std::fmt;
+
+/// Follows the records of one topic.
+#[derive(Debug)]
+pub(crate) struct Audit {
+    expected: u64,
+    seen: Vec<u64>,
+    keys: Vec<Option<Place>>,
+    noted: u64,
+    faults: Faults,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    partition: i32,
+    seq: u64,
+}
+
+/// How often what was wrong.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Faults {
+    pub(crate) lost: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) out_of_order: u64,
+    /// A key in two partitions.
+    pub(crate) scattered: u64,
+    /// Not an event of the load, or under the wrong key.
+    pub(crate) altered: u64,
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lost, duplicates, out_of_order, scattered, altered } = self;
+        write!(
+            f,
+            "lost {lost}, duplicates {duplicates}, out of order {out_of_order}, \
+             keys in two partitions {scattered}, altered {altered}"
+        )
+    }
+}
+
+impl Audit {
+    /// Expects the events 0 to `expected`, over `keys` keys.
+    pub(crate) fn new(expected: u64, keys: usize) -> anyhow::Result<Self> {
+        Ok(Self {
+            expected,
+            seen: vec![0; usize::try_from(expected.div_ceil(64))?],
+            keys: vec![None; keys],
+            noted: 0,
+            faults: Faults::default(),
+        })
+    }
+
+    /// Takes note of the next record of a partition.
+    pub(crate) fn note(&mut self, partition: i32, key: Option<&[u8]>, value: Option<&[u8]>) {
+        self.noted += 1;
+        if self.identify(partition, key, value).is_none() {
+            self.faults.altered += 1;
+        }
+    }
+
+    /// `None` when the record is no event of the load.
+    fn identify(&mut self, partition: i32, key: Option<&[u8]>, value: Option<&[u8]>) -> Option<()> {
+        let seq = member(value?, b"\"seq\": ").filter(|seq| *seq < self.expected)?;
+        let key = std::str::from_utf8(key?).ok()?.strip_prefix("order-")?.parse::<usize>().ok()?;
+        let keys = u64::try_from(self.keys.len()).ok()?;
+        let belongs = usize::try_from(seq % keys) == Ok(key);
+        let word = self.seen.get_mut(usize::try_from(seq / 64).ok()?)?;
+        let place = self.keys.get_mut(key).filter(|_| belongs)?;
+        let bit = 1 << (seq % 64);
+        if *word & bit != 0 {
+            self.faults.duplicates += 1;
+        } else if let Some(before) = place {
+            self.faults.out_of_order += u64::from(before.seq > seq);
+            self.faults.scattered += u64::from(before.partition != partition);
+        }
+        *word |= bit;
+        *place = Some(Place { partition, seq });
+        Some(())
+    }
+
+    /// The judgement. The topic holds `records`; those which were not shown came after all expected
+    /// ones, so they are duplicates.
+    ///
+    /// # Errors
+    ///
+    /// Fails when anything was wrong.
+    pub(crate) fn verdict(mut self, records: u64) -> Result<(), Faults> {
+        let arrived: u64 = self.seen.iter().map(|word| u64::from(word.count_ones())).sum();
+        self.faults.lost = self.expected - arrived;
+        self.faults.duplicates += records.saturating_sub(self.noted);
+        if self.faults == Faults::default() { Ok(()) } else { Err(self.faults) }
+    }
+}
+
+/// The number after the last occurrence of `name` in a JSON text.
+pub(crate) fn member(json: &[u8], name: &[u8]) -> Option<u64> {
+    let at = json.windows(name.len()).rposition(|window| window == name)?;
+    let digits = json.get(at + name.len()..)?;
+    let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;
+    std::str::from_utf8(digits.get(..end)?).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two keys, events 0 to 4; each record is partition, key and seq.
+    fn judge(records: &[(i32, u64, u64)]) -> Result<(), Faults> {
+        let mut audit = Audit::new(4, 2).unwrap();
+        for (partition, key, seq) in records {
+            let value = format!("{{\"pad\": \"\\\"seq\\\": 9\", \"seq\": {seq}}}");
+            audit.note(*partition, Some(format!("order-{key}").as_bytes()), Some(value.as_bytes()));
+        }
+        audit.verdict(u64::try_from(records.len()).unwrap())
+    }
+
+    fn fault(change: impl FnOnce(&mut Faults)) -> Result<(), Faults> {
+        let mut faults = Faults::default();
+        change(&mut faults);
+        Err(faults)
+    }
+
+    #[test]
+    fn all_events_once_and_in_order_of_their_key_are_fine() {
+        assert_eq!(judge(&[(0, 1, 1), (1, 0, 0), (1, 0, 2), (0, 1, 3)]), Ok(()));
+    }
+
+    #[test]
+    fn a_missing_event_is_lost() {
+        assert_eq!(judge(&[(0, 0, 0), (0, 1, 1), (0, 1, 3)]), fault(|f| f.lost = 1));
+    }
+
+    #[test]
+    fn a_swapped_pair_is_out_of_order() {
+        let swapped = [(0, 0, 2), (0, 0, 0), (1, 1, 1), (1, 1, 3)];
+        assert_eq!(judge(&swapped), fault(|f| f.out_of_order = 1));
+    }
+
+    #[test]
+    fn a_doubled_record_is_a_duplicate_also_when_it_was_not_read() {
+        let doubled = [(0, 0, 0), (0, 0, 0), (1, 1, 1), (0, 0, 2), (1, 1, 3)];
+        assert_eq!(judge(&doubled), fault(|f| f.duplicates = 1));
+        let audit = Audit::new(0, 1).unwrap();
+        assert_eq!(audit.verdict(1), fault(|f| f.duplicates = 1));
+    }
+
+    #[test]
+    fn a_key_in_two_partitions_is_scattered() {
+        let scattered = [(0, 0, 0), (1, 1, 1), (1, 0, 2), (1, 1, 3)];
+        assert_eq!(judge(&scattered), fault(|f| f.scattered = 1));
+    }
+
+    #[test]
+    fn a_wrong_key_or_an_unknown_number_is_altered() {
+        let wrong = [(0, 1, 0), (0, 1, 1), (0, 0, 2), (0, 1, 3), (0, 0, 4)];
+        assert_eq!(judge(&wrong), fault(|f| (f.altered, f.lost) = (2, 1)));
+    }
+}

@@ -1,0 +1,61 @@
+//! Numbers as people read them.
+
+use std::time::Duration;
+
+/// A count as a floating-point number, for ratios and rates.
+#[expect(clippy::as_conversions, reason = "counts of a bench stay far below 2^53")]
+pub(crate) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+/// A time in milliseconds.
+pub(crate) fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// Bytes in megabytes.
+pub(crate) fn megabytes(bytes: u64) -> f64 {
+    float(bytes) / 1e6
+}
+
+/// The smallest, the middle and the largest of several figures.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub(crate) struct Spread {
+    pub(crate) min: f64,
+    pub(crate) median: f64,
+    pub(crate) max: f64,
+}
+
+impl Spread {
+    /// `None` where there is nothing to choose from.
+    pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut sorted: Vec<f64> = figures.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        let lower = sorted.get(sorted.len().checked_sub(1)? / 2)?;
+        let upper = sorted.get(sorted.len() / 2)?;
+        Some(Self {
+            min: *sorted.first()?,
+            median: f64::midpoint(*lower, *upper),
+            max: *sorted.last()?,
+        })
+    }
+
+    /// The three with one decimal, each multiplied by `scale`.
+    pub(crate) fn show(&self, scale: f64) -> String {
+        let Self { min, median, max } = self;
+        format!("{:.1} {:.1} {:.1}", min * scale, median * scale, max * scale)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between_the_middle_two() {
+        let spread = Spread::of([4.0, 1.0, 3.0, 2.0]).unwrap();
+        assert_eq!(spread, Spread { min: 1.0, median: 2.5, max: 4.0 });
+        assert_eq!(Spread::of([7.0]).unwrap().median, 7.0);
+        assert_eq!(Spread::of([]), None);
+    }
+}

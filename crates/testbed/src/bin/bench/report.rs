@@ -1,0 +1,158 @@
+//! Where figures go: tables for people, a JSON object a line for machines, and at the end the marks.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::Value;
+
+/// A figure that must not be exceeded, or must be reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Limit {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+/// A mark and what was measured.
+#[derive(Debug, Clone)]
+pub(crate) struct Mark {
+    pub(crate) what: String,
+    pub(crate) limit: Limit,
+    pub(crate) measured: f64,
+}
+
+impl Mark {
+    fn verdict(&self) -> &'static str {
+        let met = match self.limit {
+            Limit::AtLeast(limit) => self.measured >= limit,
+            Limit::AtMost(limit) => self.measured <= limit,
+        };
+        if met { "ok" } else { "missed" }
+    }
+}
+
+/// Collects what is found out.
+#[derive(Debug)]
+pub(crate) struct Report {
+    json: Option<File>,
+    marks: Vec<Mark>,
+    faults: Vec<String>,
+}
+
+impl Report {
+    /// Opens the file for JSON lines, if one is wanted.
+    pub(crate) fn open(json: Option<&Path>) -> anyhow::Result<Self> {
+        let json = json
+            .map(|path| {
+                File::options()
+                    .create(true)
+                    .append(true)
+                    .open(path)
+                    .with_context(|| format!("cannot open {}", path.display()))
+            })
+            .transpose()?;
+        Ok(Self { json, marks: Vec::new(), faults: Vec::new() })
+    }
+
+    /// A line for people.
+    pub(crate) fn say(&self, line: &str) -> anyhow::Result<()> {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{line}")?;
+        Ok(out.flush()?)
+    }
+
+    /// A line for machines.
+    pub(crate) fn record(&mut self, line: &Value) -> anyhow::Result<()> {
+        match &mut self.json {
+            Some(file) => Ok(writeln!(file, "{line}")?),
+            None => Ok(()),
+        }
+    }
+
+    /// Something that must not happen: it decides the exit code.
+    pub(crate) fn fault(&mut self, what: String) -> anyhow::Result<()> {
+        self.say(&format!("FAULT {what}"))?;
+        self.record(&serde_json::json!({ "kind": "fault", "what": what }))?;
+        self.faults.push(what);
+        Ok(())
+    }
+
+    /// A mark to be shown at the end.
+    pub(crate) fn mark(&mut self, mark: Mark) {
+        self.marks.push(mark);
+    }
+
+    /// Shows the marks, and tells how many faults there were.
+    pub(crate) fn close(mut self) -> anyhow::Result<usize> {
+        let mut table = Table::new(&["mark", "limit", "measured", ""]);
+        for mark in std::mem::take(&mut self.marks) {
+            let limit = match mark.limit {
+                Limit::AtLeast(limit) => format!(">= {limit}"),
+                Limit::AtMost(limit) => format!("<= {limit}"),
+            };
+            let measured = format!("{:.2}", mark.measured);
+            self.record(&serde_json::json!({
+                "kind": "mark", "what": mark.what, "limit": limit, "measured": mark.measured,
+                "verdict": mark.verdict(),
+            }))?;
+            table.row([mark.what.clone(), limit, measured, mark.verdict().to_owned()]);
+        }
+        self.say(&table.show())?;
+        Ok(self.faults.len())
+    }
+}
+
+/// A Markdown table that is also easy to read as it is.
+#[derive(Debug)]
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new(head: &[&str]) -> Self {
+        Self { rows: vec![head.iter().map(|&cell| cell.to_owned()).collect()] }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    pub(crate) fn show(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns)
+            .map(|at| {
+                let cells = self.rows.iter().filter_map(|row| row.get(at));
+                cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+            })
+            .collect();
+        let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+        let (head, body) = self.rows.split_at(1.min(self.rows.len()));
+        let lines = head.iter().chain([&rule]).chain(body).map(|row| {
+            let cells = row.iter().zip(&widths).map(|(cell, width)| format!(" {cell:<width$} |"));
+            format!("|{}\n", cells.collect::<String>())
+        });
+        lines.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut table = Table::new(&["a", "long"]);
+        table.row(["wide".to_owned(), "b".to_owned()]);
+        assert_eq!(table.show(), "| a    | long |\n| ---- | ---- |\n| wide | b    |\n");
+    }
+
+    #[test]
+    fn a_mark_is_met_at_its_limit_and_missed_beyond() {
+        let mark = |limit, measured| Mark { what: String::new(), limit, measured }.verdict();
+        assert_eq!(mark(Limit::AtLeast(0.8), 0.8), "ok");
+        assert_eq!(mark(Limit::AtLeast(0.8), 0.79), "missed");
+        assert_eq!(mark(Limit::AtMost(8.0), 8.0), "ok");
+        assert_eq!(mark(Limit::AtMost(8.0), 8.1), "missed");
+    }
+}

@@ -1,0 +1,90 @@
+//! From the start of the process to the first record that a consumer gets, with one row waiting.
+
+use anyhow::Context;
+use serde_json::json;
+use testbed::kafka::Kafka;
+use testbed::router::Router;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use crate::args::{Args, Mode};
+use crate::figures::{Spread, millis};
+use crate::report::{Report, Table};
+use crate::run::{Reader, stop};
+use crate::stage::Stage;
+use crate::topic::{Follower, PARTITIONS};
+
+const SLOT: &str = "start";
+
+/// Starts every router as often as there are runs, and once before.
+pub(crate) async fn measure(
+    args: &Args,
+    readers: &[Reader],
+    kafka: &mut Kafka,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let stage = Stage::set(args.pg, args.socket).await?;
+    let mut table = Table::new(&["reader", "start to first record, ms: min median max"]);
+    for reader in readers {
+        let Reader::Router { name, binary } = reader else { continue };
+        let topic = format!("start-{name}");
+        kafka.create_topic(&topic, PARTITIONS, &[]).await?;
+        stage.copy_slot(SLOT).await?;
+        let config = stage.router_config(SLOT, &topic, &kafka.bootstrap());
+        let mut router = Router::with_config(&config)?.program(binary);
+        let mut times = Vec::new();
+        for turn in 0..=args.runs {
+            let time = start_once(&stage, &mut router, &kafka.bootstrap(), &topic, turn).await?;
+            report.record(&json!({ "kind": Mode::Start.name(), "reader": name, "run": turn,
+                "warm_up": turn == 0, "first_ms": time }))?;
+            if turn > 0 {
+                times.push(time);
+            }
+        }
+        stage.drop_slot(SLOT).await?;
+        let spread = Spread::of(times).context("no runs")?;
+        table.row([name.clone(), spread.show(1.0)]);
+    }
+    report.say(&format!("\nstart\n{}", table.show()))
+}
+
+/// Milliseconds from the start to the arrival of the row written before it.
+async fn start_once(
+    stage: &Stage,
+    router: &mut Router,
+    bootstrap: &str,
+    topic: &str,
+    turn: u32,
+) -> anyhow::Result<f64> {
+    let session = stage.postgres.connect().await?;
+    let insert = format!(
+        "INSERT INTO {} VALUES (gen_random_uuid(), 'order', 'order-0', 'bench', '{{}}')",
+        stage.table()
+    );
+    session.execute(&insert, &[]).await?;
+    let (bootstrap, topic) = (bootstrap.to_owned(), topic.to_owned());
+    let before = u64::from(turn);
+    // Those of earlier turns are read first, so that the new one is received the moment it is there.
+    let follower = spawn_blocking(move || -> anyhow::Result<Follower> {
+        let follower = Follower::of(&bootstrap, &topic)?;
+        follower.read(before, |_| Ok(()))?;
+        follower.settle()?;
+        Ok(follower)
+    })
+    .await??;
+    let started = Instant::now();
+    router.start_again()?;
+    let arrived = spawn_blocking(move || -> anyhow::Result<Option<f64>> {
+        let mut arrived = None;
+        follower.read(1, |_| {
+            arrived = Some(millis(started.elapsed()));
+            Ok(())
+        })?;
+        Ok(arrived)
+    })
+    .await??;
+    let arrived =
+        arrived.with_context(|| format!("the row never arrived, log:\n{}", router.log()))?;
+    stop(router).await?;
+    Ok(arrived)
+}

@@ -1,0 +1,101 @@
+//! Writers at a fixed rate: synchronous transactions of one row, each connection on its own thread.
+//!
+//! The timetable is fixed in advance: event *n* is due *n / rate* seconds after the start, whatever
+//! became of those before it. Each payload carries the moment at which its commit was sent, on the
+//! bench's own clock. Connection *c* of eight writes every eighth event, so a key, of which there are
+//! a multiple of eight, belongs to one connection and its commit order is known.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use testbed::postgres::Session;
+use tokio::runtime;
+use tokio::time::Instant;
+
+use crate::stage::{KEYS, PADDING};
+
+/// Connections that write at once.
+pub(crate) const CONNECTIONS: u64 = 8;
+
+/// What is written, and when.
+#[derive(Debug, Clone)]
+pub(crate) struct Timetable {
+    /// Events a second, all connections together.
+    pub(crate) rate: u64,
+    /// A multiple of [`CONNECTIONS`].
+    pub(crate) events: u64,
+    /// Zero of the clock by which payloads are stamped.
+    pub(crate) epoch: Instant,
+}
+
+impl Timetable {
+    /// Waits until event `n` is due, counted from `start`.
+    pub(crate) fn await_turn(&self, start: Instant, n: u64) {
+        let due = start + Duration::from_nanos(n * 1_000_000_000 / self.rate);
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+
+    /// The aggregate that event `n` belongs to.
+    pub(crate) fn key(n: u64) -> anyhow::Result<String> {
+        Ok(format!("order-{}", n % u64::try_from(KEYS)?))
+    }
+
+    /// The payload of event `n`, stamped with this moment.
+    pub(crate) fn payload(&self, n: u64) -> anyhow::Result<String> {
+        let sent = u64::try_from(self.epoch.elapsed().as_nanos())?;
+        Ok(format!("{{\"pad\": \"{:x<PADDING$}\", \"seq\": {n}, \"sent\": {sent}}}", ""))
+    }
+}
+
+/// Writes all of a timetable's events into `table`, and tells how long that took. Blocks.
+pub(crate) fn write(url: &str, table: &str, timetable: &Timetable) -> anyhow::Result<Duration> {
+    let insert = format!(
+        "INSERT INTO {table} VALUES (gen_random_uuid(), 'order', $1::text, 'bench', $2::text::jsonb)"
+    );
+    let together = Barrier::new(usize::try_from(CONNECTIONS)?);
+    let began = Instant::now();
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..CONNECTIONS)
+            .map(|number| {
+                let (insert, together) = (&insert, &together);
+                scope.spawn(move || connection(url, insert, timetable, number, together))
+            })
+            .collect();
+        for writer in writers {
+            writer.join().map_err(|_| anyhow!("a writer panicked"))??;
+        }
+        anyhow::Ok(())
+    })?;
+    Ok(began.elapsed())
+}
+
+/// One connection. Nothing but the statement under way needs the runtime, so the thread itself sleeps,
+/// to the microsecond, where a runtime's timer would round to milliseconds.
+fn connection(
+    url: &str,
+    insert: &str,
+    timetable: &Timetable,
+    number: u64,
+    together: &Barrier,
+) -> anyhow::Result<()> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let opened = runtime.block_on(async {
+        let session = Session::open(url).await?;
+        let statement = session.prepare(insert).await?;
+        anyhow::Ok((session, statement))
+    });
+    // Also who failed is waited for, or the others would wait for ever.
+    together.wait();
+    let (session, statement) = opened?;
+    let start = Instant::now();
+    for n in (number..timetable.events).step_by(usize::try_from(CONNECTIONS)?) {
+        timetable.await_turn(start, n);
+        let (key, payload) = (Timetable::key(n)?, timetable.payload(n)?);
+        runtime
+            .block_on(session.execute(&statement, &[&key, &payload]))
+            .context("cannot write an event")?;
+    }
+    Ok(())
+}

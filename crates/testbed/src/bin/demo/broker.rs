@@ -1,0 +1,132 @@
+//! The Kafka of the demo: librdkafka's mock cluster in this process, an Apache Kafka that is started,
+//! or one that somebody else runs.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::DefaultProducerContext;
+use testbed::kafka::{self, Kafka};
+use testbed::proxy::{Mode, Proxy};
+
+use crate::args::{Args, OwnBroker};
+
+/// Enough for keys to be spread, few enough to look at.
+pub(crate) const PARTITIONS: i32 = 6;
+
+/// The only broker of a mock cluster.
+const MOCK_BROKER: i32 = 1;
+
+/// A broker, with what it takes to take it away.
+pub(crate) enum Broker {
+    /// In this process and in memory.
+    Embedded(MockCluster<'static, DefaultProducerContext>),
+    /// A process of ours; the router reaches it through the proxy.
+    Apache {
+        /// The cluster.
+        kafka: Box<Kafka>,
+        /// What it advertises to the router.
+        proxy: Proxy,
+    },
+    /// Somebody else's: it is not taken away from them.
+    Given(String),
+}
+
+impl Broker {
+    /// Starts the broker that was asked for, or none.
+    pub(crate) async fn open(args: &Args) -> anyhow::Result<Self> {
+        if let Some(bootstrap) = &args.kafka {
+            return Ok(Self::Given(bootstrap.clone()));
+        }
+        match args.broker {
+            OwnBroker::Embedded => {
+                let cluster = MockCluster::new(1).context("cannot start the embedded broker")?;
+                Ok(Self::Embedded(cluster))
+            }
+            OwnBroker::Apache => {
+                // The proxy comes first: the broker has to be told what to advertise.
+                let proxy = Proxy::start("127.0.0.1:1")?;
+                let options = kafka::Options::default().advertise(proxy.address());
+                let mut kafka = Box::new(Kafka::start(options).await?);
+                proxy.set_target(kafka.broker(1)?.proxied_address()?);
+                Ok(Self::Apache { kafka, proxy })
+            }
+        }
+    }
+
+    /// What it is, for people.
+    pub(crate) fn description(&self) -> &'static str {
+        match self {
+            Self::Embedded(_) => {
+                "embedded: librdkafka's mock cluster, inside this process, in memory\n\
+                 (--real-kafka starts an Apache Kafka, --kafka HOST:PORT takes yours)"
+            }
+            Self::Apache { .. } => "Apache Kafka, throw-away; the router goes through a proxy",
+            Self::Given(_) => "yours; the demo uses a topic of its own and deletes it at the end",
+        }
+    }
+
+    /// Where the router starts.
+    pub(crate) fn bootstrap(&self) -> String {
+        match self {
+            Self::Embedded(cluster) => cluster.bootstrap_servers(),
+            Self::Apache { proxy, .. } => proxy.address(),
+            Self::Given(bootstrap) => bootstrap.clone(),
+        }
+    }
+
+    /// Where the consumer starts: it is not what is tried here, so nothing stands in its way.
+    pub(crate) fn bootstrap_of_consumer(&self) -> String {
+        match self {
+            Self::Apache { kafka, .. } => kafka.bootstrap(),
+            Self::Embedded(_) | Self::Given(_) => self.bootstrap(),
+        }
+    }
+
+    /// Makes a topic. The mock cluster has no admin API and is told directly.
+    pub(crate) async fn create_topic(&self, name: &str) -> anyhow::Result<()> {
+        match self {
+            Self::Embedded(cluster) => cluster
+                .create_topic(name, PARTITIONS, 1)
+                .with_context(|| format!("cannot make topic \"{name}\"")),
+            Self::Apache { kafka, .. } => kafka.create_topic(name, PARTITIONS, &[]).await,
+            Self::Given(bootstrap) => {
+                // One replica is enough for half a minute, also where the cluster asks for two.
+                let configs = [("min.insync.replicas", "1")];
+                kafka::create_topic(bootstrap, name, PARTITIONS, &configs)
+                    .await
+                    .with_context(|| format!("cannot make topic \"{name}\" on {bootstrap}"))
+            }
+        }
+    }
+
+    /// Takes it away from the router, for this long if at all.
+    pub(crate) fn outage(&self) -> Option<Duration> {
+        match self {
+            Self::Embedded(_) | Self::Apache { .. } => Some(Duration::from_secs(6)),
+            Self::Given(_) => None,
+        }
+    }
+
+    /// Closes every connection and refuses new ones.
+    pub(crate) async fn take_away(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Embedded(cluster) => Ok(cluster.broker_down(MOCK_BROKER)?),
+            Self::Apache { proxy, .. } => {
+                proxy.set(Mode::Refuse).await?;
+                proxy.cut();
+                Ok(())
+            }
+            Self::Given(_) => Ok(()),
+        }
+    }
+
+    /// Takes connections again.
+    pub(crate) async fn bring_back(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Embedded(cluster) => Ok(cluster.broker_up(MOCK_BROKER)?),
+            Self::Apache { proxy, .. } => proxy.set(Mode::Forward).await,
+            Self::Given(_) => Ok(()),
+        }
+    }
+}

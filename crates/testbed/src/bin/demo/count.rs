@@ -1,0 +1,137 @@
+//! The count: what the database committed against what the consumer read, by the checker that judges
+//! every test of the product, and what that means for the exit code.
+
+use testbed::checker::{Options, Verdict, check};
+use testbed::reader::Seen;
+use testbed::truth::Truth;
+
+use crate::args::Counting;
+
+/// How the demo ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Every promise was kept.
+    Kept,
+    /// At least one was broken.
+    Broken,
+}
+
+/// The count and what was taken from it.
+#[derive(Debug)]
+pub(crate) struct Count {
+    /// The checker's words.
+    pub(crate) verdict: Verdict,
+    /// The id of the event that the sabotage dropped.
+    pub(crate) dropped: Option<String>,
+}
+
+impl Count {
+    /// Counts.
+    pub(crate) fn of(truth: &Truth, mut seen: Vec<Seen>, counting: Counting) -> Self {
+        let dropped = match counting {
+            Counting::Honest => None,
+            Counting::Sabotaged => drop_one(&mut seen),
+        };
+        Self { verdict: check(truth, &seen, &Options::default()), dropped }
+    }
+
+    /// What the exit code says: more than lost 0 and order violations 0, which is what people read.
+    pub(crate) fn outcome(&self) -> Outcome {
+        if self.verdict.is_clean() { Outcome::Kept } else { Outcome::Broken }
+    }
+}
+
+/// Drops a record from the middle, with its copies if it was sent more than once: a duplicate that
+/// stayed behind would hide the loss.
+fn drop_one(seen: &mut Vec<Seen>) -> Option<String> {
+    let id = seen.get(seen.len() / 2)?.header("id")?.to_owned();
+    seen.retain(|record| record.header("id") != Some(&id));
+    Some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::SystemTime;
+
+    use testbed::truth::{Digest, Event};
+    use uuid::Uuid;
+
+    use super::*;
+
+    const TOPIC: &str = "outbox.event.order";
+
+    fn event(number: u32) -> Event {
+        let id = Uuid::from_u128(u128::from(number));
+        Event {
+            id,
+            seq: i64::from(number),
+            topic: TOPIC.to_owned(),
+            key: "order-1".to_owned(),
+            value: Some(Digest::of(b"{}")),
+            headers: vec![("id".to_owned(), id.to_string())],
+            xid: number,
+        }
+    }
+
+    fn record(offset: i64, number: u32) -> Seen {
+        let id = event(number).id.to_string().into_bytes();
+        Seen {
+            topic: Arc::from(TOPIC),
+            partition: 0,
+            offset,
+            key: Some(b"order-1".to_vec()),
+            value: Some(b"{}".to_vec()),
+            headers: vec![("id".to_owned(), Some(id))],
+            timestamp: None,
+            received: SystemTime::UNIX_EPOCH,
+        }
+    }
+
+    /// Counts five events that arrived as `numbers`.
+    fn count(numbers: &[u32], counting: Counting) -> Count {
+        let truth = Truth { events: (1..=5).map(event).collect(), ..Truth::default() };
+        Count::of(&truth, (0..).zip(numbers).map(|(at, n)| record(at, *n)).collect(), counting)
+    }
+
+    #[test]
+    fn what_arrived_in_order_is_kept_though_some_came_twice() {
+        let count = count(&[1, 2, 3, 2, 3, 4, 5], Counting::Honest);
+        assert_eq!(count.outcome(), Outcome::Kept);
+        assert_eq!(
+            count.verdict.to_string(),
+            "sent 5 · in Kafka 5 · lost 0 · duplicates 2 · order violations 0"
+        );
+    }
+
+    #[test]
+    fn sabotage_is_one_loss_and_breaks_the_promise() {
+        let count = count(&[1, 2, 3, 4, 5], Counting::Sabotaged);
+        assert_eq!(count.outcome(), Outcome::Broken);
+        assert_eq!(count.dropped, Some(event(3).id.to_string()));
+        assert_eq!(
+            count.verdict.to_string(),
+            "sent 5 · in Kafka 4 · lost 1 · duplicates 0 · order violations 0"
+        );
+    }
+
+    #[test]
+    fn a_copy_does_not_hide_the_sabotage() {
+        let count = count(&[1, 2, 3, 2, 3, 4, 5], Counting::Sabotaged);
+        assert_eq!(count.verdict.lost.count(), 1);
+        assert_eq!(count.outcome(), Outcome::Broken);
+    }
+
+    #[test]
+    fn disorder_alone_breaks_the_promise() {
+        let count = count(&[1, 3, 2, 4, 5], Counting::Honest);
+        assert_eq!(count.verdict.lost.count(), 0);
+        assert_eq!(count.outcome(), Outcome::Broken);
+    }
+
+    #[test]
+    fn nothing_in_kafka_is_everything_lost() {
+        let count = count(&[], Counting::Sabotaged);
+        assert_eq!((count.verdict.lost.count(), count.dropped), (5, None));
+    }
+}

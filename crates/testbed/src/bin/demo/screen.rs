@@ -1,0 +1,210 @@
+//! What people see: facts, steps with their time, and one live line that is drawn over itself.
+//!
+//! Where standard output is no terminal, or `NO_COLOR` is set, nothing is drawn over: the live line
+//! becomes a plain line now and then, so that a log of the demo reads as well as its screen.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::live::Reading;
+
+/// How often the live line is written where it cannot be drawn over.
+const PLAIN_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Returns to the start of the line; lines that are too long are cut instead of wrapped, because a
+/// wrapped line cannot be drawn over.
+const REDRAW: &str = "\r\x1b[?7l";
+const REDRAWN: &str = "\x1b[K\x1b[?7h";
+const BOLD: &str = "\x1b[1m";
+const DIM: &str = "\x1b[2m";
+const RESET: &str = "\x1b[0m";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Terminal,
+    Plain,
+}
+
+/// Whether a live line stands where the next line goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cursor {
+    OnFreshLine,
+    OnLiveLine,
+}
+
+/// The screen.
+pub(crate) struct Screen {
+    out: Box<dyn Write>,
+    style: Style,
+    cursor: Cursor,
+    started: Instant,
+    /// State of the live line written last, and when.
+    told: Option<(String, Instant)>,
+}
+
+impl Screen {
+    /// Standard output, in the style that it can show.
+    pub(crate) fn of_this_process() -> Self {
+        let plain = !io::stdout().is_terminal()
+            || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Self::new(Box::new(io::stdout()), if plain { Style::Plain } else { Style::Terminal })
+    }
+
+    fn new(out: Box<dyn Write>, style: Style) -> Self {
+        let started = Instant::now();
+        Self { out, style, cursor: Cursor::OnFreshLine, started, told: None }
+    }
+
+    /// What this is.
+    pub(crate) fn title(&mut self, text: &str) -> io::Result<()> {
+        let text = self.bold(text);
+        self.line(&format!("{text}\n"))
+    }
+
+    /// Something that holds from now on; further lines of `text` are set below the first.
+    pub(crate) fn fact(&mut self, name: &str, text: &str) -> io::Result<()> {
+        let mut name = name;
+        for line in text.lines() {
+            self.line(&format!("  {name:<12}{}", line.trim_start()))?;
+            name = "";
+        }
+        Ok(())
+    }
+
+    /// Something that happens now, and why it matters.
+    pub(crate) fn step(&mut self, name: &str, text: &str) -> io::Result<()> {
+        let seconds = self.started.elapsed().as_secs_f64();
+        let name = self.bold(&format!("{name:<12}"));
+        self.told = None;
+        self.line(&format!("\n{seconds:>5.1} s  {name}{text}"))
+    }
+
+    /// A remark.
+    pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
+        self.line(&format!("  {text}"))
+    }
+
+    /// An empty line.
+    pub(crate) fn gap(&mut self) -> io::Result<()> {
+        self.line("")
+    }
+
+    /// The line that everything was done for.
+    pub(crate) fn verdict(&mut self, text: &str) -> io::Result<()> {
+        let text = self.bold(text);
+        self.line(&text)
+    }
+
+    /// Why the demo could not be told to its end.
+    pub(crate) fn failure(&mut self, text: &str) -> io::Result<()> {
+        self.line(&format!("\ndemo: {text}"))
+    }
+
+    /// The state of things, over what was said of it before.
+    pub(crate) fn live(&mut self, reading: &Reading) -> io::Result<()> {
+        match self.style {
+            Style::Terminal => {
+                write!(self.out, "{REDRAW}{DIM}         {reading}{RESET}{REDRAWN}")?;
+                self.cursor = Cursor::OnLiveLine;
+                self.out.flush()
+            }
+            Style::Plain => {
+                let now = Instant::now();
+                let due = self.told.as_ref().is_none_or(|(state, at)| {
+                    *state != reading.state || now.duration_since(*at) >= PLAIN_INTERVAL
+                });
+                if due {
+                    self.told = Some((reading.state.clone(), now));
+                    self.line(&format!("         {reading}"))?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes the next live line one that is written also where it cannot be drawn over.
+    pub(crate) fn show_next(&mut self) {
+        self.told = None;
+    }
+
+    fn line(&mut self, text: &str) -> io::Result<()> {
+        if self.cursor == Cursor::OnLiveLine {
+            // The last state of a step stays where it is; what follows begins below it.
+            writeln!(self.out)?;
+        }
+        self.cursor = Cursor::OnFreshLine;
+        writeln!(self.out, "{text}")?;
+        self.out.flush()
+    }
+
+    fn bold(&self, text: &str) -> String {
+        match self.style {
+            Style::Terminal => format!("{BOLD}{text}{RESET}"),
+            Style::Plain => text.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Paper(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Paper {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn screen(style: Style) -> (Screen, Paper) {
+        let paper = Paper::default();
+        (Screen::new(Box::new(paper.clone()), style), paper)
+    }
+
+    fn written(paper: &Paper) -> String {
+        String::from_utf8(paper.0.lock().unwrap().clone()).unwrap()
+    }
+
+    fn reading(state: &str) -> Reading {
+        Reading { state: state.to_owned(), ..Reading::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_drawn_over_is_written_now_and_then() {
+        let (mut screen, paper) = screen(Style::Plain);
+        for state in ["streaming", "streaming", "blocked"] {
+            screen.live(&reading(state)).unwrap();
+        }
+        tokio::time::advance(PLAIN_INTERVAL).await;
+        screen.live(&reading("blocked")).unwrap();
+        screen.verdict("sent 1").unwrap();
+        let text = written(&paper);
+        let states: Vec<_> = text.lines().filter_map(|l| l.split_whitespace().next()).collect();
+        assert_eq!(states, ["streaming", "blocked", "blocked", "sent"]);
+        assert!(!text.contains('\x1b') && !text.contains('\r'), "{text:?}");
+    }
+
+    #[test]
+    fn a_terminal_has_one_live_line_and_other_lines_below_it() {
+        let (mut screen, paper) = screen(Style::Terminal);
+        for _ in 0..3 {
+            screen.live(&reading("streaming")).unwrap();
+        }
+        screen.note("done").unwrap();
+        let text = written(&paper);
+        assert_eq!(text.matches('\r').count(), 3);
+        assert_eq!(text.lines().count(), 2);
+        assert!(text.ends_with("\n  done\n"), "{text:?}");
+    }
+}

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Shows the product at work, in about half a minute: rows of an outbox table arrive in Kafka while the
+# broker goes away and comes back and the router is killed. The last line is the count.
+#
+#   scripts/demo.sh                     with an embedded broker (librdkafka's mock cluster)
+#   scripts/demo.sh --real-kafka        with a throw-away Apache Kafka
+#   scripts/demo.sh --kafka HOST:PORT   with a Kafka of yours
+#   scripts/demo.sh --sabotage          drops one record on the way to the count: lost 1, exit code 1
+#   scripts/demo.sh --keep              leaves everything running until Ctrl-C, and says how to look at it
+#
+# Installs what is missing (a compiler, PostgreSQL) and builds; both take their time only once. What it
+# starts runs on the loopback address with data in temporary directories, and is gone at the end.
+# OUTBOX_PG_VERSION chooses the version of PostgreSQL: otherwise one that is here or easily had.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+for argument in "$@"; do
+    case "$argument" in
+        -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+    esac
+done
+
+has_package() { LC_ALL=C apt-cache policy "postgresql-$1" 2>/dev/null | grep -q 'Candidate: [0-9]'; }
+
+# Any version from 14 on will do: one that is installed, else one that this system's packages have.
+postgres_version() {
+    local version
+    for version in 15 16 17 18 14; do
+        [ -x "/usr/lib/postgresql/$version/bin/postgres" ] && echo "$version" && return
+    done
+    for version in 15 16 17 18 14; do
+        has_package "$version" && echo "$version" && return
+    done
+    echo 15
+}
+
+scripts/install.sh build
+export OUTBOX_PG_VERSION="${OUTBOX_PG_VERSION:-$(postgres_version)}"
+binaries="$(scripts/postgres.sh "$OUTBOX_PG_VERSION" | tail -n 1)"
+export "OUTBOX_PG_BIN_$OUTBOX_PG_VERSION=$binaries"
+
+# Both in one build, so that librdkafka is compiled once.
+cargo build --release --locked --package outbox-router --package testbed --bin outbox-router --bin demo
+target="$(cargo metadata --format-version 1 --no-deps --locked |
+    sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')"
+# The binaries that were just built, and no others.
+export OUTBOX_ROUTER_BIN="$target/release/outbox-router"
+exec "$target/release/demo" "$@"
