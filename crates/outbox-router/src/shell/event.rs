@@ -69,7 +69,10 @@ impl Shell {
     fn wake_at(&self) -> Instant {
         let core = self.relay.deadline().map(|moment| self.clock.instant(moment));
         let report = self.reported_at + REPORT_INTERVAL;
-        [core, self.pause_until, self.reopen_at, Some(self.refresh_at)]
+        // The end of a look that is under way is an event of its own. Its time would be over until then, and what is
+        // always due starves everything that is waited for after it: status updates and WAL.
+        let refresh = (!self.is_refreshing()).then_some(self.refresh_at);
+        [core, self.pause_until, self.reopen_at, refresh]
             .into_iter()
             .flatten()
             .fold(report, Instant::min)

@@ -231,11 +231,14 @@ impl Shell {
         if is_troubled {
             self.refresh_at = self.refresh_at.min(now + TROUBLED_REFRESH);
         }
-        let is_idle = self.refreshing.as_ref().is_none_or(tokio::task::AbortHandle::is_finished);
-        if now >= self.refresh_at && is_idle {
+        if now >= self.refresh_at && !self.is_refreshing() {
             self.refresh_at = now + TOPIC_REFRESH;
             self.start(Job::RefreshTopics);
         }
+    }
+
+    fn is_refreshing(&self) -> bool {
+        self.refreshing.as_ref().is_some_and(|look| !look.is_finished())
     }
 
     fn disconnected(&mut self, failure: relay::Failure) {
