@@ -1,1 +1,24 @@
-//! Connections that hang, break or answer late.
+//! Connections that hang, break or answer late, and servers that are not there yet.
+
+mod late_answers;
+mod silence;
+mod unreachable;
+
+use std::time::Duration;
+
+use e2e::Stage;
+use testbed::load::{Load, Pace};
+
+const DEADLINE: Duration = Duration::from_secs(90);
+
+fn load() -> Load {
+    let pace = Pace::AsFastAsPossible { think: Duration::from_millis(5) };
+    Load { writers: 4, pace, ..Load::default() }
+}
+
+/// Writes a few events more, and waits until the writers are done.
+async fn write(stage: &mut Stage, events: u64) -> anyhow::Result<()> {
+    let journal = stage.load(Load { events: Some(events), ..load() }).finished().await?;
+    stage.note(journal);
+    Ok(())
+}

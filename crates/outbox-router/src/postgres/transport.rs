@@ -27,6 +27,12 @@ pub struct SocketOptions {
     ///
     /// A fixed size of 256 KiB to 2 MiB, read with short pauses, lets a walsender send without waking us for every
     /// message: on single-row transactions that more than doubles its rate. Autotuning loses it again.
+    ///
+    /// It is not the default all the same, because a fixed buffer can be overrun. Linux (6.6 and later) judges by large
+    /// segments how much data its memory holds, and offers that much; small messages need more. While nobody reads,
+    /// because Kafka is away, the kernel then drops what it had offered room for, and all that lies beyond, even the
+    /// acknowledgements of our own status updates. The walsender backs off, hears nothing of us, and ends the
+    /// connection after `wal_sender_timeout`. An autotuned buffer grows instead.
     pub receive_buffer: Option<usize>,
     /// How long sent data may stay unacknowledged by the peer's kernel before the connection counts as dead.
     pub user_timeout: Duration,
@@ -34,7 +40,7 @@ pub struct SocketOptions {
 
 impl Default for SocketOptions {
     fn default() -> Self {
-        Self { receive_buffer: Some(1024 * 1024), user_timeout: Duration::from_secs(30) }
+        Self { receive_buffer: None, user_timeout: Duration::from_secs(30) }
     }
 }
 
