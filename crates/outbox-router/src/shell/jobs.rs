@@ -174,7 +174,8 @@ impl Shell {
                     return;
                 }
             }
-            Err(failure) => tracing::warn!(code = %failure.code, hint = failure.hint, "{failure}"),
+            // Asked every second: that it blocks is said once, when the state changes.
+            Err(failure) => tracing::debug!(code = %failure.code, "{failure}"),
         }
         // The limit holds for what goes over the wire: how small a record compresses, the broker alone will see.
         let compresses = self.kafka.compresses();
