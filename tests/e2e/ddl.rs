@@ -1,1 +1,125 @@
 //! The outbox table changes under load.
+
+use std::time::Duration;
+
+use e2e::{SOON, Stage, committed};
+use serde_json::json;
+use testbed::load::{Kind, LEDGER, Load, Mix, Preset, Schema};
+use testbed::postgres::Session;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The number of an aggregate that no load writes to: our own transactions wait for no writer's lock.
+const OURS: i32 = 1_000;
+
+async fn own_aggregate(session: &Session) {
+    let sql = format!("INSERT INTO testbed.aggregate VALUES ({OURS}, 'order-ours', 'order', 0)");
+    session.batch_execute(&sql).await.unwrap();
+}
+
+/// One event of our own aggregate with its ledger row, by the name that the key's column has now.
+async fn insert(session: &Session, key: &str) {
+    let sql = format!(
+        "WITH a AS (UPDATE testbed.aggregate SET seq = seq + 1 WHERE n = {OURS} RETURNING *), \
+         o AS (INSERT INTO outbox (aggregate_type, {key}, event_type, payload) \
+               SELECT type, id, 'Changed', jsonb_build_object('seq', seq) FROM a RETURNING *) \
+         INSERT INTO {LEDGER} (id, aggregate_type, aggregate_id, seq, event_type, payload_bytes, payload_sha256) \
+         SELECT o.id, type, a.id, seq, event_type, octet_length(payload::text), \
+                sha256(convert_to(payload::text, 'UTF8')) FROM a, o"
+    );
+    assert_eq!(session.execute(&sql, &[]).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn columns_come_and_go_under_load_and_every_row_arrives_in_order() {
+    let mut stage =
+        Stage::builder().schema(Schema::new(Preset::Default).aggregates(40)).start().await.unwrap();
+    let session = stage.session().await.unwrap();
+    own_aggregate(&session).await;
+    // A single statement locks the table before its aggregate, the others after it: with a waiting
+    // ALTER TABLE between them that is a deadlock, of which this is not about.
+    let mix = Mix::default().without(Kind::Single);
+    let running = stage.load(Load { writers: 6, mix, ..Load::default() });
+    committed(&running, 100).await.unwrap();
+    for change in [
+        "ADD COLUMN tenant int DEFAULT 7",
+        "RENAME COLUMN tenant TO customer",
+        // These two write the whole table anew, which is no INSERT.
+        "ADD COLUMN rank float8 DEFAULT random()",
+        "ALTER COLUMN event_type TYPE varchar(300)",
+        "DROP COLUMN customer",
+        "DROP COLUMN created_at",
+    ] {
+        session.batch_execute(&format!("ALTER TABLE outbox {change}")).await.unwrap();
+        committed(&running, 50).await.unwrap();
+    }
+    for number in 0..3 {
+        session.batch_execute("BEGIN").await.unwrap();
+        insert(&session, "aggregate_id").await;
+        for change in [
+            format!("ADD COLUMN note_{number} text DEFAULT 'n'"),
+            format!("RENAME COLUMN note_{number} TO remark"),
+            "DROP COLUMN remark".to_owned(),
+        ] {
+            session.batch_execute(&format!("ALTER TABLE outbox {change}")).await.unwrap();
+            insert(&session, "aggregate_id").await;
+        }
+        session.batch_execute(if number == 1 { "ROLLBACK" } else { "COMMIT" }).await.unwrap();
+        committed(&running, 20).await.unwrap();
+    }
+    let journal = running.stop().await.unwrap();
+    assert_eq!(journal.failures, 0);
+    stage.note(journal);
+
+    stage.wait_delivered(DEADLINE).await.unwrap();
+    stage.wait_confirmed(SOON).await.unwrap();
+    let verdict = stage.verdict().await.unwrap().clean().unwrap();
+    assert_eq!(verdict.duplicates, 0, "duplicates without any fault");
+}
+
+#[tokio::test]
+async fn a_mapped_column_that_is_renamed_stops_the_router_until_the_mapping_knows_it() {
+    let mut stage = Stage::builder().start().await.unwrap();
+    let session = stage.session().await.unwrap();
+    own_aggregate(&session).await;
+    let load = Load { events: Some(300), ..Load::default() };
+    let journal = stage.load(load).finished().await.unwrap();
+    stage.note(journal);
+    insert(&session, "aggregate_id").await;
+    let before = stage.truth().await.unwrap().events.len();
+    let settled = stage.postgres.current_wal_lsn().await.unwrap();
+
+    // Its first row still has the old name.
+    session.batch_execute("BEGIN").await.unwrap();
+    insert(&session, "aggregate_id").await;
+    session.batch_execute("ALTER TABLE outbox RENAME COLUMN aggregate_id TO agg_id").await.unwrap();
+    insert(&session, "agg_id").await;
+    session.batch_execute("COMMIT").await.unwrap();
+    insert(&session, "agg_id").await;
+
+    let status = stage.router.wait_state("failed", SOON).await.unwrap();
+    let reason = &status["reason"];
+    let told = reason["message"].as_str().unwrap();
+    assert!(told.contains("public.outbox") && told.contains("aggregate_id"), "{status}");
+    assert!(reason["hint"].as_str().unwrap().contains("columns."), "{status}");
+    assert!(stage.router.log().contains(reason["code"].as_str().unwrap()));
+    let is_confirmed = async || {
+        let confirmed = stage.confirmed().await?;
+        Ok((confirmed >= settled).then_some(confirmed))
+    };
+    let confirmed =
+        testbed::wait::eventually(SOON, "what came before", is_confirmed).await.unwrap();
+    let seen = stage.seen().await.unwrap();
+    assert_eq!(seen.len(), before + 1, "something newer was produced");
+    assert_eq!(stage.confirmed().await.unwrap(), confirmed);
+
+    stage.kill_router().await.unwrap();
+    stage.config.set_outbox("columns.aggregate_id", json!(["aggregate_id", "agg_id"]));
+    stage.rewrite_config().unwrap();
+    stage.restart().await.unwrap();
+    insert(&session, "agg_id").await;
+    stage.wait_delivered(DEADLINE).await.unwrap();
+    stage.wait_confirmed(SOON).await.unwrap();
+    let verdict = stage.verdict().await.unwrap().clean().unwrap();
+    assert_eq!(verdict.duplicates, 1, "the first row of the transaction that was open");
+}

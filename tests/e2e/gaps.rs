@@ -1,1 +1,292 @@
 //! Rows may be missing for ever: the router stops, says which interval, and never goes on by itself.
+
+use std::time::Duration;
+
+use e2e::{Builder, PUBLICATION, SLOT, SOON, Stage, text};
+use serde_json::Value;
+use testbed::load::Load;
+use testbed::postgres::Session;
+use testbed::wait::eventually;
+use tokio::time::Instant;
+use tokio_postgres::types::PgLsn;
+
+/// From the damage to `failed`.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// A stage whose first hundred events have arrived and are confirmed.
+async fn flowing(builder: Builder) -> Stage {
+    let mut stage = builder.set("monitor.interval", "1s").start().await.unwrap();
+    write(&mut stage, 100).await;
+    stage.wait_confirmed(SOON).await.unwrap();
+    stage.verdict().await.unwrap().clean().unwrap();
+    stage
+}
+
+async fn write(stage: &mut Stage, events: u64) {
+    let load = Load { events: Some(events), ..Load::default() };
+    let journal = stage.load(load).finished().await.unwrap();
+    stage.note(journal);
+}
+
+/// What somebody did to the server, with the WAL positions around it.
+struct Damage {
+    at: Instant,
+    /// Nothing that was committed before this is missing.
+    after: PgLsn,
+}
+
+async fn damage(stage: &Stage, sql: &str) -> Damage {
+    let at = Instant::now();
+    stage.session().await.unwrap().batch_execute(sql).await.unwrap();
+    Damage { at, after: stage.postgres.current_wal_lsn().await.unwrap() }
+}
+
+/// The router says within ten seconds that rows may be missing, since when and until when; and then it
+/// does nothing more, whatever is written.
+async fn expect_gap(stage: &mut Stage, codes: &[&str], damage: &Damage) -> Value {
+    let left = WITHIN.saturating_sub(damage.at.elapsed());
+    let status = stage
+        .router
+        .wait_status(&format!("failed with {codes:?}"), left, |status| {
+            // What the stream tells first has its interval from the monitor's next look.
+            text(status, "/state") == Some("failed")
+                && is_one_of(status, codes)
+                && has_interval(status)
+        })
+        .await
+        .unwrap();
+    expect_interval(&status, damage);
+    expect_told(stage, codes).await;
+    expect_standstill(stage, codes).await;
+    status
+}
+
+fn is_one_of(status: &Value, codes: &[&str]) -> bool {
+    text(status, "/reason/code").is_some_and(|code| codes.contains(&code))
+}
+
+fn has_interval(status: &Value) -> bool {
+    status.pointer("/reason/interval").is_some_and(Value::is_object)
+}
+
+fn expect_interval(status: &Value, damage: &Damage) {
+    let position = |end: &str| -> PgLsn {
+        let lsn = text(status, &format!("/reason/interval/{end}/lsn"));
+        lsn.unwrap_or_else(|| panic!("no {end} of an interval: {status}")).parse().unwrap()
+    };
+    let (from, to) = (position("from"), position("to"));
+    assert!(from <= damage.after, "rows before {from} are missing, too: {status}");
+    assert!(to >= from, "{status}");
+    let message = text(status, "/reason/message").unwrap();
+    for end in [from, to] {
+        assert!(
+            message.contains(&end.to_string()),
+            "no {end} for those who read only this: {message}"
+        );
+    }
+    assert!(text(status, "/reason/hint").is_some_and(|hint| !hint.is_empty()), "{status}");
+}
+
+async fn expect_told(stage: &Stage, codes: &[&str]) {
+    let ready = stage.router.get("/readyz").await.unwrap();
+    assert_eq!(ready.status, 503, "{}", ready.body);
+    assert!(codes.iter().any(|code| ready.body.contains(code)), "{}", ready.body);
+    assert_eq!(stage.router.get("/livez").await.unwrap().status, 200);
+    let log = stage.router.log();
+    let errors = log.lines().filter(|line| line.contains("ERROR"));
+    assert!(
+        errors.into_iter().any(|line| codes.iter().any(|code| line.contains(code))),
+        "no error in the log: {log}"
+    );
+}
+
+/// Rows that are written now are neither produced nor confirmed, and nothing is made anew.
+async fn expect_standstill(stage: &mut Stage, codes: &[&str]) {
+    let session = stage.session().await.unwrap();
+    let let_go = eventually(SOON, "the walsender to be gone", async || {
+        Ok((count(&session, "pg_stat_replication").await == 0).then_some(()))
+    });
+    let_go.await.unwrap();
+    let before = (standing(stage, &session).await, produced(stage).await);
+    session
+        .batch_execute(
+            "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('order', 'late', 'Late')",
+        )
+        .await
+        .unwrap();
+    looked_again(stage, 3.0).await;
+    assert_eq!((standing(stage, &session).await, produced(stage).await), before);
+    let status = stage.router.wait_state("failed", SOON).await.unwrap();
+    assert!(is_one_of(&status, codes), "another reason now: {status}");
+}
+
+/// Slot and publication as the server has them.
+async fn standing(stage: &Stage, session: &Session) -> (Option<PgLsn>, Vec<String>) {
+    let slot = stage.postgres.slot(SLOT).await.unwrap();
+    let published = "SELECT p.oid || ' ' || p.pubinsert || ' ' || coalesce(r.prrelid::regclass::text, '-') \
+                     || ' ' || (r.prqual IS NULL) FROM pg_publication p \
+                     LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid ORDER BY 1";
+    let rows = session.query(published, &[]).await.unwrap();
+    let mut published: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    published.push(format!("{} slots", count(session, "pg_replication_slots").await));
+    (slot.and_then(|slot| slot.confirmed_flush_lsn), published)
+}
+
+async fn produced(stage: &Stage) -> Vec<i64> {
+    let topic = stage.topics.first().unwrap();
+    stage.kafka.end_offsets(topic).await.unwrap()
+}
+
+/// Waits until the monitor has looked at the server this much later.
+async fn looked_again(stage: &mut Stage, seconds: f64) {
+    let polled = |status: &Value| status.pointer("/monitor/polled_at").and_then(Value::as_f64);
+    let now = polled(&stage.status().await.unwrap()).unwrap();
+    let later = |status: &Value| polled(status).is_some_and(|at| at >= now + seconds);
+    stage.router.wait_status("later looks of the monitor", SOON, later).await.unwrap();
+}
+
+async fn count(session: &Session, relation: &str) -> i64 {
+    session.query_one(&format!("SELECT count(*) FROM {relation}"), &[]).await.unwrap().get(0)
+}
+
+/// Ends whoever streams from the slot, and drops it before they come back.
+fn drop_slot() -> String {
+    format!(
+        "DO $$ BEGIN LOOP
+             PERFORM pg_terminate_backend(active_pid) FROM pg_replication_slots \
+                 WHERE slot_name = '{SLOT}' AND active;
+             BEGIN PERFORM pg_drop_replication_slot('{SLOT}'); EXIT;
+             EXCEPTION WHEN object_in_use THEN PERFORM pg_sleep(0.01); END;
+         END LOOP; END $$"
+    )
+}
+
+#[tokio::test]
+async fn a_slot_that_is_dropped_under_the_router_is_a_gap_even_when_it_is_made_anew() {
+    let mut stage = flowing(Stage::builder()).await;
+    let confirmed = stage.confirmed().await.unwrap();
+    let done = damage(&stage, &drop_slot()).await;
+    let status = expect_gap(&mut stage, &["P010"], &done).await;
+    let from: PgLsn =
+        status["reason"]["interval"]["from"]["lsn"].as_str().unwrap().parse().unwrap();
+    assert!(from >= confirmed, "what was confirmed before is not at risk: {status}");
+    assert!(status["reason"]["hint"].as_str().unwrap().contains("outbox-router setup --apply"));
+    let session = stage.session().await.unwrap();
+    assert_eq!(count(&session, "pg_replication_slots").await, 0, "the router made a slot");
+
+    // A new slot does not bring back what was written meanwhile.
+    let again = format!("SELECT pg_create_logical_replication_slot('{SLOT}', 'pgoutput')");
+    session.batch_execute(&again).await.unwrap();
+    expect_standstill(&mut stage, &["P010"]).await;
+}
+
+/// Has the server write more than it keeps for a slot, and remove it.
+const OUTRUN: &str = "DO $$ BEGIN FOR i IN 1..5 LOOP
+        PERFORM pg_logical_emit_message(false, 'testbed', 'x'); PERFORM pg_switch_wal();
+    END LOOP; END $$; CHECKPOINT";
+
+fn keeping_little_wal() -> Builder {
+    Stage::builder().postgres("max_slot_wal_keep_size", "32MB")
+}
+
+#[tokio::test]
+async fn a_slot_that_falls_behind_what_the_server_keeps_is_lost_while_it_is_in_use() {
+    let mut stage = flowing(keeping_little_wal()).await;
+    let session = stage.session().await.unwrap();
+    // Nothing can be acknowledged: its topic does not exist.
+    let stuck = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('stuck', 's-1', 'Stuck')";
+    session.batch_execute(stuck).await.unwrap();
+    stage.router.wait_state("blocked", SOON).await.unwrap();
+    // Statement by statement: a checkpoint is not for a transaction.
+    let (outrun, checkpoint) = OUTRUN.rsplit_once(';').unwrap();
+    session.batch_execute(outrun).await.unwrap();
+    let done = damage(&stage, checkpoint).await;
+    let status = expect_gap(&mut stage, &["P011"], &done).await;
+    assert_eq!(status["slot"]["wal_status"], "lost", "{status}");
+}
+
+#[tokio::test]
+async fn a_slot_that_was_lost_while_the_router_was_away_is_not_mended_by_it() {
+    let mut stage = flowing(keeping_little_wal()).await;
+    stage.kill_router().await.unwrap();
+    write(&mut stage, 20).await;
+    let confirmed = stage.confirmed().await.unwrap();
+    let session = stage.session().await.unwrap();
+    for statement in OUTRUN.rsplitn(2, ';').collect::<Vec<_>>().iter().rev() {
+        session.batch_execute(statement).await.unwrap();
+    }
+    stage.router.start_again().unwrap();
+    let status = stage.router.wait_state("failed", WITHIN).await.unwrap();
+    assert_eq!(status["reason"]["code"], "P011", "{status}");
+    let message = status["reason"]["message"].as_str().unwrap();
+    assert!(message.contains(&confirmed.to_string()), "since when are rows missing? {message}");
+    expect_told(&stage, &["P011"]).await;
+    expect_standstill(&mut stage, &["P011"]).await;
+}
+
+#[tokio::test]
+async fn a_publication_that_is_dropped_is_a_gap() {
+    let mut stage = flowing(Stage::builder()).await;
+    let done = damage(&stage, &format!("DROP PUBLICATION {PUBLICATION}")).await;
+    // At this row PostgreSQL 17 ends the stream, and 18 warns and skips it.
+    write(&mut stage, 1).await;
+    expect_gap(&mut stage, &["P020"], &done).await;
+}
+
+#[tokio::test]
+async fn a_publication_that_was_dropped_for_a_moment_is_a_gap_after_a_restart_too() {
+    let mut stage = flowing(Stage::builder()).await;
+    let session = stage.session().await.unwrap();
+    let done = damage(&stage, &format!("DROP PUBLICATION {PUBLICATION}")).await;
+    write(&mut stage, 1).await;
+    let again =
+        format!("CREATE PUBLICATION {PUBLICATION} FOR TABLE outbox WITH (publish = 'insert')");
+    session.batch_execute(&again).await.unwrap();
+    // By what the stream says of that row, or by what the catalog says of the publication.
+    expect_gap(&mut stage, &["P020", "P026"], &done).await;
+
+    // The WAL is decoded with the catalog of its time: that the publication is back mends nothing.
+    stage.kill_router().await.unwrap();
+    stage.router.start_again().unwrap();
+    let status = stage.router.wait_state("failed", WITHIN).await.unwrap();
+    assert_eq!(status["reason"]["code"], "P020", "{status}");
+    expect_standstill(&mut stage, &["P020"]).await;
+}
+
+/// Somebody narrows what is published; at this the stream itself says nothing at all.
+async fn expect_gap_after(change: &str, code: &str) {
+    let mut stage = flowing(Stage::builder()).await;
+    let done = damage(&stage, change).await;
+    write(&mut stage, 1).await;
+    expect_gap(&mut stage, &[code], &done).await;
+}
+
+#[tokio::test]
+async fn a_table_that_is_taken_out_of_the_publication_is_a_gap() {
+    expect_gap_after("ALTER PUBLICATION outbox_router DROP TABLE outbox", "P021").await;
+}
+
+#[tokio::test]
+async fn a_publication_that_no_longer_publishes_inserts_is_a_gap() {
+    expect_gap_after("ALTER PUBLICATION outbox_router SET (publish = 'update')", "P022").await;
+}
+
+#[tokio::test]
+async fn a_row_filter_is_a_gap() {
+    let filter =
+        "ALTER PUBLICATION outbox_router SET TABLE outbox WHERE (aggregate_id <> 'order-1')";
+    expect_gap_after(filter, "P023").await;
+}
+
+#[tokio::test]
+async fn a_column_list_without_the_key_is_a_gap() {
+    let list = "ALTER PUBLICATION outbox_router SET TABLE outbox (id, aggregate_type, event_type, payload)";
+    expect_gap_after(list, "P024").await;
+}
+
+#[tokio::test]
+async fn a_table_that_is_replaced_by_a_rename_is_a_gap() {
+    let swap = "BEGIN; ALTER TABLE outbox RENAME TO outbox_old;
+                CREATE TABLE outbox (LIKE outbox_old INCLUDING ALL); COMMIT";
+    expect_gap_after(swap, "P027").await;
+}

@@ -23,6 +23,7 @@ pub use stage::{Builder, Stage};
 use std::time::Duration;
 
 use anyhow::Context;
+use serde_json::Value;
 
 /// For what should happen at once, on a machine that is busy with other things.
 pub const SOON: Duration = Duration::from_secs(30);
@@ -35,6 +36,11 @@ pub const PUBLICATION: &str = "outbox_router";
 
 /// The role that the router connects as: it may replicate, and is no superuser.
 pub const ROLE: &str = "outbox_router";
+
+/// The text at a JSON pointer, such as `/reason/code` of `/status.json`.
+pub fn text<'a>(document: &'a Value, pointer: &str) -> Option<&'a str> {
+    document.pointer(pointer)?.as_str()
+}
 
 /// The major version of PostgreSQL that scenarios run on.
 ///

@@ -190,7 +190,7 @@ async fn liveness_asks_only_whether_our_own_tasks_come_round() {
 #[tokio::test]
 async fn a_gap_is_unready_at_once_and_names_its_interval() {
     let endpoint = start().await;
-    let mark = |lsn, at: &str| Mark { lsn: Lsn::from_u64(lsn), at: at.to_owned() };
+    let mark = |lsn, at: &str| Mark { lsn: Lsn::from_u64(lsn), at: Some(at.to_owned()) };
     let gap = Gap::new(
         Failure::new(Code::SlotMissing, "slot \"shop_slot\" does not exist"),
         Interval {

@@ -163,6 +163,7 @@ fn the_effective_configuration_reads_back_as_itself() {
         table = '"A ""b".outbox'
         topic = "t.${aggregate_type}"
         columns.id = ["a", "ü\"\\"]
+        columns.headers = []
         headers.id = "$${x}"
         [kafka]
         create_topics = { partitions = 3, replication_factor = 1 }

@@ -35,8 +35,8 @@ pub struct Interval {
 pub struct Moment {
     /// The position.
     pub lsn: String,
-    /// UTC, ISO 8601.
-    pub at: String,
+    /// UTC, ISO 8601; `null`: not known.
+    pub at: Option<String>,
 }
 
 impl Reason {

@@ -176,7 +176,7 @@ impl Status {
             name: view.settings.name.clone(),
             version: env!("CARGO_PKG_VERSION"),
             state: snapshot.condition.state.as_str(),
-            reason: Reason::of_condition(view).or_else(|| Reason::of_gap(view)),
+            reason: Reason::of_gap(view).or_else(|| Reason::of_condition(view)),
             blame: Blame::find(snapshot, lag, view.settings.window).as_str(),
             age_seconds: view.now.duration_since(view.relay.published_at).as_secs_f64(),
             slot: view.monitor.slot.seen().map(|slot| Slot::of(slot, view)),

@@ -178,7 +178,7 @@ impl Section {
         None
     }
 
-    /// One text, or a list of alternatives.
+    /// One text, or a list of alternatives; an empty one stands for nothing at all.
     pub(super) fn texts(
         &mut self,
         key: &'static str,
@@ -188,8 +188,8 @@ impl Section {
         let node = self.take(key)?;
         let Node { value, origin } = node;
         let items = match value {
-            Value::List(items) if !items.is_empty() => items,
-            value @ (Value::Text(_) | Value::Literal { .. } | Value::List(_) | Value::Table(_)) => {
+            Value::List(items) => items,
+            value @ (Value::Text(_) | Value::Literal { .. } | Value::Table(_)) => {
                 vec![Node { value, origin }]
             }
         };

@@ -1,5 +1,7 @@
 //! A gap: rows that may be missing for ever, with the interval of WAL and time that a person has to look at.
 
+use std::fmt;
+
 use relay::{Failure, Lsn};
 
 /// A moment on the server: WAL position and its clock.
@@ -7,8 +9,18 @@ use relay::{Failure, Lsn};
 pub struct Mark {
     /// Position in the WAL.
     pub lsn: Lsn,
-    /// The server's clock, UTC, ISO 8601: by the server, so that it can be compared with the rows' own times.
-    pub at: String,
+    /// The server's clock, UTC, ISO 8601: by the server, so that it can be compared with the rows' own times. None for a
+    /// position that the slot remembers from before this process: when that was, nobody knows.
+    pub at: Option<String>,
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.at {
+            Some(at) => write!(f, "{} ({at})", self.lsn),
+            None => self.lsn.fmt(f),
+        }
+    }
 }
 
 /// What is at risk: rows committed after `from` and up to `to`.
@@ -35,13 +47,12 @@ impl Gap {
         let to = &interval.to;
         failure.message = match &interval.from {
             Some(from) => format!(
-                "{}; rows committed after {} ({}) and up to {} ({}) may be missing in kafka",
-                failure.message, from.lsn, from.at, to.lsn, to.at
+                "{}; rows committed after {from} and up to {to} may be missing in kafka",
+                failure.message
             ),
-            None => format!(
-                "{}; rows committed up to {} ({}) may be missing in kafka",
-                failure.message, to.lsn, to.at
-            ),
+            None => {
+                format!("{}; rows committed up to {to} may be missing in kafka", failure.message)
+            }
         };
         failure.lsn = Some(interval.from.as_ref().map_or(to.lsn, |from| from.lsn));
         Self { failure, interval }

@@ -42,7 +42,7 @@ impl From<Failure> for Obstacle {
 pub async fn preflight(client: &Client, expected: &Expectations) -> Result<Baseline, Obstacle> {
     let server = server(client).await?;
     let look = slot::look(client, server.version, &expected.slot).await?;
-    let checked = Mark { lsn: look.current_wal_lsn, at: look.at.clone() };
+    let checked = Mark { lsn: look.current_wal_lsn, at: Some(look.at.clone()) };
     let slot = fit_slot(expected, &look, &checked)?;
     let remembered = expected.earlier.as_ref().map(|earlier| &earlier.catalog);
     let sought =
@@ -71,10 +71,16 @@ fn fit_slot(
     });
     fit.map_err(|failure| {
         // The position is the last that is safe; the time is that of the last look, which was no later.
-        let from = expected.earlier.as_ref().map(|earlier| Mark {
+        let ours = expected.earlier.as_ref().map(|earlier| Mark {
             lsn: expected.confirmed.unwrap_or_else(|| earlier.confirmed()),
             at: earlier.checked.at.clone(),
         });
+        // A lost slot still knows what was confirmed to it, if only that.
+        let remembered = || {
+            let slot = look.slot.as_ref().filter(|_| failure.code == Code::SlotLost)?;
+            Some(Mark { lsn: slot.confirmed_flush_lsn?, at: None })
+        };
+        let from = ours.or_else(remembered);
         with_interval(failure, from, checked.clone())
     })
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration, time::SystemTime};
 
-use relay::{Class, Code, Failure, Lsn, Outboxes, Snapshot, State};
+use relay::{Class, Code, Failure, Outboxes, Snapshot, State};
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -13,8 +13,8 @@ use super::{
     baseline::Baseline,
     catalog::{self, Catalog, Sought},
     connection::{ANSWER_WITHIN, Connect, Driver, SqlSession, drive, unanswered},
-    gap::{Gap, Interval, Mark},
-    lag::{Blame, Lag, WindowLimits, is_connected, safe_position},
+    gap::Mark,
+    lag::{Blame, Lag, WindowLimits},
     pace::Pace,
     pins::{self, WalPin},
     publication::{Watched, compare},
@@ -24,6 +24,9 @@ use super::{
     verdict,
 };
 use crate::postgres::sql_failure;
+use gaps::LastGood;
+
+mod gaps;
 
 /// What the monitor watches.
 #[derive(Debug, Clone)]
@@ -125,13 +128,6 @@ struct Monitor<C> {
 struct Session {
     connection: SqlSession,
     version: i32,
-}
-
-/// When all was well for the last time.
-#[derive(Debug, Clone)]
-struct LastGood {
-    checked: Mark,
-    confirmed: Option<Lsn>,
 }
 
 /// The relay knows that the server is stopping.
@@ -250,58 +246,21 @@ impl<C> Monitor<C> {
         let watched =
             Watched { publication: &self.settings.publication, outboxes: &self.settings.outboxes };
         let before = self.before();
-        let checked = Mark { lsn: look.current_wal_lsn, at: look.at.clone() };
+        let checked = Mark { lsn: look.current_wal_lsn, at: Some(look.at.clone()) };
         let slot = verdict::fit(&self.settings.slot, look);
         let published = compare(watched, before.as_ref(), &catalog);
         let confirmed = slot.as_ref().ok().and_then(|slot| slot.confirmed_flush_lsn);
         self.report.findings = slot.err().into_iter().chain(published).collect();
-        if self.report.findings.is_empty() {
-            self.remembered = Some(catalog.remember(before.as_ref()));
-            self.last_good = Some(LastGood { checked, confirmed });
-            return;
-        }
         for failure in self.report.findings.clone() {
             if failure.class() == Class::Gap {
                 self.gap(failure, &checked);
             }
         }
-    }
-
-    /// Tells the relay, if there was something to lose: a router that is being set up has no gap.
-    fn gap(&mut self, failure: Failure, now: &Mark) {
-        let last_good = self.last_good();
-        let snapshot = self.snapshot();
-        if self.told.contains(&failure.code)
-            || (last_good.is_none() && !is_connected(snapshot.condition.state))
-        {
-            return;
+        self.adopt_gap(&checked);
+        if self.report.findings.is_empty() {
+            self.remembered = Some(catalog.remember(before.as_ref()));
+            self.last_good = Some(LastGood { checked, confirmed });
         }
-        let code = failure.code;
-        let from = last_good.map(|good| {
-            if matches!(code, Code::SlotMissing | Code::SlotLost) {
-                // The slot is what held the rows back: everything past the last confirmed position is at risk.
-                let lsn = safe_position(&snapshot, good.confirmed).unwrap_or(good.checked.lsn);
-                Mark { lsn, at: good.checked.at }
-            } else {
-                // The slot still has what was written before: at risk is what was written since.
-                good.checked
-            }
-        });
-        let gap = Gap::new(failure, Interval { from, to: now.clone() });
-        let event = MonitorEvent::GapSuspected(gap.failure.clone());
-        if self.channels.events.try_send(event).is_ok() {
-            self.told.insert(code);
-        }
-        self.report.gap.get_or_insert(gap);
-    }
-
-    fn last_good(&self) -> Option<LastGood> {
-        self.last_good.clone().or_else(|| {
-            self.channels.baseline.borrow().as_ref().map(|baseline| LastGood {
-                checked: baseline.checked.clone(),
-                confirmed: baseline.slot.confirmed_flush_lsn,
-            })
-        })
     }
 
     fn snapshot(&self) -> Snapshot {

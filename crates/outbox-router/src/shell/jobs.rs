@@ -179,7 +179,7 @@ impl Shell {
                     return;
                 }
             }
-            // The announcer tells it, once.
+            // Asked every second: that it blocks is said once, when the state changes.
             Err(failure) => tracing::debug!(code = %failure.code, "{failure}"),
         }
         // The limit holds for what goes over the wire: how small a record compresses, the broker alone will see.

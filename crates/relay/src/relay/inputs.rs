@@ -181,6 +181,10 @@ impl Relay {
             (Phase::Streaming(session), _, Ok(facts)) => {
                 self.topics.answer(id, Ok(facts), at);
                 session.topic_found(id);
+                // Offered under the limit that it exceeds, the row would only put off the look that may raise it.
+                if known != Some(facts) {
+                    session.topic_differs(id);
+                }
             }
             (_, _, answer) => self.topics.answer(id, answer, at),
         }

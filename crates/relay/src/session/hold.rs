@@ -92,7 +92,7 @@ impl Session {
         {
             topics.answer(topic, Ok(facts), at);
             self.repin = None;
-            self.topic_found(topic);
+            self.topic_differs(topic);
         }
         match &mut self.hold {
             None | Some(Hold::SinkClosed | Hold::Draining) => None,
@@ -126,11 +126,15 @@ impl Session {
         }
     }
 
-    /// A look-up of a topic succeeded, and its partition count is the one in use: its limit may be another.
+    /// A look-up of a topic succeeded, and its partition count is the one in use.
     pub(crate) fn topic_found(&mut self, id: TopicId) {
         if self.repin.is_some_and(|(topic, _)| topic == id) {
             self.repin = None;
         }
+    }
+
+    /// A topic's limit is another than it was: a row that exceeded it may fit.
+    pub(crate) fn topic_differs(&mut self, id: TopicId) {
         if let Some(Hold::Row { topic: Some(topic), .. }) = &self.hold
             && *topic == id
         {

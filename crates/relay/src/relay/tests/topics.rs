@@ -122,6 +122,21 @@ fn a_record_larger_than_its_topic_takes_waits_until_the_limit_is_raised() {
 }
 
 #[test]
+fn a_look_at_the_partitions_alone_does_not_put_off_the_look_at_the_limit() {
+    let mut script = Script::streaming();
+    let topic = first_topic(&script);
+    script.handle(Input::Topic(topic, Ok(limited(3, 1_000))));
+    script.begin(200);
+    assert_eq!(script.frame(&row_of("order", "b", &"x".repeat(2_000))), Step::Held);
+    script.run_for(Duration::from_secs(20));
+    script.handle(Input::Topic(topic, Ok(facts(3))));
+    assert!(!script.relay.wants_wal(), "nothing has changed");
+    script.actions();
+    script.run_for(Duration::from_secs(11));
+    assert_eq!(looked_up(&script.actions()), [topic]);
+}
+
+#[test]
 fn looking_at_a_held_rows_topic_keeps_its_partition_count_until_the_window_is_settled() {
     let mut script = Script::streaming();
     let topic = first_topic(&script);

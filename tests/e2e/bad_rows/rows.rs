@@ -1,0 +1,132 @@
+//! Rows that cannot become records. The remedy lies in the configuration, because what is in the WAL
+//! cannot be changed any more.
+
+use e2e::{Config, SOON, Stage};
+use serde_json::json;
+use testbed::load::{Preset, Schema};
+use testbed::wait::eventually;
+
+use super::{GOOD, Payload, Row, expect_ids, expect_told, insert};
+
+struct Case {
+    row: Row<'static>,
+    code: &'static str,
+    /// What the message must name.
+    names: &'static str,
+    mend: fn(&mut Config, topic: &str),
+}
+
+fn one_topic(config: &mut Config, topic: &str) {
+    config.set_outbox("topic", topic);
+}
+
+fn cases() -> Vec<Case> {
+    const LONG: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\
+                        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\
+                        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\
+                        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\
+                        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+    let of_type = |name: &'static str| Row { aggregate_type: Some(name), ..GOOD };
+    vec![
+        Case {
+            row: Row { aggregate_id: None, ..GOOD },
+            code: "R001",
+            names: "aggregate id is NULL",
+            mend: |config, _| {
+                config.set_outbox("columns.aggregate_id", "customer");
+            },
+        },
+        Case {
+            row: Row { aggregate_type: None, ..GOOD },
+            code: "R002",
+            names: "aggregate type is NULL",
+            mend: one_topic,
+        },
+        Case { row: of_type("a/b"), code: "R003", names: "a/b", mend: one_topic },
+        Case { row: of_type(".."), code: "R003", names: "\"..\"", mend: one_topic },
+        Case { row: of_type(LONG), code: "R003", names: "250 characters", mend: one_topic },
+        Case {
+            row: Row { payload: Payload::Plain(20 << 20), ..GOOD },
+            code: "R005",
+            names: "limits.row_bytes (16777216)",
+            mend: |config, _| {
+                config.set("limits.row_bytes", "32MiB");
+            },
+        },
+        Case {
+            row: Row { headers: Some("[\"tenant\", 7]"), ..GOOD },
+            code: "R009",
+            names: "headers",
+            mend: |config, _| {
+                config.set_outbox("columns.headers", json!([]));
+            },
+        },
+    ]
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_become_a_record_stops_the_router_there_until_it_can() {
+    // The topic is the aggregate type itself, so that `..` is no part of a legal name.
+    let schema = Schema::new(Preset::Default).types(&["rows-of-every-kind"]);
+    let topic = "rows-of-every-kind";
+    let mut stage = Stage::builder()
+        .schema(schema)
+        .without_topics()
+        .set_outbox("topic", "${aggregate_type}")
+        .prepare()
+        .await
+        .unwrap();
+    let room = [("max.message.bytes", "33554432")];
+    stage.kafka.create_topic(topic, 1, &room).await.unwrap();
+    let session = stage.session().await.unwrap();
+    let nullable = "ALTER TABLE outbox ALTER aggregate_type DROP NOT NULL, \
+                    ALTER aggregate_id DROP NOT NULL, \
+                    ADD customer text NOT NULL DEFAULT 'customer-1'";
+    session.batch_execute(nullable).await.unwrap();
+
+    let good = Row { aggregate_type: Some(topic), ..GOOD };
+    let usual = stage.config.clone();
+    let mut sent = Vec::new();
+    for case in cases() {
+        let bad = Row {
+            aggregate_type: case
+                .row
+                .aggregate_type
+                .map(|name| if name == "order" { topic } else { name }),
+            ..case.row
+        };
+        stage.restart().await.unwrap();
+        sent.push(insert(&session, good).await);
+        let settled = stage.postgres.current_wal_lsn().await.unwrap();
+        let id = insert(&session, bad).await;
+        let newer = insert(&session, good).await;
+
+        let status = expect_told(&mut stage.router, "failed", case.code, SOON).await;
+        let message = status["reason"]["message"].as_str().unwrap();
+        assert!(message.contains(&id) && message.contains(case.names), "{status}");
+        assert!(status["reason"]["lsn"].is_string(), "{status}");
+        eventually(SOON, "what came before the bad row to be confirmed", async || {
+            Ok((stage.confirmed().await? >= settled).then_some(()))
+        })
+        .await
+        .unwrap();
+        expect_ids(&stage, topic, &sent).await;
+        stop(&mut stage).await;
+
+        (case.mend)(&mut stage.config, topic);
+        stage.rewrite_config().unwrap();
+        stage.restart().await.unwrap();
+        stage.wait_confirmed(SOON).await.unwrap();
+        sent.extend([id, newer]);
+        expect_ids(&stage, topic, &sent).await;
+        stop(&mut stage).await;
+        stage.config = usual.clone();
+        stage.rewrite_config().unwrap();
+    }
+}
+
+/// Everything that was produced is confirmed, so there is nothing to wait for and nothing to repeat.
+async fn stop(stage: &mut Stage) {
+    stage.router.sigterm().unwrap();
+    assert_eq!(stage.router.wait_exit(SOON).await.unwrap().code(), Some(0));
+}
