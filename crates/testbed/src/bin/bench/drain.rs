@@ -1,5 +1,6 @@
 //! How fast a backlog is drained, and at what cost: all readers in turns, A B A B, over one backlog.
 
+use anyhow::Context as _;
 use serde_json::json;
 use testbed::kafka::Kafka;
 
@@ -33,6 +34,10 @@ struct Row {
 impl Row {
     fn spread(&self, figure: impl Fn(&Run) -> f64) -> Option<Spread> {
         Spread::of(self.runs.iter().flatten().map(figure))
+    }
+
+    fn peak_megabytes(&self) -> Option<Spread> {
+        Spread::of(self.runs.iter().flatten().filter_map(|run| run.peak_bytes).map(megabytes))
     }
 
     /// The rate of each run beside that of `other` in the same turn.
@@ -125,7 +130,8 @@ fn tell(
         "warm_up": turn == 0, "events_per_second": measured.events_per_second,
         "reader_cpu_us": measured.cpu.reader, "walsender_cpu_us": measured.cpu.walsender,
         "broker_cpu_us": measured.cpu.broker, "others_cores": measured.others_cores,
-        "first_ms": millis(measured.first), "peak_rss_bytes": run.peak_bytes,
+        "first_ms": millis(measured.first),
+        "peak_rss_megabytes": run.peak_bytes.map(megabytes),
     }))
 }
 
@@ -160,7 +166,7 @@ fn table(rows: &[Row]) -> Table {
             median(&|run| run.measured.cpu.reader),
             median(&|run| run.measured.cpu.walsender),
             of_router(median(&|run| run.measured.cpu.broker)),
-            of_router(median(&|run| megabytes(run.peak_bytes))),
+            row.peak_megabytes().map_or("-".to_owned(), |peak| format!("{:.1}", peak.max)),
             median(&|run| millis(run.measured.first)),
             median(&|run| run.measured.others_cores),
         ]);
@@ -185,11 +191,8 @@ fn set_marks(load: Load, rows: &[Row], report: &mut Report) {
         mark("x pg_recvlogical", Limit::AtLeast(0.8), ratio, 1.0);
         let cpu = row.spread(|run| run.measured.cpu.reader);
         mark("router CPU, us/event", Limit::AtMost(8.0), cpu, 1.0);
-        let peak = row.spread(|run| megabytes(run.peak_bytes)).map(|spread| Spread {
-            // Of memory the worst run counts.
-            median: spread.max,
-            ..spread
-        });
+        // Of memory the worst run counts.
+        let peak = row.peak_megabytes().map(|peak| Spread { median: peak.max, ..peak });
         mark("peak memory, MB", Limit::AtMost(60.0), peak, 1.0);
     }
 }
@@ -210,7 +213,8 @@ pub(crate) async fn measure_memory(
         match run(reader, &stage, kafka, task, &name).await? {
             Err(fault) => report.fault(format!("{name}: {fault}"))?,
             Ok(run) => {
-                let (peak, rate) = (megabytes(run.peak_bytes), run.measured.events_per_second);
+                let peak = megabytes(run.peak_bytes.context("no peak was taken")?);
+                let rate = run.measured.events_per_second;
                 table.row([
                     reader.name().to_owned(),
                     format!("{peak:.1}"),
@@ -218,7 +222,7 @@ pub(crate) async fn measure_memory(
                 ]);
                 report.record(&json!({
                     "kind": Mode::Memory.name(), "reader": reader.name(), "events": events,
-                    "peak_rss_bytes": run.peak_bytes, "events_per_second": rate,
+                    "peak_rss_megabytes": peak, "events_per_second": rate,
                 }))?;
                 let what = format!("{}, {}: peak memory, MB", reader.name(), load.name);
                 report.mark(Mark { what, limit: Limit::AtMost(60.0), measured: peak });

@@ -40,6 +40,8 @@ struct Seen {
     audit: Audit,
     /// Per event, in microseconds, without the warm-up.
     cpu: Cpu,
+    /// Cores that others kept busy meanwhile.
+    others_cores: f64,
     peak_bytes: u64,
 }
 
@@ -63,6 +65,7 @@ pub(crate) async fn measure(
             "walsender",
             "broker",
             "peak RSS MB",
+            "others, cores",
         ]);
         for reader in readers {
             // Written into nothing, nothing arrives: pg_recvlogical's place is taken by the floor.
@@ -195,7 +198,7 @@ fn follow(follower: &Follower, timetable: &Timetable, cast: Option<Cast>) -> any
     let mut read_meter = || meter.as_mut().map_or(Ok(Cpu::default()), CpuMeter::read);
     let mut latency = Histogram::new(3)?;
     let mut audit = Audit::new(timetable.events, KEYS)?;
-    let (mut count, mut before) = (0, Cpu::default());
+    let (mut count, mut before, mut began) = (0, Cpu::default(), timetable.epoch);
     follower.read(timetable.events, |record| {
         let now = timetable.epoch.elapsed();
         audit.note(record.partition(), record.key(), record.payload());
@@ -206,15 +209,17 @@ fn follow(follower: &Follower, timetable: &Timetable, cast: Option<Cast>) -> any
         }
         count += 1;
         if count == warm_up {
-            before = read_meter()?;
+            (before, began) = (read_meter()?, Instant::now());
         }
         Ok(())
     })?;
-    let cpu = before.until(read_meter()?).per_event(float(timetable.events - warm_up));
+    let used = before.until(read_meter()?);
+    let others_cores = used.others / began.elapsed().as_secs_f64();
+    let cpu = used.per_event(float(timetable.events - warm_up));
     let peak_bytes =
         cast.map_or(Ok(0), |cast| testbed::process::peak_resident_bytes(cast.reader))?;
     ensure!(!latency.is_empty(), "nothing arrived after the warm-up");
-    Ok(Seen { latency, audit, cpu, peak_bytes })
+    Ok(Seen { latency, audit, cpu, others_cores, peak_bytes })
 }
 
 fn tell(
@@ -241,13 +246,18 @@ fn tell(
         of_router(seen.cpu.walsender),
         of_router(seen.cpu.broker),
         of_router(megabytes(seen.peak_bytes)),
+        of_router(seen.others_cores),
     ]);
+    let measured = |figure: f64| (*reader == Which::Router).then_some(figure);
     report.record(&json!({
         "kind": Mode::Latency.name(), "reader": name, "rate": rate,
         "written_per_second": written_per_second,
         "p50_ms": p50, "p99_ms": p99, "p999_ms": p999, "max_ms": max,
-        "reader_cpu_us": seen.cpu.reader, "walsender_cpu_us": seen.cpu.walsender,
-        "broker_cpu_us": seen.cpu.broker, "peak_rss_bytes": seen.peak_bytes,
+        "reader_cpu_us": measured(seen.cpu.reader),
+        "walsender_cpu_us": measured(seen.cpu.walsender),
+        "broker_cpu_us": measured(seen.cpu.broker),
+        "peak_rss_megabytes": measured(megabytes(seen.peak_bytes)),
+        "others_cores": measured(seen.others_cores),
     }))?;
     if *reader == Which::Router && rate == MARKED_RATE {
         let mut mark = |what: &str, limit, measured| {

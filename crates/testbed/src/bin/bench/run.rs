@@ -52,7 +52,8 @@ pub(crate) struct Task {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
     pub(crate) measured: Measured,
-    pub(crate) peak_bytes: u64,
+    /// Of a router: pg_recvlogical has ended by the time it is done.
+    pub(crate) peak_bytes: Option<u64>,
 }
 
 /// What was wrong with a run: it has no figures.
@@ -90,11 +91,10 @@ async fn receive(stage: &Stage, kafka: &mut Kafka, task: Task, slot: &str) -> an
     let mut process = Process::start(&spec)?;
     let cast = cast(stage, kafka, process.pid())?;
     let samples = spawn_blocking(move || watch(&Gauge::Written, cast, started)).await??;
-    // Its peak can no longer be read once it has ended; it is no figure that anybody compares.
     let status = process.wait_exit(STOP_DEADLINE).await?;
     ensure!(status.success(), "pg_recvlogical failed: {}", process.output()?);
     let measured = measure(&samples, task.events).context("too few events to measure")?;
-    Ok(Run { measured, peak_bytes: 0 })
+    Ok(Run { measured, peak_bytes: None })
 }
 
 async fn route(
@@ -119,7 +119,7 @@ async fn route(
     let samples = spawn_blocking(move || watch(&gauge, cast, started))
         .await?
         .with_context(|| format!("log:\n{}", router.log()))?;
-    let peak_bytes = peak_resident_bytes(cast.reader)?;
+    let peak_bytes = Some(peak_resident_bytes(cast.reader)?);
     stop(&mut router).await?;
     let confirmed = stage.postgres.slot(slot).await?.and_then(|slot| slot.confirmed_flush_lsn);
     let verdict = judge(&bootstrap, topic, task.events).await?;
