@@ -227,7 +227,7 @@ impl Relay {
             match &session.hold {
                 Some(Hold::Topic(topic)) => self.look_up(*topic, at),
                 Some(Hold::Row { failure, .. }) => self.totals.count_error(failure.code),
-                Some(Hold::QueueFull | Hold::SinkClosed | Hold::Draining) | None => {}
+                Some(Hold::QueueFull { .. } | Hold::SinkClosed | Hold::Draining) | None => {}
             }
         }
         Step::Held

@@ -142,6 +142,9 @@ impl Relay {
             }
         }
         if !acks.is_empty() {
+            if let Phase::Streaming(session) = &mut self.phase {
+                session.room_made();
+            }
             self.owed_since = None;
             self.sink_trouble = None;
         }

@@ -54,7 +54,7 @@ impl Relay {
         }
         let wanted = session.review(now.at, &mut self.topics);
         let waits = match session.hold {
-            Some(Hold::Topic(_) | Hold::QueueFull | Hold::SinkClosed) => true,
+            Some(Hold::Topic(_) | Hold::QueueFull { .. } | Hold::SinkClosed) => true,
             Some(Hold::Row { .. } | Hold::Draining) | None => {
                 session.ledger.unacked() + self.left_in_flight > 0
             }

@@ -87,6 +87,34 @@ fn a_full_queue_holds_the_same_record_until_there_is_room() {
 }
 
 #[test]
+fn a_full_queue_is_left_alone_until_something_is_acknowledged_or_a_moment_has_passed() {
+    let mut script = Script::streaming();
+    script.sink = MemorySink::new(1);
+    script.begin(100);
+    script.take(&row("a"));
+    assert_eq!(script.frame(&row("b")), Step::Held);
+    for input in [Input::Tick, Input::BytesArrived, Input::Acks(&Acks::default())] {
+        script.handle(input);
+        assert!(!script.relay.wants_wal(), "the shell would offer it again and again");
+    }
+    script.run_for(Duration::from_millis(50));
+    assert!(script.relay.wants_wal(), "nothing is held for ever");
+}
+
+#[test]
+fn acknowledgements_of_an_earlier_session_make_room_too() {
+    let mut script = Script::streaming();
+    script.sink = MemorySink::new(1);
+    script.transaction(100, &["a"]);
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    script.connect();
+    script.begin(100);
+    assert_eq!(script.frame(&row("a")), Step::Held);
+    script.settle();
+    script.take(&row("a"));
+}
+
+#[test]
 fn the_socket_is_not_read_while_the_window_is_full() {
     let mut script = Script::streaming();
     for at in [100, 200, 300] {
