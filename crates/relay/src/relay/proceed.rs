@@ -6,6 +6,7 @@ use super::{Action, OnFatal, Outcome, Phase, Relay, Sink};
 use crate::{
     clock::{Moment, Now},
     failure::{Class, Code, Failure},
+    feedback::Listening,
     session::{Course, Hold},
 };
 
@@ -74,8 +75,9 @@ impl Relay {
 
     /// Sends the status update that is due.
     fn tell(&mut self, now: Now) {
+        let listening = if self.wants_wal() { Listening::Yes } else { Listening::No };
         let Phase::Streaming(session) = &mut self.phase else { return };
-        match session.update(now, self.terms.window) {
+        match session.update(now, self.terms.window, listening) {
             Ok(None) => {}
             Ok(Some(update)) => self.actions.push_back(Action::Status(update)),
             Err(failure) => self.lost(failure, now.at),

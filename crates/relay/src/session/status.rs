@@ -24,13 +24,14 @@ pub struct StatusUpdate {
 }
 
 impl Session {
-    /// The status update that is due, if any; `Err` when the server no longer answers.
+    /// The status update that is due, if any; `Err` when the server no longer answers. Whether it is listened to is the
+    /// relay's answer: more than the session decides whether the socket is read.
     pub(crate) fn update(
         &mut self,
         now: Now,
         window: Window,
+        listening: Listening,
     ) -> Result<Option<StatusUpdate>, Failure> {
-        let listening = if self.wants_wal(window) { Listening::Yes } else { Listening::No };
         let due = self.feedback.due(now.at, &self.ledger, self.received, window, listening);
         let reply = match due {
             Due::Nothing => return Ok(None),
