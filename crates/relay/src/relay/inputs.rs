@@ -6,7 +6,7 @@ use super::{Input, Phase, Relay, ServerNotice, Sink};
 use crate::{
     clock::{Moment, Now},
     failure::{Code, Failure},
-    ledger::Credit,
+    ledger::{Credit, Place},
     ports::Acks,
     record::TopicId,
     session::{Course, Session},
@@ -109,6 +109,8 @@ impl Relay {
 
     fn acknowledged(&mut self, acks: &Acks, now: Now) {
         let mut broken = None;
+        // What only others than the oldest wait for says nothing about what the confirmed position waits for.
+        let mut oldest = Place::Behind;
         for run in acks.runs() {
             let credit = match &mut self.phase {
                 Phase::Streaming(session) => session.ledger.credit(run),
@@ -119,8 +121,15 @@ impl Relay {
                 | Phase::Over => Ok(Credit::Stale),
             };
             let since = match credit {
-                Ok(Credit::Counted(since)) => Some(since),
+                Ok(Credit::Counted(since, place)) => {
+                    if place == Place::Oldest {
+                        oldest = Place::Oldest;
+                    }
+                    Some(since)
+                }
                 Ok(Credit::Stale) => {
+                    // Of an earlier session: older still.
+                    oldest = Place::Oldest;
                     self.left_in_flight =
                         self.left_in_flight.saturating_sub(u64::from(run.records));
                     None
@@ -141,10 +150,12 @@ impl Relay {
                 }
             }
         }
-        if !acks.is_empty() {
-            if let Phase::Streaming(session) = &mut self.phase {
-                session.room_made();
-            }
+        if let Phase::Streaming(session) = &mut self.phase
+            && !acks.is_empty()
+        {
+            session.room_made();
+        }
+        if oldest == Place::Oldest {
             self.owed_since = None;
             self.sink_trouble = None;
         }

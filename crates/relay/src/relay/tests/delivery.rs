@@ -343,3 +343,54 @@ fn a_broker_that_acknowledges_nothing_blocks() {
     script.handle(Input::SinkTrouble(Some(failure(Code::KafkaAuthentication))));
     assert_eq!(script.state(), (State::Failed, Some(Code::KafkaAuthentication)));
 }
+
+#[test]
+fn one_stuck_partition_blocks_although_others_go_on() {
+    let mut script = Script::streaming_with(Settings {
+        window: Window { events: 1_000, bytes: 1 << 20 },
+        ..settings()
+    });
+    script.transaction(100, &["stuck"]);
+    let stuck = script.sink.waiting()[0];
+    let other = (0..).map(|key: u32| key.to_string()).find(|key| {
+        crate::partition_for_key(key.as_bytes(), NonZeroI32::new(3).unwrap()) != stuck.1
+    });
+    let other = other.unwrap();
+    script.handle(Input::Tick);
+    for number in 2..10 {
+        script.transaction(number * 100, &[&other]);
+        let lane = *script.sink.waiting().iter().find(|lane| **lane != stuck).unwrap();
+        let mut acks = Acks::default();
+        script.sink.store(lane);
+        script.sink.ack(lane, &mut acks);
+        script.handle(Input::Acks(&acks));
+        script.run_for(Duration::from_millis(500));
+    }
+    let reason = script.relay.condition(script.at).reason.unwrap();
+    assert_eq!(script.state(), (State::Blocked, Some(Code::KafkaUnreachable)));
+    assert_eq!(reason.message, "the oldest event has waited 4 s for Kafka's acknowledgement");
+    assert_eq!(reason.lsn, Some(Lsn::from_u64(100)), "it says which");
+    assert!(reason.hint.unwrap().contains("--under-replicated-partitions"));
+    script.settle();
+    assert_eq!(script.state(), (State::Streaming, None));
+}
+
+#[test]
+fn a_long_transaction_that_is_acknowledged_bit_by_bit_does_not_block() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    for number in 0..20 {
+        if !script.relay.wants_wal() {
+            let (lane, mut acks) = (script.sink.waiting()[0], Acks::default());
+            script.sink.store(lane);
+            script.sink.ack(lane, &mut acks);
+            script.handle(Input::Acks(&acks));
+        }
+        script.take(&row(&number.to_string()));
+        script.handle(Input::BytesArrived);
+        script.run_for(Duration::from_secs(1));
+        if number >= 4 {
+            assert_eq!(script.state(), (State::Streaming, None));
+        }
+    }
+}
