@@ -40,11 +40,11 @@ impl Relay {
             Input::Notice(notice) => self.notice(notice, at),
             Input::Acks(acks) => self.acknowledged(acks, now),
             Input::DeliveryFailed { transaction, failure } => {
-                self.delivery_failed(transaction, failure, at);
+                self.delivery_failed(transaction, failure, now);
             }
             Input::SinkReady => self.sink_ready(),
             Input::SinkTrouble(trouble) => self.sink_trouble = trouble,
-            Input::Topic(id, answer) => self.topic(id, answer, at),
+            Input::Topic(id, answer) => self.topic(id, answer, now),
             Input::GapSuspected(failure) => self.halt(failure, at),
             Input::ServerStopping => {
                 if let Phase::Streaming(session) = &mut self.phase {
@@ -160,7 +160,7 @@ impl Relay {
             self.sink_trouble = None;
         }
         if let Some(failure) = broken {
-            self.delivery_failed(None, failure, now.at);
+            self.sink_failed(None, failure, now.at);
         }
     }
 
@@ -172,7 +172,8 @@ impl Relay {
         }
     }
 
-    fn topic(&mut self, id: TopicId, answer: Result<TopicFacts, Failure>, at: Moment) {
+    fn topic(&mut self, id: TopicId, answer: Result<TopicFacts, Failure>, now: Now) {
+        let at = now.at;
         if let Err(failure) = &answer {
             self.totals.count_error(failure.code);
         }
@@ -189,7 +190,7 @@ impl Relay {
             (_, Some(_), Err(_)) => {}
             (Phase::Streaming(session), Some(old), Ok(new)) if old.partitions != new.partitions => {
                 if let Err(failure) = session.topic_changed(id, old, new) {
-                    self.delivery_failed(None, failure, at);
+                    self.delivery_failed(None, failure, now);
                 }
             }
             (Phase::Streaming(session), _, Ok(facts)) => {

@@ -39,7 +39,7 @@ impl Relay {
             Phase::Streaming(_) => self.proceed_streaming(now),
             Phase::Connecting | Phase::Halted(_) | Phase::Over => {}
         }
-        self.give_up_if_told_to(now.at);
+        self.give_up_if_told_to(now);
     }
 
     fn proceed_streaming(&mut self, now: Now) {
@@ -50,7 +50,7 @@ impl Relay {
                 "PostgreSQL wants to stop, and waits for events that Kafka has not acknowledged: let go of it",
             );
             let grace = self.backoff.at_least(STOPPING_GRACE);
-            self.let_go(why, grace, now.at);
+            self.let_go(why, grace, now);
             return;
         }
         let wanted = session.review(now.at, &mut self.topics);
@@ -111,7 +111,7 @@ impl Relay {
     }
 
     /// With [`OnFatal::Exit`], leaves as soon as a person is needed and what can be delivered is.
-    fn give_up_if_told_to(&mut self, at: Moment) {
+    fn give_up_if_told_to(&mut self, now: Now) {
         if self.on_fatal == OnFatal::Stay {
             return;
         }
@@ -129,7 +129,8 @@ impl Relay {
             Phase::Connecting | Phase::Standby { .. } | Phase::Over => false,
         };
         if fatal {
-            self.end_session(at);
+            self.tell_the_rest(now);
+            self.end_session(now.at);
             self.exit(Outcome::Fatal);
         }
     }

@@ -53,6 +53,15 @@ impl Session {
         self.status(now, Due::Update, ReplyRequest::Optional)
     }
 
+    /// What is settled and was not told, before we close a connection that is whole: what is thrown away here is
+    /// produced again.
+    pub(crate) fn farewell(&mut self, now: Now) -> Option<StatusUpdate> {
+        let untold = self.ledger.settled().lsn() > self.ledger.told();
+        // Nothing may follow `CopyDone`.
+        (untold && self.course != Course::Finishing)
+            .then(|| self.status(now, Due::Update, ReplyRequest::Optional))
+    }
+
     /// Part of a frame arrived.
     pub(crate) fn heard(&mut self, now: Now) {
         self.feedback.heard(now.at);
