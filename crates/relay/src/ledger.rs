@@ -84,9 +84,18 @@ pub(crate) struct Ledger {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Credit {
     /// It was counted; the transaction's latency is measured from here.
-    Counted(PgTimestamp),
+    Counted(PgTimestamp, Place),
     /// It belongs to an earlier session: the ledger knows nothing of it, and nothing is confirmed by it.
     Stale,
+}
+
+/// Where in the queue the transaction of an acknowledgement stood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The oldest that is not settled: the confirmed position waits for it.
+    Oldest,
+    /// Behind another.
+    Behind,
 }
 
 /// The order of messages that the ledger relies on was broken: the stream is not what it claims to be.
@@ -237,9 +246,13 @@ impl Ledger {
         }
         entry.unacked.remove(load);
         let since = entry.since;
+        let place = match self.index(run.transaction.number) {
+            Some(0) => Place::Oldest,
+            Some(_) | None => Place::Behind,
+        };
         self.unacked.remove(load);
         self.settle();
-        Ok(Credit::Counted(since))
+        Ok(Credit::Counted(since, place))
     }
 
     /// Where a record's transaction commits, if it is one of this session's.
@@ -297,6 +310,11 @@ impl Ledger {
     /// Where the open transaction will commit.
     pub(crate) fn open_commit_lsn(&self) -> Option<Lsn> {
         self.open().map(|entry| entry.commit_lsn)
+    }
+
+    /// Where the oldest transaction that is not settled commits.
+    pub(crate) fn oldest_commit_lsn(&self) -> Option<Lsn> {
+        self.entries.front().map(|entry| entry.commit_lsn)
     }
 
     /// Whether every received transaction but the open one is settled.

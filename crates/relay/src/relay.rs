@@ -81,7 +81,7 @@ pub struct Relay {
     backoff: Backoff,
     /// When a shutdown must be over.
     drain_by: Option<Moment>,
-    /// Since when the broker owes an acknowledgement, or an answer about a topic.
+    /// Since when the broker owes an acknowledgement of the oldest record, or an answer about a topic.
     owed_since: Option<Moment>,
     slot_holder: Option<i32>,
     /// Where the slot stood before the next session.
@@ -227,7 +227,7 @@ impl Relay {
             match &session.hold {
                 Some(Hold::Topic(topic)) => self.look_up(*topic, at),
                 Some(Hold::Row { failure, .. }) => self.totals.count_error(failure.code),
-                Some(Hold::QueueFull | Hold::SinkClosed | Hold::Draining) | None => {}
+                Some(Hold::QueueFull { .. } | Hold::SinkClosed | Hold::Draining) | None => {}
             }
         }
         Step::Held

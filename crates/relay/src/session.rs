@@ -226,10 +226,10 @@ impl Session {
             }
             Err(Refusal { ticket, reason }) => {
                 self.ledger.withdraw(ticket);
-                Ok(self.hold(match reason {
-                    RefusalReason::Full => Hold::QueueFull,
-                    RefusalReason::Closed => Hold::SinkClosed,
-                }))
+                Ok(match reason {
+                    RefusalReason::Full => self.hold_for_room(now.at),
+                    RefusalReason::Closed => self.hold(Hold::SinkClosed),
+                })
             }
         }
     }

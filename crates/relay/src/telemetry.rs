@@ -90,7 +90,7 @@ pub struct Snapshot {
     pub window_bytes: u64,
     /// Events that the broker has not acknowledged.
     pub unacked_events: u64,
-    /// How long the broker has acknowledged nothing while something was waiting.
+    /// How long the oldest of them has waited, or a look-up of a topic has gone unanswered.
     pub waiting_for_ack: Option<Duration>,
     /// Totals per topic, in the order of first use.
     pub topics: Vec<TopicTotals>,

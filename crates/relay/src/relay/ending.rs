@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Action, Outcome, Phase, Relay, Sink, troubles::During};
 use crate::{
-    clock::Moment,
+    clock::{Moment, Now},
     failure::{Class, Failure},
     session::Session,
     ticket::TransactionRef,
@@ -40,10 +40,21 @@ impl Relay {
     }
 
     /// Lets the server go, and stays away for `wait`.
-    pub(super) fn let_go(&mut self, why: Failure, wait: Duration, at: Moment) {
-        self.lost(why, at);
+    pub(super) fn let_go(&mut self, why: Failure, wait: Duration, now: Now) {
+        self.tell_the_rest(now);
+        self.lost(why, now.at);
         if let Phase::Waiting { until } = &mut self.phase {
-            *until = (*until).max(at + wait);
+            *until = (*until).max(now.at + wait);
+        }
+    }
+
+    /// Confirms what is settled before we end a session of ourselves. Not when the connection failed, which would not
+    /// carry it, nor after a gap or when the stream or the books cannot be trusted: these confirm nothing more.
+    pub(super) fn tell_the_rest(&mut self, now: Now) {
+        if let Phase::Streaming(session) = &mut self.phase
+            && let Some(update) = session.farewell(now)
+        {
+            self.actions.push_back(Action::Status(update));
         }
     }
 
@@ -88,6 +99,17 @@ impl Relay {
 
     /// First error: nothing is produced after it, the producer is replaced, the slot replays.
     pub(super) fn delivery_failed(
+        &mut self,
+        transaction: Option<TransactionRef>,
+        failure: Failure,
+        now: Now,
+    ) {
+        self.tell_the_rest(now);
+        self.sink_failed(transaction, failure, now.at);
+    }
+
+    /// As [`Relay::delivery_failed`], but nothing more is confirmed.
+    pub(super) fn sink_failed(
         &mut self,
         transaction: Option<TransactionRef>,
         failure: Failure,

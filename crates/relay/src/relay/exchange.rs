@@ -103,7 +103,8 @@ pub enum Action {
     /// See by SQL whether the slot is free. Answer: [`Input::SlotFree`], [`Input::SlotHeld`] or
     /// [`Input::Disconnected`].
     WatchSlot,
-    /// Close the replication connection, or give up making it, and drop what was read from it.
+    /// Close the replication connection, or give up making it, and drop what was read from it. A status update that
+    /// was asked for before is still sent, if that can be done without waiting.
     Disconnect,
     /// Send a status update.
     Status(StatusUpdate),

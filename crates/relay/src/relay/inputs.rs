@@ -6,7 +6,7 @@ use super::{Input, Phase, Relay, ServerNotice, Sink};
 use crate::{
     clock::{Moment, Now},
     failure::{Code, Failure},
-    ledger::Credit,
+    ledger::{Credit, Place},
     ports::Acks,
     record::TopicId,
     session::{Course, Session},
@@ -40,11 +40,11 @@ impl Relay {
             Input::Notice(notice) => self.notice(notice, at),
             Input::Acks(acks) => self.acknowledged(acks, now),
             Input::DeliveryFailed { transaction, failure } => {
-                self.delivery_failed(transaction, failure, at);
+                self.delivery_failed(transaction, failure, now);
             }
             Input::SinkReady => self.sink_ready(),
             Input::SinkTrouble(trouble) => self.sink_trouble = trouble,
-            Input::Topic(id, answer) => self.topic(id, answer, at),
+            Input::Topic(id, answer) => self.topic(id, answer, now),
             Input::GapSuspected(failure) => self.halt(failure, at),
             Input::ServerStopping => {
                 if let Phase::Streaming(session) = &mut self.phase {
@@ -109,6 +109,8 @@ impl Relay {
 
     fn acknowledged(&mut self, acks: &Acks, now: Now) {
         let mut broken = None;
+        // What only others than the oldest wait for says nothing about what the confirmed position waits for.
+        let mut oldest = Place::Behind;
         for run in acks.runs() {
             let credit = match &mut self.phase {
                 Phase::Streaming(session) => session.ledger.credit(run),
@@ -119,8 +121,15 @@ impl Relay {
                 | Phase::Over => Ok(Credit::Stale),
             };
             let since = match credit {
-                Ok(Credit::Counted(since)) => Some(since),
+                Ok(Credit::Counted(since, place)) => {
+                    if place == Place::Oldest {
+                        oldest = Place::Oldest;
+                    }
+                    Some(since)
+                }
                 Ok(Credit::Stale) => {
+                    // Of an earlier session: older still.
+                    oldest = Place::Oldest;
                     self.left_in_flight =
                         self.left_in_flight.saturating_sub(u64::from(run.records));
                     None
@@ -141,12 +150,17 @@ impl Relay {
                 }
             }
         }
-        if !acks.is_empty() {
+        if let Phase::Streaming(session) = &mut self.phase
+            && !acks.is_empty()
+        {
+            session.room_made();
+        }
+        if oldest == Place::Oldest {
             self.owed_since = None;
             self.sink_trouble = None;
         }
         if let Some(failure) = broken {
-            self.delivery_failed(None, failure, now.at);
+            self.sink_failed(None, failure, now.at);
         }
     }
 
@@ -158,7 +172,8 @@ impl Relay {
         }
     }
 
-    fn topic(&mut self, id: TopicId, answer: Result<TopicFacts, Failure>, at: Moment) {
+    fn topic(&mut self, id: TopicId, answer: Result<TopicFacts, Failure>, now: Now) {
+        let at = now.at;
         if let Err(failure) = &answer {
             self.totals.count_error(failure.code);
         }
@@ -175,7 +190,7 @@ impl Relay {
             (_, Some(_), Err(_)) => {}
             (Phase::Streaming(session), Some(old), Ok(new)) if old.partitions != new.partitions => {
                 if let Err(failure) = session.topic_changed(id, old, new) {
-                    self.delivery_failed(None, failure, at);
+                    self.delivery_failed(None, failure, now);
                 }
             }
             (Phase::Streaming(session), _, Ok(facts)) => {

@@ -6,6 +6,7 @@ use super::{Action, OnFatal, Outcome, Phase, Relay, Sink};
 use crate::{
     clock::{Moment, Now},
     failure::{Class, Code, Failure},
+    feedback::Listening,
     session::{Course, Hold},
 };
 
@@ -38,7 +39,7 @@ impl Relay {
             Phase::Streaming(_) => self.proceed_streaming(now),
             Phase::Connecting | Phase::Halted(_) | Phase::Over => {}
         }
-        self.give_up_if_told_to(now.at);
+        self.give_up_if_told_to(now);
     }
 
     fn proceed_streaming(&mut self, now: Now) {
@@ -49,12 +50,12 @@ impl Relay {
                 "PostgreSQL wants to stop, and waits for events that Kafka has not acknowledged: let go of it",
             );
             let grace = self.backoff.at_least(STOPPING_GRACE);
-            self.let_go(why, grace, now.at);
+            self.let_go(why, grace, now);
             return;
         }
         let wanted = session.review(now.at, &mut self.topics);
         let waits = match session.hold {
-            Some(Hold::Topic(_) | Hold::QueueFull | Hold::SinkClosed) => true,
+            Some(Hold::Topic(_) | Hold::QueueFull { .. } | Hold::SinkClosed) => true,
             Some(Hold::Row { .. } | Hold::Draining) | None => {
                 session.ledger.unacked() + self.left_in_flight > 0
             }
@@ -74,8 +75,9 @@ impl Relay {
 
     /// Sends the status update that is due.
     fn tell(&mut self, now: Now) {
+        let listening = if self.wants_wal() { Listening::Yes } else { Listening::No };
         let Phase::Streaming(session) = &mut self.phase else { return };
-        match session.update(now, self.terms.window) {
+        match session.update(now, self.terms.window, listening) {
             Ok(None) => {}
             Ok(Some(update)) => self.actions.push_back(Action::Status(update)),
             Err(failure) => self.lost(failure, now.at),
@@ -109,7 +111,7 @@ impl Relay {
     }
 
     /// With [`OnFatal::Exit`], leaves as soon as a person is needed and what can be delivered is.
-    fn give_up_if_told_to(&mut self, at: Moment) {
+    fn give_up_if_told_to(&mut self, now: Now) {
         if self.on_fatal == OnFatal::Stay {
             return;
         }
@@ -127,7 +129,8 @@ impl Relay {
             Phase::Connecting | Phase::Standby { .. } | Phase::Over => false,
         };
         if fatal {
-            self.end_session(at);
+            self.tell_the_rest(now);
+            self.end_session(now.at);
             self.exit(Outcome::Fatal);
         }
     }

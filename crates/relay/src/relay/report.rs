@@ -56,13 +56,41 @@ impl Relay {
             }
             (Some(trouble), _) => condition(State::Blocked, Some(trouble)),
             (None, Some(waiting)) if waiting >= BLOCKED_AFTER => {
-                let silent = Failure::new(
-                    Code::KafkaUnreachable,
-                    format!("Kafka has acknowledged nothing for {} s", waiting.as_secs()),
-                );
-                condition(State::Blocked, Some(&silent))
+                condition(State::Blocked, Some(&self.silence(session, waiting)))
             }
             (None, Some(_) | None) => condition(State::Streaming, None),
+        }
+    }
+
+    /// What Kafka has not done for so long.
+    fn silence(&self, session: &Session, waiting: Duration) -> Failure {
+        let seconds = waiting.as_secs();
+        let unacked = session.ledger.unacked();
+        if let (Some(Hold::Topic(topic)), 0) = (&session.hold, unacked)
+            && let Some(name) = self.topics.name(*topic)
+        {
+            return Failure::new(
+                Code::KafkaUnreachable,
+                format!("Kafka has said nothing about topic {name} for {seconds} s"),
+            )
+            .hint("see that the brokers of kafka.bootstrap_servers are up and can be reached from here");
+        }
+        if unacked + self.left_in_flight == 0 {
+            return Failure::new(
+                Code::KafkaUnreachable,
+                format!("no producer has taken a record for {seconds} s"),
+            )
+            .hint("see that the brokers of kafka.bootstrap_servers are up and can be reached from here");
+        }
+        let failure = Failure::new(
+            Code::KafkaUnreachable,
+            format!("the oldest event has waited {seconds} s for Kafka's acknowledgement"),
+        )
+        .hint("see that every broker is up, and which partitions lack replicas: kafka-topics --describe --under-replicated-partitions");
+        match session.ledger.oldest_commit_lsn() {
+            // What an earlier session left behind is older, and not in this ledger.
+            Some(lsn) if self.left_in_flight == 0 => failure.at(lsn),
+            Some(_) | None => failure,
         }
     }
 

@@ -15,6 +15,7 @@ use crate::{
 mod connection;
 mod delivery;
 mod drain;
+mod farewell;
 mod rows;
 mod topics;
 

@@ -1,7 +1,7 @@
 //! What keeps the frame at hand from being taken, and when it is offered again.
 //!
-//! A frame never lifts a hold; every other input does, through [`Session::review`], and [`Session::deadline`] says when
-//! one is due at the latest. So nothing is held for ever without somebody looking at it again.
+//! A frame never lifts a hold. Every other input may, through [`Session::review`], if what it waits for is there; and
+//! [`Session::deadline`] says when one is due at the latest. So nothing is held for ever without somebody looking at it again.
 
 use super::{Course, Session, Step};
 use crate::{
@@ -17,8 +17,8 @@ use crate::{
 pub(crate) enum Hold {
     /// Its topic has not been found.
     Topic(TopicId),
-    /// The producer's queue is full.
-    QueueFull,
+    /// The producer's queue is full: offered again after the next acknowledgements, or at this moment.
+    QueueFull { again_at: Moment },
     /// The sink is closed: the failure that closed it ends the session, or a new sink is on its way.
     SinkClosed,
     /// The row cannot become a record until a person changes something.
@@ -33,6 +33,9 @@ pub(crate) enum Hold {
     Draining,
 }
 
+/// How long a full queue is left alone when nothing is acknowledged. Acknowledgements make room; this is for room that is
+/// made otherwise, and without it no other input would ever offer the frame again.
+const QUEUE_LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
 /// How long a row that cannot become a record waits before it is looked at again.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
 
@@ -56,6 +59,17 @@ impl Session {
         self.hold(Hold::Row { failure, again_at: at + LOOK_AGAIN, topic })
     }
 
+    pub(super) fn hold_for_room(&mut self, at: Moment) -> Step {
+        self.hold(Hold::QueueFull { again_at: at + QUEUE_LOOK_AGAIN })
+    }
+
+    /// Records were acknowledged, of this session or an earlier one: the producer's queue has room.
+    pub(crate) fn room_made(&mut self) {
+        if let Some(Hold::QueueFull { .. }) = self.hold {
+            self.hold = None;
+        }
+    }
+
     /// The row is offered again; until it is taken, its failure stands.
     fn offer_again(&mut self) {
         if let Some(Hold::Row { failure, .. }) = self.hold.take() {
@@ -67,9 +81,8 @@ impl Session {
     pub(crate) fn row_failure(&self) -> Option<&Failure> {
         match &self.hold {
             Some(Hold::Row { failure, .. }) => Some(failure),
-            Some(Hold::Topic(_) | Hold::QueueFull | Hold::SinkClosed | Hold::Draining) | None => {
-                self.doubt.as_ref()
-            }
+            Some(Hold::Topic(_) | Hold::QueueFull { .. } | Hold::SinkClosed | Hold::Draining)
+            | None => self.doubt.as_ref(),
         }
     }
 
@@ -96,8 +109,10 @@ impl Session {
         }
         match &mut self.hold {
             None | Some(Hold::SinkClosed | Hold::Draining) => None,
-            Some(Hold::QueueFull) => {
-                self.hold = None;
+            Some(Hold::QueueFull { again_at }) => {
+                if *again_at <= at {
+                    self.hold = None;
+                }
                 None
             }
             Some(Hold::Topic(topic)) => match topics.readiness(*topic) {
@@ -121,7 +136,7 @@ impl Session {
 
     /// A new sink is there.
     pub(crate) fn sink_ready(&mut self) {
-        if self.hold == Some(Hold::SinkClosed) {
+        if let Some(Hold::SinkClosed | Hold::QueueFull { .. }) = self.hold {
             self.hold = None;
         }
     }
@@ -171,9 +186,9 @@ impl Session {
         }
         let feedback = self.feedback.deadline(&self.ledger, self.received);
         let hold = match &self.hold {
-            Some(Hold::Row { again_at, .. }) => Some(*again_at),
+            Some(Hold::Row { again_at, .. } | Hold::QueueFull { again_at }) => Some(*again_at),
             Some(Hold::Topic(topic)) => topics.ask_at(*topic),
-            None | Some(Hold::QueueFull | Hold::SinkClosed | Hold::Draining) => None,
+            None | Some(Hold::SinkClosed | Hold::Draining) => None,
         };
         let let_go = self.let_go_at.filter(|_| !self.is_at_rest());
         [Some(feedback), hold, let_go].into_iter().flatten().min()
@@ -183,7 +198,7 @@ impl Session {
     /// whose rest is held back for longer than a stopping process can wait.
     pub(crate) fn is_drained(&self, topics: &Topics) -> bool {
         let rest_is_coming = match &self.hold {
-            None | Some(Hold::Draining | Hold::QueueFull) => true,
+            None | Some(Hold::Draining | Hold::QueueFull { .. }) => true,
             Some(Hold::Topic(topic)) => topics.refusal(*topic).is_none(),
             Some(Hold::Row { .. } | Hold::SinkClosed) => false,
         };

@@ -24,13 +24,14 @@ pub struct StatusUpdate {
 }
 
 impl Session {
-    /// The status update that is due, if any; `Err` when the server no longer answers.
+    /// The status update that is due, if any; `Err` when the server no longer answers. Whether it is listened to is the
+    /// relay's answer: more than the session decides whether the socket is read.
     pub(crate) fn update(
         &mut self,
         now: Now,
         window: Window,
+        listening: Listening,
     ) -> Result<Option<StatusUpdate>, Failure> {
-        let listening = if self.wants_wal(window) { Listening::Yes } else { Listening::No };
         let due = self.feedback.due(now.at, &self.ledger, self.received, window, listening);
         let reply = match due {
             Due::Nothing => return Ok(None),
@@ -50,6 +51,15 @@ impl Session {
     pub(crate) fn last_update(&mut self, now: Now) -> StatusUpdate {
         self.course = Course::Finishing;
         self.status(now, Due::Update, ReplyRequest::Optional)
+    }
+
+    /// What is settled and was not told, before we close a connection that is whole: what is thrown away here is
+    /// produced again.
+    pub(crate) fn farewell(&mut self, now: Now) -> Option<StatusUpdate> {
+        let untold = self.ledger.settled().lsn() > self.ledger.told();
+        // Nothing may follow `CopyDone`.
+        (untold && self.course != Course::Finishing)
+            .then(|| self.status(now, Due::Update, ReplyRequest::Optional))
     }
 
     /// Part of a frame arrived.

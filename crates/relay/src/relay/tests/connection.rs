@@ -219,6 +219,21 @@ fn a_server_that_sends_one_very_large_row_is_not_silent() {
 }
 
 #[test]
+fn a_server_that_is_not_read_while_the_sink_is_replaced_is_not_silent() {
+    let mut script = Script::new(settings());
+    script.handle(Input::SinkReady);
+    script
+        .handle(Input::DeliveryFailed { transaction: None, failure: failure(Code::ProducerFatal) });
+    script.handle(Input::Connected);
+    script.actions();
+    script.run_for(Duration::from_secs(60));
+    assert!(!script.actions().contains(&Action::Disconnect));
+    script.new_sink();
+    script.run_for(Duration::from_secs(4));
+    assert!(!script.actions().contains(&Action::Disconnect), "it is asked first");
+}
+
+#[test]
 fn garbage_ends_the_session_and_the_third_time_is_for_a_person() {
     let mut script = Script::streaming();
     for attempt in 1..=3 {

@@ -87,6 +87,34 @@ fn a_full_queue_holds_the_same_record_until_there_is_room() {
 }
 
 #[test]
+fn a_full_queue_is_left_alone_until_something_is_acknowledged_or_a_moment_has_passed() {
+    let mut script = Script::streaming();
+    script.sink = MemorySink::new(1);
+    script.begin(100);
+    script.take(&row("a"));
+    assert_eq!(script.frame(&row("b")), Step::Held);
+    for input in [Input::Tick, Input::BytesArrived, Input::Acks(&Acks::default())] {
+        script.handle(input);
+        assert!(!script.relay.wants_wal(), "the shell would offer it again and again");
+    }
+    script.run_for(Duration::from_millis(50));
+    assert!(script.relay.wants_wal(), "nothing is held for ever");
+}
+
+#[test]
+fn acknowledgements_of_an_earlier_session_make_room_too() {
+    let mut script = Script::streaming();
+    script.sink = MemorySink::new(1);
+    script.transaction(100, &["a"]);
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    script.connect();
+    script.begin(100);
+    assert_eq!(script.frame(&row("a")), Step::Held);
+    script.settle();
+    script.take(&row("a"));
+}
+
+#[test]
 fn the_socket_is_not_read_while_the_window_is_full() {
     let mut script = Script::streaming();
     for at in [100, 200, 300] {
@@ -314,4 +342,55 @@ fn a_broker_that_acknowledges_nothing_blocks() {
     assert_eq!(script.state(), (State::Blocked, Some(Code::KafkaUnreachable)));
     script.handle(Input::SinkTrouble(Some(failure(Code::KafkaAuthentication))));
     assert_eq!(script.state(), (State::Failed, Some(Code::KafkaAuthentication)));
+}
+
+#[test]
+fn one_stuck_partition_blocks_although_others_go_on() {
+    let mut script = Script::streaming_with(Settings {
+        window: Window { events: 1_000, bytes: 1 << 20 },
+        ..settings()
+    });
+    script.transaction(100, &["stuck"]);
+    let stuck = script.sink.waiting()[0];
+    let other = (0..).map(|key: u32| key.to_string()).find(|key| {
+        crate::partition_for_key(key.as_bytes(), NonZeroI32::new(3).unwrap()) != stuck.1
+    });
+    let other = other.unwrap();
+    script.handle(Input::Tick);
+    for number in 2..10 {
+        script.transaction(number * 100, &[&other]);
+        let lane = *script.sink.waiting().iter().find(|lane| **lane != stuck).unwrap();
+        let mut acks = Acks::default();
+        script.sink.store(lane);
+        script.sink.ack(lane, &mut acks);
+        script.handle(Input::Acks(&acks));
+        script.run_for(Duration::from_millis(500));
+    }
+    let reason = script.relay.condition(script.at).reason.unwrap();
+    assert_eq!(script.state(), (State::Blocked, Some(Code::KafkaUnreachable)));
+    assert_eq!(reason.message, "the oldest event has waited 4 s for Kafka's acknowledgement");
+    assert_eq!(reason.lsn, Some(Lsn::from_u64(100)), "it says which");
+    assert!(reason.hint.unwrap().contains("--under-replicated-partitions"));
+    script.settle();
+    assert_eq!(script.state(), (State::Streaming, None));
+}
+
+#[test]
+fn a_long_transaction_that_is_acknowledged_bit_by_bit_does_not_block() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    for number in 0..20 {
+        if !script.relay.wants_wal() {
+            let (lane, mut acks) = (script.sink.waiting()[0], Acks::default());
+            script.sink.store(lane);
+            script.sink.ack(lane, &mut acks);
+            script.handle(Input::Acks(&acks));
+        }
+        script.take(&row(&number.to_string()));
+        script.handle(Input::BytesArrived);
+        script.run_for(Duration::from_secs(1));
+        if number >= 4 {
+            assert_eq!(script.state(), (State::Streaming, None));
+        }
+    }
 }

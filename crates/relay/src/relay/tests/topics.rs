@@ -33,6 +33,8 @@ fn a_look_up_that_is_never_answered_is_made_again() {
     assert_eq!(looked_up(&script.actions()).len(), 1);
     script.run_for(Duration::from_secs(5));
     assert_eq!(script.state(), (State::Blocked, Some(Code::KafkaUnreachable)));
+    let reason = script.relay.condition(script.at).reason.unwrap();
+    assert_eq!(reason.message, "Kafka has said nothing about topic outbox.event.invoice for 5 s");
     script.run_for(Duration::from_secs(30));
     assert_eq!(looked_up(&script.actions()).len(), 1);
 }

@@ -1,0 +1,82 @@
+//! What a session that we end tells the server last.
+
+use super::*;
+
+/// With a window that never asks for an update by itself.
+fn wide() -> Settings {
+    Settings { window: Window { events: 1_000, bytes: 1 << 20 }, ..settings() }
+}
+
+/// The transaction at 200 is acknowledged and the server not told of it; that at 300 is on its way.
+fn settled_but_untold(settings: Settings) -> Script {
+    let mut script = Script::streaming_with(settings);
+    script.transaction(100, &["a"]);
+    script.settle();
+    script.tick_after(200);
+    script.actions();
+    script.transaction(200, &["b"]);
+    script.settle();
+    script.transaction(300, &["c"]);
+    assert_eq!(script.confirmed(), 108, "the next update is not due yet");
+    script.actions();
+    script
+}
+
+/// The position in the last status update, which must come right before the connection is closed.
+fn farewell(script: &mut Script) -> Option<u64> {
+    let actions = script.actions();
+    let end = actions.iter().position(|action| *action == Action::Disconnect).unwrap();
+    statuses(&actions[..end]).last().map(|update| update.flush.lsn().as_u64())
+}
+
+#[test]
+fn a_failed_delivery_does_not_take_back_what_was_acknowledged() {
+    let mut script = settled_but_untold(wide());
+    script.fail_next(Code::DeliveryFailed);
+    assert_eq!(farewell(&mut script), Some(208));
+    assert_eq!(script.confirmed(), 208);
+}
+
+#[test]
+fn a_server_that_is_let_go_is_told_first() {
+    let mut script = settled_but_untold(wide());
+    script.handle(Input::ServerStopping);
+    script.at = script.at + Duration::from_secs(3);
+    script.handle(Input::Tick);
+    assert_eq!(farewell(&mut script), Some(208));
+}
+
+#[test]
+fn a_process_that_leaves_for_a_person_tells_first() {
+    let mut script = settled_but_untold(Settings { on_fatal: OnFatal::Exit, ..wide() });
+    script.handle(Input::SinkTrouble(Some(failure(Code::KafkaAuthentication))));
+    assert_eq!(farewell(&mut script), Some(208));
+    assert_eq!(script.confirmed(), 208);
+}
+
+#[test]
+fn nothing_is_told_on_a_connection_that_failed_nor_after_a_gap() {
+    // I8
+    let mut script = settled_but_untold(wide());
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    assert_eq!(farewell(&mut script), None);
+    let mut script = settled_but_untold(wide());
+    script.handle(Input::GapSuspected(failure(Code::SlotMoved)));
+    assert_eq!(farewell(&mut script), None);
+    let mut script = settled_but_untold(wide());
+    script.frame(b"nonsense");
+    assert_eq!(farewell(&mut script), None, "what was received may be wrong");
+}
+
+#[test]
+fn books_that_do_not_balance_confirm_nothing_more() {
+    // I1
+    let mut script = Script::streaming_with(wide());
+    script.transaction(100, &["a"]);
+    script.transaction(200, &["b"]);
+    let acks = script.sink.ack_all();
+    script.handle(Input::Acks(&acks));
+    script.actions();
+    script.handle(Input::Acks(&acks));
+    assert_eq!(farewell(&mut script), None);
+}
