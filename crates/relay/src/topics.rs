@@ -153,6 +153,14 @@ impl Topics {
         }
     }
 
+    /// Forgets one: the next record for it looks it up.
+    pub(crate) fn forget_one(&mut self, id: TopicId) {
+        if let Some(topic) = self.topics.get_mut(id.index()) {
+            topic.knowledge = Knowledge::Unknown;
+            topic.ask_at = Moment::default();
+        }
+    }
+
     /// Forgets what was looked up, but not the numbers: a new producer looks again.
     pub(crate) fn forget(&mut self) {
         for topic in &mut self.topics {

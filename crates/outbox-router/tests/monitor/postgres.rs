@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use outbox_router::monitor::{Connect, ConnectBy, SqlSession, connection::sql_failure};
+use outbox_router::monitor::{Connect, ConnectBy, SqlSession};
+use outbox_router::postgres::sql_failure;
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 

@@ -1,6 +1,8 @@
 //! What is said between the core and its shell: the settings it starts from, the inputs it is given, the actions it asks
 //! for.
 
+use std::num::NonZeroI32;
+
 use std::time::Duration;
 
 use pgoutput::Lsn;
@@ -73,8 +75,12 @@ pub enum Input<'a> {
     SinkReady,
     /// What keeps Kafka from answering; `None` when it answers again.
     SinkTrouble(Option<Failure>),
-    /// [`Action::LookUpTopic`] was answered, or a topic in use was looked at again.
+    /// [`Action::LookUpTopic`] was answered.
     Topic(TopicId, Result<TopicFacts, Failure>),
+    /// A topic in use was looked at again, and has so many partitions.
+    Partitions(TopicId, NonZeroI32),
+    /// A topic in use was looked at again, and is no longer there.
+    TopicGone(TopicId),
     /// The monitor saw that rows may be missing.
     GapSuspected(Failure),
     /// The monitor saw that the server is stopping: once is enough for a session.

@@ -1,6 +1,6 @@
 //! What each input means.
 
-use std::time::Duration;
+use std::{num::NonZeroI32, time::Duration};
 
 use super::{Input, Phase, Relay, ServerNotice, Sink};
 use crate::{
@@ -45,6 +45,8 @@ impl Relay {
             Input::SinkReady => self.sink_ready(),
             Input::SinkTrouble(trouble) => self.sink_trouble = trouble,
             Input::Topic(id, answer) => self.topic(id, answer, now),
+            Input::Partitions(id, partitions) => self.partitions(id, partitions, now),
+            Input::TopicGone(id) => self.topic_gone(id),
             Input::GapSuspected(failure) => self.halt(failure, at),
             Input::ServerStopping => {
                 if let Phase::Streaming(session) = &mut self.phase {
@@ -178,13 +180,6 @@ impl Relay {
             self.totals.count_error(failure.code);
         }
         let known = self.topics.facts(id);
-        // A look at the partitions alone leaves the limit as it was.
-        let answer = answer.map(|facts| TopicFacts {
-            max_message_bytes: facts
-                .max_message_bytes
-                .or(known.and_then(|known| known.max_message_bytes)),
-            ..facts
-        });
         match (&mut self.phase, known, answer) {
             // A look at a topic in use that fails says nothing about it: producing will tell.
             (_, Some(_), Err(_)) => {}
@@ -202,6 +197,31 @@ impl Relay {
                 }
             }
             (_, _, answer) => self.topics.answer(id, answer, at),
+        }
+    }
+
+    /// A look at a topic in use changes nothing for one that is not: it was taken before a producer that knows it.
+    fn partitions(&mut self, id: TopicId, partitions: NonZeroI32, now: Now) {
+        if let Some(known) = self.topics.facts(id)
+            && known.partitions != partitions
+        {
+            self.topic(id, Ok(TopicFacts { partitions, ..known }), now);
+        }
+    }
+
+    /// A topic that was deleted is looked up again before the next record for it. With something of it under way
+    /// nothing is forgotten: its delivery will tell.
+    fn topic_gone(&mut self, id: TopicId) {
+        let unacked = match &self.phase {
+            Phase::Streaming(session) => session.ledger.unacked(),
+            Phase::Waiting { .. }
+            | Phase::Connecting
+            | Phase::Standby { .. }
+            | Phase::Halted(_)
+            | Phase::Over => 0,
+        };
+        if unacked == 0 && self.left_in_flight == 0 {
+            self.topics.forget_one(id);
         }
     }
 }

@@ -87,6 +87,30 @@ fn a_topic_that_shrinks_was_made_anew_and_everything_is_replayed() {
 }
 
 #[test]
+fn a_topic_that_was_deleted_is_looked_up_again_once_nothing_of_it_is_under_way() {
+    let mut script = Script::streaming();
+    let topic = first_topic(&script);
+    script.transaction(100, &["a"]);
+    script.handle(Input::TopicGone(topic));
+    assert_eq!(script.relay.topics_in_use().count(), 1, "its delivery will tell");
+    script.settle();
+    script.handle(Input::TopicGone(topic));
+    assert_eq!(script.relay.topics_in_use().count(), 0);
+    script.begin(200);
+    assert_eq!(script.frame(&row("b")), Step::Held);
+    assert_eq!(looked_up(&script.actions()), [topic]);
+}
+
+#[test]
+fn a_look_at_the_partitions_makes_no_topic_known() {
+    let mut script = Script::streaming();
+    let topic = first_topic(&script);
+    script.handle(Input::TopicGone(topic));
+    script.handle(Input::Partitions(topic, NonZeroI32::new(64).unwrap()));
+    assert_eq!(script.relay.topics_in_use().count(), 0);
+}
+
+#[test]
 fn a_look_at_a_topic_in_use_that_fails_changes_nothing() {
     let mut script = Script::streaming();
     let topic = first_topic(&script);
@@ -131,7 +155,7 @@ fn a_look_at_the_partitions_alone_does_not_put_off_the_look_at_the_limit() {
     script.begin(200);
     assert_eq!(script.frame(&row_of("order", "b", &"x".repeat(2_000))), Step::Held);
     script.run_for(Duration::from_secs(20));
-    script.handle(Input::Topic(topic, Ok(facts(3))));
+    script.handle(Input::Partitions(topic, NonZeroI32::new(3).unwrap()));
     assert!(!script.relay.wants_wal(), "nothing has changed");
     script.actions();
     script.run_for(Duration::from_secs(11));
