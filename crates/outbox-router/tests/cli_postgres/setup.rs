@@ -231,7 +231,8 @@ async fn a_role_that_may_not_is_told_how_to_connect_as_somebody_else() {
     let server = Server::start();
     server.sql("create role nobody_special login");
     let refused = said(&server.url("nobody_special"), &APPLY, "").await;
-    assert!(refused.err.starts_with("error: P008: PostgreSQL: permission denied"), "{refused:?}");
+    let told = "error: P002: PostgreSQL said permission denied";
+    assert!(refused.err.starts_with(told), "{refused:?}");
     assert!(refused.err.contains("--admin-url"), "{refused:?}");
     let admin = server.url("postgres");
     let line = [&APPLY[..], &["--admin-url", admin.as_str()]].concat();
