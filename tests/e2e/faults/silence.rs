@@ -1,5 +1,6 @@
 //! A peer that is connected and says nothing: the server's side is noticed by us, ours by the server.
 
+use std::fmt;
 use std::time::Duration;
 
 use e2e::{SOON, Stage, committed};
@@ -14,14 +15,17 @@ use super::{DEADLINE, load, write};
 #[tokio::test]
 async fn a_replication_connection_into_a_black_hole_is_replaced_within_thirty_seconds() {
     // The server hears nothing either, and may be the first to give up.
-    println!("{:?}", noticed_and_healed(Mode::BlackHole).await.unwrap());
+    let noticed = noticed_and_healed(Mode::BlackHole).await.unwrap();
+    println!("{noticed}");
+    assert!(noticed.after <= SOON);
 }
 
 #[tokio::test]
 async fn a_server_that_hears_and_does_not_answer_is_left_within_thirty_seconds() {
     // Our status updates arrive, so the server has no reason to give up: we have to.
     let noticed = noticed_and_healed(Mode::HoldAnswers).await.unwrap();
-    println!("{noticed:?}");
+    println!("{noticed}");
+    assert!(noticed.after <= SOON);
     assert_eq!(noticed.status["reason"]["code"], "P009");
 }
 
@@ -32,6 +36,15 @@ struct Noticed {
     status: Value,
     streaming_again_after: Duration,
     verdict: Verdict,
+}
+
+impl fmt::Display for Noticed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { after, status, streaming_again_after, verdict } = self;
+        let reason = status.pointer("/reason/message");
+        write!(f, "noticed after {after:?}: {reason:?}; ")?;
+        write!(f, "streaming {streaming_again_after:?} after the network came back; {verdict}")
+    }
 }
 
 /// Disturbs the connection to PostgreSQL under load, and lets it heal when the router has noticed.
