@@ -1,8 +1,11 @@
 //! A peer that is connected and says nothing: the server's side is noticed by us, ours by the server.
 
+use std::fmt;
 use std::time::Duration;
 
 use e2e::{SOON, Stage, committed};
+use serde_json::Value;
+use testbed::checker::Verdict;
 use testbed::proxy::Mode;
 use testbed::wait::eventually;
 use tokio::time::Instant;
@@ -10,26 +13,63 @@ use tokio::time::Instant;
 use super::{DEADLINE, load, write};
 
 #[tokio::test]
-async fn a_replication_connection_that_went_silent_is_replaced_within_thirty_seconds() {
-    let mut stage = Stage::builder().proxied_postgres().start().await.unwrap();
+async fn a_replication_connection_into_a_black_hole_is_replaced_within_thirty_seconds() {
+    // The server hears nothing either, and may be the first to give up.
+    let noticed = noticed_and_healed(Mode::BlackHole).await.unwrap();
+    println!("{noticed}");
+    assert!(noticed.after <= SOON);
+}
+
+#[tokio::test]
+async fn a_server_that_hears_and_does_not_answer_is_left_within_thirty_seconds() {
+    // Our status updates arrive, so the server has no reason to give up: we have to.
+    let noticed = noticed_and_healed(Mode::HoldAnswers).await.unwrap();
+    println!("{noticed}");
+    assert!(noticed.after <= SOON);
+    assert_eq!(noticed.status["reason"]["code"], "P009");
+}
+
+/// How a silence went.
+#[derive(Debug)]
+struct Noticed {
+    after: Duration,
+    status: Value,
+    streaming_again_after: Duration,
+    verdict: Verdict,
+}
+
+impl fmt::Display for Noticed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { after, status, streaming_again_after, verdict } = self;
+        let reason = status.pointer("/reason/message");
+        write!(f, "noticed after {after:?}: {reason:?}; ")?;
+        write!(f, "streaming {streaming_again_after:?} after the network came back; {verdict}")
+    }
+}
+
+/// Disturbs the connection to PostgreSQL under load, and lets it heal when the router has noticed.
+async fn noticed_and_healed(mode: Mode) -> anyhow::Result<Noticed> {
+    let mut stage = Stage::builder().proxied_postgres().start().await?;
     let running = stage.load(load());
-    committed(&running, 200).await.unwrap();
-    let before = stage.slot().await.unwrap().active_pid;
+    committed(&running, 200).await?;
+    let before = stage.slot().await?.active_pid;
 
-    stage.postgres_proxy().unwrap().set(Mode::BlackHole).await.unwrap();
+    stage.postgres_proxy()?.set(mode).await?;
     let silent = Instant::now();
-    let status = stage.router.wait_state("starting", SOON).await.unwrap();
-    println!("noticed after {:?}: {}", silent.elapsed(), status["reason"]["message"]);
-    assert_eq!(stage.router.get("/readyz").await.unwrap().status, 503);
-    stage.postgres_proxy().unwrap().set(Mode::Forward).await.unwrap();
+    let status = stage.router.wait_state("starting", SOON).await?;
+    let after = silent.elapsed();
+    assert_eq!(stage.router.get("/readyz").await?.status, 503);
+    stage.postgres_proxy()?.set(Mode::Forward).await?;
     let healed = Instant::now();
-    stage.wait_streaming().await.unwrap();
-    println!("streaming {:?} after the network came back", healed.elapsed());
-    assert_ne!(stage.slot().await.unwrap().active_pid, before);
+    stage.wait_streaming().await?;
+    let streaming_again_after = healed.elapsed();
+    assert_ne!(stage.slot().await?.active_pid, before);
 
-    stage.note(running.stop().await.unwrap());
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    println!("{}", stage.verdict().await.unwrap().clean().unwrap());
+    stage.note(running.stop().await?);
+    stage.wait_delivered(DEADLINE).await?;
+    stage.wait_confirmed(SOON).await?;
+    let verdict = stage.verdict().await?.clean()?;
+    Ok(Noticed { after, status, streaming_again_after, verdict })
 }
 
 #[tokio::test]
