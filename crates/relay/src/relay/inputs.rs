@@ -60,13 +60,16 @@ impl Relay {
         if let Phase::Connecting = self.phase {
             self.session_id = self.session_id.next();
             self.troubles.connected();
+            // Another instance may have taken it further meanwhile.
+            self.passed(self.slot_at);
             self.slot_holder = None;
             self.left_unconfirmed = 0;
             if self.totals.sessions > 0 {
                 self.totals.reconnects.postgres += 1;
             }
             self.totals.sessions += 1;
-            let session = Session::new(self.session_id, self.slot_at, &self.terms, at);
+            let session =
+                Session::new(self.session_id, self.slot_at, self.careful_at, &self.terms, at);
             self.phase = Phase::Streaming(Box::new(session));
         }
     }

@@ -3,6 +3,8 @@
 //! A frame never lifts a hold. Every other input may, through [`Session::review`], if what it waits for is there; and
 //! [`Session::deadline`] says when one is due at the latest. So nothing is held for ever without somebody looking at it again.
 
+use pgoutput::Lsn;
+
 use super::{Course, Session, Step};
 use crate::{
     clock::Moment,
@@ -29,6 +31,9 @@ pub(crate) enum Hold {
         /// The topic whose limit it exceeds: a look-up decides whether it still does.
         topic: Option<TopicId>,
     },
+    /// It begins the transaction that an earlier session failed at, or the next one: everything before it is to be
+    /// confirmed first.
+    Careful,
     /// It begins a transaction, and we are stopping.
     Draining,
 }
@@ -81,7 +86,13 @@ impl Session {
     pub(crate) fn row_failure(&self) -> Option<&Failure> {
         match &self.hold {
             Some(Hold::Row { failure, .. }) => Some(failure),
-            Some(Hold::Topic(_) | Hold::QueueFull { .. } | Hold::SinkClosed | Hold::Draining)
+            Some(
+                Hold::Topic(_)
+                | Hold::QueueFull { .. }
+                | Hold::SinkClosed
+                | Hold::Careful
+                | Hold::Draining,
+            )
             | None => self.doubt.as_ref(),
         }
     }
@@ -108,7 +119,7 @@ impl Session {
             self.topic_found(topic);
         }
         match &mut self.hold {
-            None | Some(Hold::SinkClosed | Hold::Draining) => None,
+            None | Some(Hold::SinkClosed | Hold::Careful | Hold::Draining) => None,
             Some(Hold::QueueFull { again_at }) => {
                 if *again_at <= at {
                     self.hold = None;
@@ -131,6 +142,28 @@ impl Session {
                 self.offer_again();
                 None
             }
+        }
+    }
+
+    /// Whether the transaction that commits there must wait; if it lies past the place that care is taken at, none is
+    /// taken any more once it need not.
+    pub(super) fn must_take_care(&mut self, commit_lsn: Lsn) -> bool {
+        match self.careful_at {
+            Some(place) if commit_lsn >= place => {
+                let waits = !self.ledger.is_all_told();
+                if !waits && commit_lsn > place {
+                    self.careful_at = None;
+                }
+                waits
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// After the status update, which is what [`Hold::Careful`] waits for: the deadline of the next may be far.
+    pub(crate) fn review_care(&mut self) {
+        if self.hold == Some(Hold::Careful) && self.ledger.is_all_told() {
+            self.hold = None;
         }
     }
 
@@ -184,7 +217,7 @@ impl Session {
         let hold = match &self.hold {
             Some(Hold::Row { again_at, .. } | Hold::QueueFull { again_at }) => Some(*again_at),
             Some(Hold::Topic(topic)) => topics.ask_at(*topic),
-            None | Some(Hold::SinkClosed | Hold::Draining) => None,
+            None | Some(Hold::SinkClosed | Hold::Careful | Hold::Draining) => None,
         };
         let let_go = self.let_go_at.filter(|_| !self.is_at_rest());
         [Some(feedback), hold, let_go].into_iter().flatten().min()
@@ -194,7 +227,7 @@ impl Session {
     /// whose rest is held back for longer than a stopping process can wait.
     pub(crate) fn is_drained(&self, topics: &Topics) -> bool {
         let rest_is_coming = match &self.hold {
-            None | Some(Hold::Draining | Hold::QueueFull { .. }) => true,
+            None | Some(Hold::Draining | Hold::Careful | Hold::QueueFull { .. }) => true,
             Some(Hold::Topic(topic)) => topics.refusal(*topic).is_none(),
             Some(Hold::Row { .. } | Hold::SinkClosed) => false,
         };
