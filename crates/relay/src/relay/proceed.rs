@@ -55,7 +55,7 @@ impl Relay {
             self.let_go(why, grace, now);
             return;
         }
-        let wanted = session.review(now.at, &mut self.topics);
+        let wanted = session.review(now.at, self.left_in_flight, &mut self.topics);
         let waits = match session.hold {
             Some(Hold::Topic(_) | Hold::QueueFull { .. } | Hold::SinkClosed) => true,
             Some(Hold::Row { .. } | Hold::Careful | Hold::Draining) | None => {

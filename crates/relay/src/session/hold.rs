@@ -109,10 +109,16 @@ impl Session {
     }
 
     /// Lets go of what may have changed, after every input that is not a frame; names the topic that is to be looked
-    /// up, if one is.
-    pub(crate) fn review(&mut self, at: Moment, topics: &mut Topics) -> Option<TopicId> {
+    /// up, if one is. `left_in_flight` are the records of an earlier session that the producer still has.
+    pub(crate) fn review(
+        &mut self,
+        at: Moment,
+        left_in_flight: u64,
+        topics: &mut Topics,
+    ) -> Option<TopicId> {
         if let Some((topic, facts)) = self.repin
             && self.ledger.is_settled_but_for_open()
+            && left_in_flight == 0
         {
             topics.answer(topic, Ok(facts), at);
             self.repin = None;
@@ -187,8 +193,8 @@ impl Session {
     }
 
     /// A topic that is in use has another number of partitions. A larger number moves keys to other partitions, so it
-    /// takes effect only when nothing that was produced under the old one is unsettled. Should two topics grow at once,
-    /// the other is found by the next look.
+    /// takes effect only when nothing that was produced under the old one, in whatever session, is unsettled. Should two
+    /// topics grow at once, the other is found by the next look.
     pub(crate) fn topic_changed(
         &mut self,
         id: TopicId,

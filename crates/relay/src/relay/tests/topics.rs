@@ -143,3 +143,47 @@ fn looking_at_a_held_rows_topic_keeps_its_partition_count_until_the_window_is_se
     let sixty_four = NonZeroI32::new(64).unwrap();
     assert_eq!(record.partition, crate::partition_for_key(b"b", sixty_four));
 }
+
+/// A session after one that left a record of the old partition count in the producer.
+fn with_a_record_left_in_flight() -> (Script, TopicId) {
+    let mut script = Script::streaming();
+    let topic = first_topic(&script);
+    script.transaction(100, &["a"]);
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    (script, topic)
+}
+
+fn is_in_its_place_among(script: &Script, partitions: i32) -> bool {
+    let record = script.sink.produced().last().unwrap();
+    let partitions = NonZeroI32::new(partitions).unwrap();
+    record.partition == crate::partition_for_key(&record.key, partitions)
+}
+
+#[test]
+fn a_topic_that_grows_waits_for_what_an_earlier_session_left_in_flight() {
+    // I5: the same key's older record could be stored behind a newer one.
+    let (mut script, topic) = with_a_record_left_in_flight();
+    script.connect();
+    script.handle(Input::Topic(topic, Ok(facts(64))));
+    assert!(!script.relay.wants_wal(), "not before the producer has nothing of the old count");
+    script.settle();
+    script.transaction(100, &["k7"]);
+    assert!(is_in_its_place_among(&script, 64));
+}
+
+#[test]
+fn a_topic_that_grows_between_two_sessions_waits_too() {
+    // I5
+    let (mut script, topic) = with_a_record_left_in_flight();
+    script.handle(Input::Topic(topic, Ok(facts(64))));
+    assert!(!is_in_its_place_among(&script, 64), "the key tells the counts apart");
+    script.connect();
+    script.transaction(100, &["a"]);
+    assert!(is_in_its_place_among(&script, 3));
+    script.settle();
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    script.handle(Input::Topic(topic, Ok(facts(64))));
+    script.connect();
+    script.transaction(200, &["a"]);
+    assert!(is_in_its_place_among(&script, 64), "nothing is in flight");
+}
