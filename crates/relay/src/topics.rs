@@ -153,6 +153,16 @@ impl Topics {
         }
     }
 
+    /// One that could be produced to is not there any more: it is looked up before the next record.
+    pub(crate) fn gone(&mut self, id: TopicId) {
+        if let Some(topic) = self.topics.get_mut(id.index())
+            && let Knowledge::Known(_) = topic.knowledge
+        {
+            topic.knowledge = Knowledge::Unknown;
+            topic.ask_at = Moment::default();
+        }
+    }
+
     /// Forgets what was looked up, but not the numbers: a new producer looks again.
     pub(crate) fn forget(&mut self) {
         for topic in &mut self.topics {

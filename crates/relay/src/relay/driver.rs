@@ -246,6 +246,15 @@ impl World {
         }
     }
 
+    /// Stale metadata: the topic is there.
+    fn look_for_a_topic_in_vain(&mut self) {
+        let used: Vec<TopicId> = self.relay.topics_in_use().map(|(id, _)| id).collect();
+        if !used.is_empty() {
+            let topic = used[self.random.index(used.len())];
+            self.handle(Input::TopicGone(topic));
+        }
+    }
+
     fn let_the_world_answer(&mut self) {
         if self.sink_wanted == Waits::Yes {
             self.sink_wanted = Waits::No;
@@ -303,6 +312,7 @@ impl World {
             10..40 => self.server.write(&mut self.random),
             40 => self.begin_to_refuse(),
             41 => self.refused = None,
+            42..45 => self.look_for_a_topic_in_vain(),
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
 //! What is said between the core and its shell: the settings it starts from, the inputs it is given, the actions it asks
 //! for.
 
-use std::time::Duration;
+use std::{num::NonZeroI32, time::Duration};
 
 use pgoutput::Lsn;
 
@@ -73,8 +73,12 @@ pub enum Input<'a> {
     SinkReady,
     /// What keeps Kafka from answering; `None` when it answers again.
     SinkTrouble(Option<Failure>),
-    /// [`Action::LookUpTopic`] was answered, or a topic in use was looked at again.
+    /// [`Action::LookUpTopic`] was answered.
     Topic(TopicId, Result<TopicFacts, Failure>),
+    /// A topic in use was looked at again: it has so many partitions. Says nothing about a topic that is not in use.
+    Partitions(TopicId, NonZeroI32),
+    /// A topic in use was looked at again: it is not there any more.
+    TopicGone(TopicId),
     /// The monitor saw that rows may be missing.
     GapSuspected(Failure),
     /// The monitor saw that the server is stopping: once is enough for a session.

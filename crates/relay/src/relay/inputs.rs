@@ -1,6 +1,6 @@
 //! What each input means.
 
-use std::time::Duration;
+use std::{num::NonZeroI32, time::Duration};
 
 use super::{Input, Phase, Relay, ServerNotice, Sink};
 use crate::{
@@ -45,6 +45,8 @@ impl Relay {
             Input::SinkReady => self.sink_ready(),
             Input::SinkTrouble(trouble) => self.sink_trouble = trouble,
             Input::Topic(id, answer) => self.topic(id, answer, now),
+            Input::Partitions(id, count) => self.partitions(id, count, now),
+            Input::TopicGone(id) => self.topic_gone(id),
             Input::GapSuspected(failure) => self.halt(failure, at),
             Input::ServerStopping => {
                 if let Phase::Streaming(session) = &mut self.phase {
@@ -175,35 +177,62 @@ impl Relay {
         }
     }
 
+    /// A look-up was answered.
     fn topic(&mut self, id: TopicId, answer: Result<TopicFacts, Failure>, now: Now) {
-        let at = now.at;
         if let Err(failure) = &answer {
             self.totals.count_error(failure.code);
         }
-        let known = self.topics.facts(id);
-        // A look at the partitions alone leaves the limit as it was.
-        let answer = answer.map(|facts| TopicFacts {
-            max_message_bytes: facts
-                .max_message_bytes
-                .or(known.and_then(|known| known.max_message_bytes)),
-            ..facts
-        });
-        match (&mut self.phase, known, answer) {
-            // A look at a topic in use that fails says nothing about it: producing will tell.
-            (_, Some(_), Err(_)) => {}
-            (Phase::Streaming(session), Some(old), Ok(new)) if old.partitions != new.partitions => {
-                if let Err(failure) = session.topic_changed(id, old, new) {
-                    self.delivery_failed(None, failure, now);
+        match (self.topics.facts(id), answer) {
+            // It is in use, and was looked up for its limit: a failure says nothing about it, producing will tell.
+            (Some(_), Err(_)) => {}
+            (Some(old), Ok(new)) if old.partitions != new.partitions => {
+                self.partitions_changed(id, old, new, now);
+            }
+            (_, answer) => {
+                let found = answer.is_ok();
+                self.topics.answer(id, answer, now.at);
+                if let Phase::Streaming(session) = &mut self.phase
+                    && found
+                {
+                    session.topic_found(id);
                 }
             }
-            (Phase::Streaming(session), _, Ok(facts)) => {
-                self.topics.answer(id, Ok(facts), at);
-                session.topic_found(id);
+        }
+    }
+
+    /// A look at a topic in use. One that is not in use must be looked up first: there is more to know of it.
+    fn partitions(&mut self, id: TopicId, partitions: NonZeroI32, now: Now) {
+        if let Some(old) = self.topics.facts(id)
+            && old.partitions != partitions
+        {
+            self.partitions_changed(id, old, TopicFacts { partitions, ..old }, now);
+        }
+    }
+
+    fn partitions_changed(&mut self, id: TopicId, old: TopicFacts, new: TopicFacts, now: Now) {
+        if let Phase::Streaming(session) = &mut self.phase {
+            if let Err(failure) = session.topic_changed(id, old, new) {
+                self.delivery_failed(None, failure, now);
             }
-            // Between two sessions, and records of the old count are in flight: the next look finds it again.
-            (_, Some(old), Ok(new))
-                if old.partitions != new.partitions && self.left_in_flight > 0 => {}
-            (_, _, answer) => self.topics.answer(id, answer, at),
+        // Records of the old count are in flight: the next look finds it again.
+        } else if self.left_in_flight == 0 {
+            self.topics.answer(id, Ok(new), now.at);
+        }
+    }
+
+    /// A topic in use is not there any more. Records that are on their way to it will say so by failing; without any,
+    /// the next one looks it up, and waits for it.
+    fn topic_gone(&mut self, id: TopicId) {
+        let unacked = match &self.phase {
+            Phase::Streaming(session) => session.ledger.unacked(),
+            Phase::Waiting { .. }
+            | Phase::Connecting
+            | Phase::Standby { .. }
+            | Phase::Halted(_)
+            | Phase::Over => 0,
+        };
+        if unacked + self.left_in_flight == 0 {
+            self.topics.gone(id);
         }
     }
 }
