@@ -135,6 +135,13 @@ codes! {
     TooManyTopics = "R011", Mendable;
 }
 
+impl Code {
+    /// Whether it is about Kafka.
+    pub(crate) fn is_of_kafka(self) -> bool {
+        self.as_str().starts_with('K')
+    }
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

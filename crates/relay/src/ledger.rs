@@ -302,6 +302,11 @@ impl Ledger {
         self.entries.is_empty()
     }
 
+    /// Whether everything received is settled, nothing is open, and the server knows.
+    pub(crate) fn is_all_told(&self) -> bool {
+        self.is_settled() && self.told == self.settled
+    }
+
     /// Whether a transaction is being received.
     pub(crate) fn is_open(&self) -> bool {
         self.open().is_some()

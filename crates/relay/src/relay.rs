@@ -73,6 +73,8 @@ pub struct Relay {
     sink_trouble: Option<Failure>,
     troubles: Troubles,
     topics: Topics,
+    /// Where the last session failed, until that place is passed: the next sessions take care there.
+    careful_at: Option<Lsn>,
     session_id: SessionId,
     /// Records of an ended session that the sink has not acknowledged.
     left_in_flight: u64,
@@ -121,6 +123,7 @@ impl Relay {
             sink_trouble: None,
             troubles: Troubles::default(),
             topics: Topics::default(),
+            careful_at: None,
             session_id: SessionId::default(),
             left_in_flight: 0,
             left_unconfirmed: 0,
@@ -227,7 +230,10 @@ impl Relay {
             match &session.hold {
                 Some(Hold::Topic(topic)) => self.look_up(*topic, at),
                 Some(Hold::Row { failure, .. }) => self.totals.count_error(failure.code),
-                Some(Hold::QueueFull { .. } | Hold::SinkClosed | Hold::Draining) | None => {}
+                Some(
+                    Hold::QueueFull { .. } | Hold::SinkClosed | Hold::Careful | Hold::Draining,
+                )
+                | None => {}
             }
         }
         Step::Held

@@ -67,6 +67,9 @@ pub(crate) struct Session {
     pub(crate) hold: Option<Hold>,
     /// Why the row that is being offered again was held.
     doubt: Option<Failure>,
+    /// An earlier session failed at the transaction that commits here: it is taken alone, with everything before it
+    /// confirmed, so that as long as it fails nothing else is repeated.
+    careful_at: Option<Lsn>,
     pub(crate) course: Course,
     /// The server is stopping: when to let go of it.
     let_go_at: Option<Moment>,
@@ -80,7 +83,13 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(id: SessionId, slot_at: Lsn, terms: &Terms, at: Moment) -> Self {
+    pub(crate) fn new(
+        id: SessionId,
+        slot_at: Lsn,
+        careful_at: Option<Lsn>,
+        terms: &Terms,
+        at: Moment,
+    ) -> Self {
         Self {
             ledger: Ledger::new(id, slot_at),
             since: at,
@@ -90,6 +99,7 @@ impl Session {
             received: Lsn::ZERO,
             hold: None,
             doubt: None,
+            careful_at,
             course: Course::Following,
             let_go_at: None,
             repin: None,
@@ -150,6 +160,9 @@ impl Session {
         match message {
             Message::Begin(_) if self.course == Course::Draining => {
                 return Ok(self.hold(Hold::Draining));
+            }
+            Message::Begin(begin) if self.must_take_care(begin.final_lsn) => {
+                return Ok(self.hold(Hold::Careful));
             }
             Message::Begin(begin) => {
                 self.ledger.begin(begin.final_lsn, begin.committed_at).map_err(disorder)?;

@@ -11,7 +11,7 @@ pub enum State {
     Standby,
     /// Rows flow, or would if there were any.
     Streaming,
-    /// Connected, but nothing can be acknowledged.
+    /// Nothing can be acknowledged: PostgreSQL is there, but Kafka is not, or refuses a record.
     Blocked,
     /// Stopping: what was read is being delivered.
     Draining,

@@ -153,9 +153,11 @@ impl Topics {
         }
     }
 
-    /// Forgets one: the next record for it looks it up.
-    pub(crate) fn forget_one(&mut self, id: TopicId) {
-        if let Some(topic) = self.topics.get_mut(id.index()) {
+    /// One that could be produced to is not there any more: it is looked up before the next record.
+    pub(crate) fn gone(&mut self, id: TopicId) {
+        if let Some(topic) = self.topics.get_mut(id.index())
+            && let Knowledge::Known(_) = topic.knowledge
+        {
             topic.knowledge = Knowledge::Unknown;
             topic.ask_at = Moment::default();
         }

@@ -1,5 +1,6 @@
 //! The real core against a toy server and a toy broker, from a seed: crashes of all three, lost connections, failed
-//! deliveries, acknowledgements in any order between partitions, orderly restarts. After every step the broker's log is
+//! deliveries, a record that is refused until it is mended, acknowledgements in any order between partitions, orderly
+//! restarts. After every step the broker's log is
 //! held against what was committed:
 //!
 //! * nothing is confirmed that is not in the log (I1, I3, I4);
@@ -8,6 +9,7 @@
 //! * nothing is invented, everything is in the partition where it belongs;
 //! * what one session produces past the confirmed position stays within the window, or one larger transaction, and so do
 //!   duplicates per interruption, but for what a server forgot (I6);
+//! * a record that is refused again takes nothing but its own transaction with it;
 //! * with the faults over, everything arrives and is confirmed.
 
 use std::{collections::VecDeque, num::NonZeroI32, time::Duration};
@@ -19,10 +21,12 @@ use crate::{
 };
 use broker::Broker;
 use random::Random;
+use refusal::Refused;
 use server::Server;
 
 mod broker;
 mod random;
+mod refusal;
 mod server;
 
 const WINDOW: Window = Window { events: 12, bytes: 1 << 20 };
@@ -48,6 +52,8 @@ struct World {
     /// Duplicates that the interruptions so far may cause.
     allowed: u64,
     restarts: u64,
+    refused: Option<Refused>,
+    refused_again: u64,
 }
 
 /// Whether something that the core asked for is outstanding.
@@ -90,6 +96,8 @@ impl World {
             at: Moment::default(),
             allowed: 0,
             restarts: 0,
+            refused: None,
+            refused_again: 0,
         }
     }
 
@@ -144,6 +152,7 @@ impl World {
 
     fn start_router(&mut self) {
         self.server.disconnect();
+        self.forget_refusal();
         self.sink = MemorySink::new(0);
         self.relay = relay(self.random.next(), self.at);
         self.names.clear();
@@ -186,6 +195,10 @@ impl World {
                 return;
             }
             let lane = lanes[self.random.index(lanes.len())];
+            if self.is_refused(lane) {
+                self.refuse(lane);
+                return;
+            }
             let record = self.sink.store(lane).unwrap();
             let (_, topic) = self.names.iter().find(|(id, _)| *id == lane.0).unwrap();
             self.broker.store(topic.as_str(), &record, &self.server, self.restarts);
@@ -214,6 +227,8 @@ impl World {
         if !lanes.is_empty() {
             let transaction = self.sink.fail(lanes[self.random.index(lanes.len())]);
             self.interrupted();
+            // The place to be careful at is now this one.
+            self.forget_refusal();
             let failure = Failure::new(Code::KafkaUnreachable, "failed");
             self.handle(Input::DeliveryFailed { transaction, failure });
         }
@@ -228,6 +243,15 @@ impl World {
                 Ok(TopicFacts { partitions, max_message_bytes: None })
             };
             self.handle(Input::Topic(id, answer));
+        }
+    }
+
+    /// Stale metadata: the topic is there.
+    fn look_for_a_topic_in_vain(&mut self) {
+        let used: Vec<TopicId> = self.relay.topics_in_use().map(|(id, _)| id).collect();
+        if !used.is_empty() {
+            let topic = used[self.random.index(used.len())];
+            self.handle(Input::TopicGone(topic));
         }
     }
 
@@ -286,6 +310,9 @@ impl World {
             4 => self.handle(Input::Shutdown),
             5..10 => self.server.save(),
             10..40 => self.server.write(&mut self.random),
+            40 => self.begin_to_refuse(),
+            41 => self.refused = None,
+            42..45 => self.look_for_a_topic_in_vain(),
             _ => {}
         }
     }
@@ -293,7 +320,12 @@ impl World {
     /// What must hold at every moment, whatever the log looks like.
     fn judge(&self) {
         for code in self.relay.totals.errors.keys() {
-            let injected = [Code::ServerUnreachable, Code::KafkaUnreachable, Code::TopicMissing];
+            let injected = [
+                Code::ServerUnreachable,
+                Code::KafkaUnreachable,
+                Code::TopicMissing,
+                Code::TopicForbidden,
+            ];
             assert!(injected.contains(code), "{code} was not injected: the books do not balance");
         }
         // A server that crashes between two sessions forgets more than the last one left behind.
@@ -317,6 +349,7 @@ impl World {
             self.progress();
             self.judge();
         }
+        self.insist();
         for _ in 0..20_000 {
             if self.server.is_confirmed_to_the_end() {
                 return;
@@ -331,17 +364,22 @@ impl World {
 fn no_seed_breaks_the_promises() {
     let mut duplicates = 0;
     let mut stored = 0;
+    let mut refused_again = 0;
     for seed in 0..SEEDS {
         let run = std::panic::catch_unwind(|| {
             let mut world = World::new(seed);
             world.run();
-            (world.broker.duplicates, world.broker.stored)
+            (world.broker.duplicates, world.broker.stored, world.refused_again)
         });
-        let Ok((repeated, all)) = run else { panic!("seed {seed} breaks a promise, see above") };
+        let Ok((repeated, all, again)) = run else {
+            panic!("seed {seed} breaks a promise, see above")
+        };
         duplicates += repeated;
         stored += all;
+        refused_again += again;
     }
     // A run in which nothing happens proves nothing.
     assert!(stored > 20 * SEEDS, "{stored} records");
     assert!(duplicates > SEEDS, "{duplicates} duplicates");
+    assert!(refused_again > SEEDS / 4, "{refused_again} repeated refusals");
 }

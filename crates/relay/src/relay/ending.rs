@@ -31,6 +31,9 @@ impl Relay {
         }
         self.totals.count_error(failure.code);
         self.end_session(at);
+        if let (During::Streaming(_), Some(place)) = (during, failure.lsn) {
+            self.careful_at = Some(place);
+        }
         let wait = match self.troubles.note(failure, during) {
             Class::Mendable | Class::Gap => LOOK_AGAIN,
             Class::Transport | Class::Replay => self.backoff.next(),

@@ -1,9 +1,7 @@
 //! What is said between the core and its shell: the settings it starts from, the inputs it is given, the actions it asks
 //! for.
 
-use std::num::NonZeroI32;
-
-use std::time::Duration;
+use std::{num::NonZeroI32, time::Duration};
 
 use pgoutput::Lsn;
 
@@ -77,9 +75,9 @@ pub enum Input<'a> {
     SinkTrouble(Option<Failure>),
     /// [`Action::LookUpTopic`] was answered.
     Topic(TopicId, Result<TopicFacts, Failure>),
-    /// A topic in use was looked at again, and has so many partitions.
+    /// A topic in use was looked at again: it has so many partitions. Says nothing about a topic that is not in use.
     Partitions(TopicId, NonZeroI32),
-    /// A topic in use was looked at again, and is no longer there.
+    /// A topic in use was looked at again: it is not there any more.
     TopicGone(TopicId),
     /// The monitor saw that rows may be missing.
     GapSuspected(Failure),

@@ -45,7 +45,7 @@ impl Relay {
             Input::SinkReady => self.sink_ready(),
             Input::SinkTrouble(trouble) => self.sink_trouble = trouble,
             Input::Topic(id, answer) => self.topic(id, answer, now),
-            Input::Partitions(id, partitions) => self.partitions(id, partitions, now),
+            Input::Partitions(id, count) => self.partitions(id, count, now),
             Input::TopicGone(id) => self.topic_gone(id),
             Input::GapSuspected(failure) => self.halt(failure, at),
             Input::ServerStopping => {
@@ -62,13 +62,16 @@ impl Relay {
         if let Phase::Connecting = self.phase {
             self.session_id = self.session_id.next();
             self.troubles.connected();
+            // Another instance may have taken it further meanwhile.
+            self.passed(self.slot_at);
             self.slot_holder = None;
             self.left_unconfirmed = 0;
             if self.totals.sessions > 0 {
                 self.totals.reconnects.postgres += 1;
             }
             self.totals.sessions += 1;
-            let session = Session::new(self.session_id, self.slot_at, &self.terms, at);
+            let session =
+                Session::new(self.session_id, self.slot_at, self.careful_at, &self.terms, at);
             self.phase = Phase::Streaming(Box::new(session));
         }
     }
@@ -174,43 +177,51 @@ impl Relay {
         }
     }
 
+    /// A look-up was answered.
     fn topic(&mut self, id: TopicId, answer: Result<TopicFacts, Failure>, now: Now) {
-        let at = now.at;
         if let Err(failure) = &answer {
             self.totals.count_error(failure.code);
         }
-        let known = self.topics.facts(id);
-        match (&mut self.phase, known, answer) {
-            // A look at a topic in use that fails says nothing about it: producing will tell.
-            (_, Some(_), Err(_)) => {}
-            (Phase::Streaming(session), Some(old), Ok(new)) if old.partitions != new.partitions => {
-                if let Err(failure) = session.topic_changed(id, old, new) {
-                    self.delivery_failed(None, failure, now);
+        match (self.topics.facts(id), answer) {
+            // It is in use, and was looked up for its limit: a failure says nothing about it, producing will tell.
+            (Some(_), Err(_)) => {}
+            (Some(old), Ok(new)) if old.partitions != new.partitions => {
+                self.partitions_changed(id, old, new, now);
+            }
+            (_, answer) => {
+                let found = answer.is_ok();
+                self.topics.answer(id, answer, now.at);
+                if let Phase::Streaming(session) = &mut self.phase
+                    && found
+                {
+                    session.topic_found(id);
                 }
             }
-            (Phase::Streaming(session), _, Ok(facts)) => {
-                self.topics.answer(id, Ok(facts), at);
-                session.topic_found(id);
-                // Offered under the limit that it exceeds, the row would only put off the look that may raise it.
-                if known != Some(facts) {
-                    session.topic_differs(id);
-                }
-            }
-            (_, _, answer) => self.topics.answer(id, answer, at),
         }
     }
 
-    /// A look at a topic in use changes nothing for one that is not: it was taken before a producer that knows it.
+    /// A look at a topic in use. One that is not in use must be looked up first: there is more to know of it.
     fn partitions(&mut self, id: TopicId, partitions: NonZeroI32, now: Now) {
-        if let Some(known) = self.topics.facts(id)
-            && known.partitions != partitions
+        if let Some(old) = self.topics.facts(id)
+            && old.partitions != partitions
         {
-            self.topic(id, Ok(TopicFacts { partitions, ..known }), now);
+            self.partitions_changed(id, old, TopicFacts { partitions, ..old }, now);
         }
     }
 
-    /// A topic that was deleted is looked up again before the next record for it. With something of it under way
-    /// nothing is forgotten: its delivery will tell.
+    fn partitions_changed(&mut self, id: TopicId, old: TopicFacts, new: TopicFacts, now: Now) {
+        if let Phase::Streaming(session) = &mut self.phase {
+            if let Err(failure) = session.topic_changed(id, old, new) {
+                self.delivery_failed(None, failure, now);
+            }
+        // Records of the old count are in flight: the next look finds it again.
+        } else if self.left_in_flight == 0 {
+            self.topics.answer(id, Ok(new), now.at);
+        }
+    }
+
+    /// A topic in use is not there any more. Records that are on their way to it will say so by failing; without any,
+    /// the next one looks it up, and waits for it.
     fn topic_gone(&mut self, id: TopicId) {
         let unacked = match &self.phase {
             Phase::Streaming(session) => session.ledger.unacked(),
@@ -220,8 +231,8 @@ impl Relay {
             | Phase::Halted(_)
             | Phase::Over => 0,
         };
-        if unacked == 0 && self.left_in_flight == 0 {
-            self.topics.forget_one(id);
+        if unacked + self.left_in_flight == 0 {
+            self.topics.gone(id);
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use pgoutput::Lsn;
+
 use super::{Action, OnFatal, Outcome, Phase, Relay, Sink};
 use crate::{
     clock::{Moment, Now},
@@ -53,10 +55,10 @@ impl Relay {
             self.let_go(why, grace, now);
             return;
         }
-        let wanted = session.review(now.at, &mut self.topics);
+        let wanted = session.review(now.at, self.left_in_flight, &mut self.topics);
         let waits = match session.hold {
             Some(Hold::Topic(_) | Hold::QueueFull { .. } | Hold::SinkClosed) => true,
-            Some(Hold::Row { .. } | Hold::Draining) | None => {
+            Some(Hold::Row { .. } | Hold::Careful | Hold::Draining) | None => {
                 session.ledger.unacked() + self.left_in_flight > 0
             }
         };
@@ -68,9 +70,17 @@ impl Relay {
             Some(drain_by) => self.drain(drain_by, now),
             None => self.tell(now),
         }
-        if let Phase::Streaming(session) = &self.phase {
-            self.troubles.passed(session.ledger.told());
+        if let Phase::Streaming(session) = &mut self.phase {
+            session.review_care();
+            let told = session.ledger.told();
+            self.passed(told);
         }
+    }
+
+    /// The server was told this position: what happened before it is overcome.
+    pub(super) fn passed(&mut self, told: Lsn) {
+        self.troubles.passed(told);
+        self.careful_at.take_if(|place| told > *place);
     }
 
     /// Sends the status update that is due.

@@ -25,12 +25,15 @@ impl Relay {
             Phase::Waiting { .. } | Phase::Connecting if self.troubles.need_person() => {
                 condition(State::Failed, reason)
             }
-            Phase::Waiting { .. } | Phase::Connecting => match &self.sink_trouble {
-                Some(trouble) if trouble.class() == Class::Mendable => {
-                    condition(State::Failed, Some(trouble))
+            Phase::Waiting { .. } | Phase::Connecting => {
+                match (&self.sink_trouble, self.troubles.refusal()) {
+                    (Some(trouble), _) if trouble.class() == Class::Mendable => {
+                        condition(State::Failed, Some(trouble))
+                    }
+                    (_, Some(refusal)) => condition(State::Blocked, Some(refusal)),
+                    (trouble, None) => condition(State::Starting, reason.or(trouble.as_ref())),
                 }
-                trouble => condition(State::Starting, reason.or(trouble.as_ref())),
-            },
+            }
             Phase::Streaming(session) => self.condition_of(session, at),
         }
     }
@@ -55,6 +58,9 @@ impl Relay {
                 condition(State::Failed, Some(trouble))
             }
             (Some(trouble), _) => condition(State::Blocked, Some(trouble)),
+            (None, _) if self.troubles.refusal().is_some() => {
+                condition(State::Blocked, self.troubles.refusal())
+            }
             (None, Some(waiting)) if waiting >= BLOCKED_AFTER => {
                 condition(State::Blocked, Some(&self.silence(session, waiting)))
             }

@@ -12,6 +12,7 @@ use crate::{
     },
 };
 
+mod caution;
 mod connection;
 mod delivery;
 mod drain;

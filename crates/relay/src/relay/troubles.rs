@@ -2,7 +2,9 @@
 //! that turns a failure which repeats itself into one for a person.
 //!
 //! A person who is needed stays needed: between two attempts the process reconnects, replays, perhaps loses the server
-//! for a while, and none of that may make the state flap between `failed` and something more cheerful.
+//! for a while, and none of that may make the state flap between `failed` and something more cheerful. The same goes
+//! for a record that Kafka refuses: each session gets as far as its place and ends there, so it stands in the way until
+//! the confirmed position has passed that place.
 
 use pgoutput::Lsn;
 
@@ -23,7 +25,10 @@ pub(super) enum During {
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
-    current: Option<Trouble>,
+    /// Overcome by a session.
+    passing: Option<Trouble>,
+    /// Overcome by a confirmed position past its place.
+    lasting: Option<(Trouble, Lsn)>,
     repeated: Option<Repeated>,
 }
 
@@ -31,16 +36,12 @@ pub(super) struct Troubles {
 struct Trouble {
     failure: Failure,
     class: Class,
-    overcome_by: OvercomeBy,
 }
 
-/// What shows that a failure is no more.
-#[derive(Debug, PartialEq, Eq)]
-enum OvercomeBy {
-    /// A session.
-    Connecting,
-    /// A confirmed position past this one.
-    Passing(Lsn),
+impl Trouble {
+    fn needs_person(&self) -> bool {
+        self.class == Class::Mendable
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -66,9 +67,15 @@ impl Troubles {
             (Class::Gap, _) => Class::Mendable,
             (class, _) => class,
         };
-        if class == Class::Mendable || !self.need_person() {
-            let overcome_by = place.map_or(OvercomeBy::Connecting, OvercomeBy::Passing);
-            self.current = Some(Trouble { failure, class, overcome_by });
+        // A place that was made up for counting is no place to wait for: an idle slot may never pass it.
+        let lasting = failure.lsn.or(place.filter(|_| class == Class::Mendable));
+        let trouble = Trouble { failure, class };
+        match lasting {
+            Some(place) if supersedes(&trouble, self.lasting.as_ref().map(|(known, _)| known)) => {
+                self.lasting = Some((trouble, place));
+            }
+            None if supersedes(&trouble, self.passing.as_ref()) => self.passing = Some(trouble),
+            Some(_) | None => {}
         }
         class
     }
@@ -87,38 +94,46 @@ impl Troubles {
 
     /// A session began.
     pub(super) fn connected(&mut self) {
-        let overcome = match &self.current {
-            Some(Trouble {
-                class: Class::Mendable, overcome_by: OvercomeBy::Passing(_), ..
-            }) => false,
-            Some(_) | None => true,
-        };
-        if overcome {
-            self.current = None;
-        }
+        self.passing = None;
     }
 
-    /// The server was told this position.
+    /// The server was told this position, or says that it was.
     pub(super) fn passed(&mut self, told: Lsn) {
-        if let Some(Trouble { overcome_by: OvercomeBy::Passing(place), .. }) = &self.current
-            && told > *place
-        {
-            self.current = None;
-        }
-        if self.repeated.as_ref().is_some_and(|known| told > known.place) {
-            self.repeated = None;
-        }
+        self.lasting.take_if(|(_, place)| told > *place);
+        self.repeated.take_if(|known| told > known.place);
     }
 
-    /// Why there is no session, or what stands in this one's way.
+    /// Why there is no session, or what stands in this one's way: what a person is needed for, else the latest.
     pub(super) fn reason(&self) -> Option<&Failure> {
-        self.current.as_ref().map(|trouble| &trouble.failure)
+        let all = || self.passing.iter().chain(self.lasting.iter().map(|(trouble, _)| trouble));
+        all()
+            .find(|trouble| trouble.needs_person())
+            .or(all().next())
+            .map(|trouble| &trouble.failure)
     }
 
     /// Whether the reason is for a person.
     pub(super) fn need_person(&self) -> bool {
-        self.current.as_ref().is_some_and(|trouble| trouble.class == Class::Mendable)
+        self.passing.as_ref().is_some_and(Trouble::needs_person)
+            || self.lasting.as_ref().is_some_and(|(trouble, _)| trouble.needs_person())
     }
+
+    /// What Kafka refuses at a place that has not been passed, unless something else is in the way before it.
+    pub(super) fn refusal(&self) -> Option<&Failure> {
+        match (&self.passing, &self.lasting) {
+            (None, Some((Trouble { failure, class: Class::Transport }, _)))
+                if failure.code.is_of_kafka() =>
+            {
+                Some(failure)
+            }
+            (Some(_) | None, _) => None,
+        }
+    }
+}
+
+/// A failure for a person gives way only to another.
+fn supersedes(new: &Trouble, known: Option<&Trouble>) -> bool {
+    new.needs_person() || !known.is_some_and(Trouble::needs_person)
 }
 
 #[cfg(test)]
@@ -193,5 +208,30 @@ mod tests {
         assert!(troubles.need_person());
         troubles.connected();
         assert!(!troubles.need_person());
+    }
+
+    #[test]
+    fn what_kafka_refuses_stands_in_the_way_until_its_place_is_passed() {
+        let mut troubles = Troubles::default();
+        let forbidden = || Failure::new(Code::TopicForbidden, "forbidden").at(lsn(100));
+        assert_eq!(troubles.note(forbidden(), During::Streaming(lsn(50))), Class::Transport);
+        assert_eq!(troubles.refusal(), Some(&forbidden()));
+        troubles.note(unreachable(), During::Connecting);
+        assert_eq!(troubles.refusal(), None, "first the server");
+        assert_eq!(troubles.reason(), Some(&unreachable()));
+        troubles.connected();
+        troubles.passed(lsn(100));
+        assert_eq!(troubles.refusal(), Some(&forbidden()));
+        troubles.passed(lsn(108));
+        assert_eq!((troubles.refusal(), troubles.reason()), (None, None));
+    }
+
+    #[test]
+    fn a_failure_without_a_place_does_not_outlast_the_reconnection() {
+        let mut troubles = Troubles::default();
+        let shrunk = Failure::new(Code::TopicShrunk, "made anew");
+        troubles.note(shrunk, During::Streaming(lsn(50)));
+        troubles.connected();
+        assert_eq!(troubles.reason(), None, "an idle slot would never pass 50");
     }
 }

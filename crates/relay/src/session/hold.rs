@@ -3,6 +3,8 @@
 //! A frame never lifts a hold. Every other input may, through [`Session::review`], if what it waits for is there; and
 //! [`Session::deadline`] says when one is due at the latest. So nothing is held for ever without somebody looking at it again.
 
+use pgoutput::Lsn;
+
 use super::{Course, Session, Step};
 use crate::{
     clock::Moment,
@@ -29,6 +31,9 @@ pub(crate) enum Hold {
         /// The topic whose limit it exceeds: a look-up decides whether it still does.
         topic: Option<TopicId>,
     },
+    /// It begins the transaction that an earlier session failed at, or the next one: everything before it is to be
+    /// confirmed first.
+    Careful,
     /// It begins a transaction, and we are stopping.
     Draining,
 }
@@ -81,7 +86,13 @@ impl Session {
     pub(crate) fn row_failure(&self) -> Option<&Failure> {
         match &self.hold {
             Some(Hold::Row { failure, .. }) => Some(failure),
-            Some(Hold::Topic(_) | Hold::QueueFull { .. } | Hold::SinkClosed | Hold::Draining)
+            Some(
+                Hold::Topic(_)
+                | Hold::QueueFull { .. }
+                | Hold::SinkClosed
+                | Hold::Careful
+                | Hold::Draining,
+            )
             | None => self.doubt.as_ref(),
         }
     }
@@ -98,17 +109,23 @@ impl Session {
     }
 
     /// Lets go of what may have changed, after every input that is not a frame; names the topic that is to be looked
-    /// up, if one is.
-    pub(crate) fn review(&mut self, at: Moment, topics: &mut Topics) -> Option<TopicId> {
+    /// up, if one is. `left_in_flight` are the records of an earlier session that the producer still has.
+    pub(crate) fn review(
+        &mut self,
+        at: Moment,
+        left_in_flight: u64,
+        topics: &mut Topics,
+    ) -> Option<TopicId> {
         if let Some((topic, facts)) = self.repin
             && self.ledger.is_settled_but_for_open()
+            && left_in_flight == 0
         {
             topics.answer(topic, Ok(facts), at);
             self.repin = None;
             self.topic_differs(topic);
         }
         match &mut self.hold {
-            None | Some(Hold::SinkClosed | Hold::Draining) => None,
+            None | Some(Hold::SinkClosed | Hold::Careful | Hold::Draining) => None,
             Some(Hold::QueueFull { again_at }) => {
                 if *again_at <= at {
                     self.hold = None;
@@ -131,6 +148,28 @@ impl Session {
                 self.offer_again();
                 None
             }
+        }
+    }
+
+    /// Whether the transaction that commits there must wait; if it lies past the place that care is taken at, none is
+    /// taken any more once it need not.
+    pub(super) fn must_take_care(&mut self, commit_lsn: Lsn) -> bool {
+        match self.careful_at {
+            Some(place) if commit_lsn >= place => {
+                let waits = !self.ledger.is_all_told();
+                if !waits && commit_lsn > place {
+                    self.careful_at = None;
+                }
+                waits
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// After the status update, which is what [`Hold::Careful`] waits for: the deadline of the next may be far.
+    pub(crate) fn review_care(&mut self) {
+        if self.hold == Some(Hold::Careful) && self.ledger.is_all_told() {
+            self.hold = None;
         }
     }
 
@@ -158,8 +197,8 @@ impl Session {
     }
 
     /// A topic that is in use has another number of partitions. A larger number moves keys to other partitions, so it
-    /// takes effect only when nothing that was produced under the old one is unsettled. Should two topics grow at once,
-    /// the other is found by the next look.
+    /// takes effect only when nothing that was produced under the old one, in whatever session, is unsettled. Should two
+    /// topics grow at once, the other is found by the next look.
     pub(crate) fn topic_changed(
         &mut self,
         id: TopicId,
@@ -188,7 +227,7 @@ impl Session {
         let hold = match &self.hold {
             Some(Hold::Row { again_at, .. } | Hold::QueueFull { again_at }) => Some(*again_at),
             Some(Hold::Topic(topic)) => topics.ask_at(*topic),
-            None | Some(Hold::SinkClosed | Hold::Draining) => None,
+            None | Some(Hold::SinkClosed | Hold::Careful | Hold::Draining) => None,
         };
         let let_go = self.let_go_at.filter(|_| !self.is_at_rest());
         [Some(feedback), hold, let_go].into_iter().flatten().min()
@@ -198,7 +237,7 @@ impl Session {
     /// whose rest is held back for longer than a stopping process can wait.
     pub(crate) fn is_drained(&self, topics: &Topics) -> bool {
         let rest_is_coming = match &self.hold {
-            None | Some(Hold::Draining | Hold::QueueFull { .. }) => true,
+            None | Some(Hold::Draining | Hold::Careful | Hold::QueueFull { .. }) => true,
             Some(Hold::Topic(topic)) => topics.refusal(*topic).is_none(),
             Some(Hold::Row { .. } | Hold::SinkClosed) => false,
         };

@@ -85,6 +85,11 @@ impl MemorySink {
         self.lanes.iter().filter(|(_, q)| !q.stored.is_empty()).map(|(lane, _)| *lane).collect()
     }
 
+    /// The record of a partition that would be stored next.
+    pub fn next(&self, lane: Lane) -> Option<&StoredRecord> {
+        self.lanes.get(&lane)?.waiting.front().map(|(record, _)| record)
+    }
+
     /// The broker stores the next record of a partition: it cannot be lost any more, but is not acknowledged yet.
     pub fn store(&mut self, lane: Lane) -> Option<StoredRecord> {
         let queue = self.lanes.get_mut(&lane)?;

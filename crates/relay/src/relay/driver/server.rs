@@ -181,6 +181,12 @@ impl Server {
         }
     }
 
+    /// The events of the transaction that an event belongs to.
+    pub(super) fn transaction_of(&self, number: usize) -> std::ops::Range<usize> {
+        let index = self.transactions.partition_point(|one| one.events.end <= number);
+        self.transactions[index].events.clone()
+    }
+
     /// The first event that is not confirmed, and the size of the largest transaction with one.
     pub(super) fn unconfirmed(&self) -> (usize, u64) {
         let first = self.transactions.partition_point(|one| one.end_lsn <= self.confirmed);

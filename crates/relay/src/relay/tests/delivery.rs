@@ -227,7 +227,7 @@ fn transport_failures_never_count() {
     for _ in 0..6 {
         script.transaction(100, &["a"]);
         script.fail_next(Code::KafkaUnreachable);
-        assert_eq!(script.state().0, State::Starting);
+        assert_eq!(script.state(), (State::Blocked, Some(Code::KafkaUnreachable)));
         script.new_sink();
         script.connect();
     }

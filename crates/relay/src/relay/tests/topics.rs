@@ -6,6 +6,11 @@ fn first_topic(script: &Script) -> TopicId {
     script.relay.topics_in_use().next().unwrap().0
 }
 
+/// A look at a topic in use.
+fn partitions(topic: TopicId, count: i32) -> Input<'static> {
+    Input::Partitions(topic, NonZeroI32::new(count).unwrap())
+}
+
 #[test]
 fn a_missing_topic_blocks_and_is_looked_up_until_it_is_there() {
     let mut script = Script::streaming();
@@ -44,7 +49,7 @@ fn a_topic_that_grows_takes_effect_when_everything_before_is_settled() {
     let mut script = Script::streaming();
     let topic = first_topic(&script);
     script.transaction(100, &["a"]);
-    script.handle(Input::Topic(topic, Ok(facts(64))));
+    script.handle(partitions(topic, 64));
     assert!(!script.relay.wants_wal(), "drain first");
     script.settle();
     assert!(script.relay.wants_wal());
@@ -68,7 +73,7 @@ fn a_topic_that_grows_inside_a_transaction_does_not_wait_for_its_commit() {
     let topic = first_topic(&script);
     script.begin(100);
     script.take(&row("a"));
-    script.handle(Input::Topic(topic, Ok(facts(64))));
+    script.handle(partitions(topic, 64));
     assert!(!script.relay.wants_wal());
     script.settle();
     script.take(&row("b"));
@@ -80,38 +85,14 @@ fn a_topic_that_shrinks_was_made_anew_and_everything_is_replayed() {
     let mut script = Script::streaming();
     let topic = first_topic(&script);
     script.transaction(100, &["a"]);
-    script.handle(Input::Topic(topic, Ok(facts(1))));
+    script.handle(partitions(topic, 1));
     assert_eq!(script.actions(), [Action::ReplaceSink, Action::Disconnect]);
     assert_eq!(script.state(), (State::Starting, Some(Code::TopicShrunk)));
     assert_eq!(script.relay.topics_in_use().count(), 0, "what was known is void");
 }
 
 #[test]
-fn a_topic_that_was_deleted_is_looked_up_again_once_nothing_of_it_is_under_way() {
-    let mut script = Script::streaming();
-    let topic = first_topic(&script);
-    script.transaction(100, &["a"]);
-    script.handle(Input::TopicGone(topic));
-    assert_eq!(script.relay.topics_in_use().count(), 1, "its delivery will tell");
-    script.settle();
-    script.handle(Input::TopicGone(topic));
-    assert_eq!(script.relay.topics_in_use().count(), 0);
-    script.begin(200);
-    assert_eq!(script.frame(&row("b")), Step::Held);
-    assert_eq!(looked_up(&script.actions()), [topic]);
-}
-
-#[test]
-fn a_look_at_the_partitions_makes_no_topic_known() {
-    let mut script = Script::streaming();
-    let topic = first_topic(&script);
-    script.handle(Input::TopicGone(topic));
-    script.handle(Input::Partitions(topic, NonZeroI32::new(64).unwrap()));
-    assert_eq!(script.relay.topics_in_use().count(), 0);
-}
-
-#[test]
-fn a_look_at_a_topic_in_use_that_fails_changes_nothing() {
+fn a_look_up_of_a_topic_in_use_that_fails_changes_nothing() {
     let mut script = Script::streaming();
     let topic = first_topic(&script);
     script.handle(Input::Topic(topic, Err(failure(Code::KafkaUnreachable))));
@@ -148,21 +129,6 @@ fn a_record_larger_than_its_topic_takes_waits_until_the_limit_is_raised() {
 }
 
 #[test]
-fn a_look_at_the_partitions_alone_does_not_put_off_the_look_at_the_limit() {
-    let mut script = Script::streaming();
-    let topic = first_topic(&script);
-    script.handle(Input::Topic(topic, Ok(limited(3, 1_000))));
-    script.begin(200);
-    assert_eq!(script.frame(&row_of("order", "b", &"x".repeat(2_000))), Step::Held);
-    script.run_for(Duration::from_secs(20));
-    script.handle(Input::Partitions(topic, NonZeroI32::new(3).unwrap()));
-    assert!(!script.relay.wants_wal(), "nothing has changed");
-    script.actions();
-    script.run_for(Duration::from_secs(11));
-    assert_eq!(looked_up(&script.actions()), [topic]);
-}
-
-#[test]
 fn looking_at_a_held_rows_topic_keeps_its_partition_count_until_the_window_is_settled() {
     let mut script = Script::streaming();
     let topic = first_topic(&script);
@@ -181,4 +147,110 @@ fn looking_at_a_held_rows_topic_keeps_its_partition_count_until_the_window_is_se
     let record = script.sink.produced().last().unwrap();
     let sixty_four = NonZeroI32::new(64).unwrap();
     assert_eq!(record.partition, crate::partition_for_key(b"b", sixty_four));
+}
+
+/// A session after one that left a record of the old partition count in the producer.
+fn with_a_record_left_in_flight() -> (Script, TopicId) {
+    let mut script = Script::streaming();
+    let topic = first_topic(&script);
+    script.transaction(100, &["a"]);
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    (script, topic)
+}
+
+fn is_in_its_place_among(script: &Script, partitions: i32) -> bool {
+    let record = script.sink.produced().last().unwrap();
+    let partitions = NonZeroI32::new(partitions).unwrap();
+    record.partition == crate::partition_for_key(&record.key, partitions)
+}
+
+#[test]
+fn a_topic_that_grows_waits_for_what_an_earlier_session_left_in_flight() {
+    // I5: the same key's older record could be stored behind a newer one.
+    let (mut script, topic) = with_a_record_left_in_flight();
+    script.connect();
+    script.handle(partitions(topic, 64));
+    assert!(!script.relay.wants_wal(), "not before the producer has nothing of the old count");
+    script.settle();
+    script.transaction(100, &["k7"]);
+    assert!(is_in_its_place_among(&script, 64));
+}
+
+#[test]
+fn a_topic_that_grows_between_two_sessions_waits_too() {
+    // I5
+    let (mut script, topic) = with_a_record_left_in_flight();
+    script.handle(partitions(topic, 64));
+    assert!(!is_in_its_place_among(&script, 64), "the key tells the counts apart");
+    script.connect();
+    script.transaction(100, &["a"]);
+    assert!(is_in_its_place_among(&script, 3));
+    script.settle();
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    script.handle(partitions(topic, 64));
+    script.connect();
+    script.transaction(200, &["a"]);
+    assert!(is_in_its_place_among(&script, 64), "nothing is in flight");
+}
+
+#[test]
+fn a_look_at_the_partitions_makes_no_topic_known() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    let row = row_of("invoice", "a", "{}");
+    assert_eq!(script.frame(&row), Step::Held);
+    let topic = looked_up(&script.actions())[0];
+    script.handle(partitions(topic, 3));
+    assert!(!script.relay.wants_wal(), "its limit and the right to write to it are not known");
+    script.handle(Input::Topic(topic, Err(failure(Code::TopicForbidden))));
+    script.handle(partitions(topic, 3));
+    assert_eq!(script.state(), (State::Blocked, Some(Code::TopicForbidden)));
+    assert_eq!(script.relay.topics_in_use().count(), 1);
+}
+
+#[test]
+fn a_look_at_the_partitions_keeps_the_limit() {
+    let mut script = Script::streaming();
+    let topic = first_topic(&script);
+    script.handle(Input::Topic(topic, Ok(limited(3, 1_000))));
+    for count in [3, 64] {
+        script.handle(partitions(topic, count));
+    }
+    script.begin(100);
+    assert_eq!(script.frame(&row_of("order", "a", &"x".repeat(2_000))), Step::Held);
+    assert_eq!(script.state(), (State::Failed, Some(Code::RecordTooLarge)));
+    script.handle(partitions(topic, 64));
+    assert!(!script.relay.wants_wal(), "nor does it offer the row again");
+    // Whoever looks it up is told the limit, if there is one to be seen.
+    script.handle(Input::Topic(topic, Ok(facts(64))));
+    script.take(&row_of("order", "a", &"x".repeat(2_000)));
+}
+
+#[test]
+fn a_topic_that_is_gone_is_looked_up_before_the_next_record() {
+    let mut script = Script::streaming();
+    let topic = first_topic(&script);
+    script.handle(Input::TopicGone(topic));
+    assert_eq!(script.relay.topics_in_use().count(), 0);
+    script.begin(100);
+    assert_eq!(script.frame(&row("a")), Step::Held);
+    assert_eq!(looked_up(&script.actions()), [topic]);
+    script.handle(Input::Topic(topic, Err(failure(Code::TopicMissing))));
+    script.handle(Input::TopicGone(topic));
+    assert_eq!(script.state(), (State::Blocked, Some(Code::TopicMissing)), "the reason stays");
+}
+
+#[test]
+fn a_topic_with_records_on_their_way_is_not_taken_for_gone() {
+    let mut script = Script::streaming();
+    let topic = first_topic(&script);
+    script.transaction(100, &["a"]);
+    script.handle(Input::TopicGone(topic));
+    assert_eq!(script.relay.topics_in_use().count(), 1, "their reports will tell");
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    script.handle(Input::TopicGone(topic));
+    assert_eq!(script.relay.topics_in_use().count(), 1);
+    script.settle();
+    script.handle(Input::TopicGone(topic));
+    assert_eq!(script.relay.topics_in_use().count(), 0);
 }
