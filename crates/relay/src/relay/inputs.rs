@@ -188,15 +188,17 @@ impl Relay {
             (Some(old), Ok(new)) if old.partitions != new.partitions => {
                 self.partitions_changed(id, old, new, now);
             }
-            (_, answer) => {
-                let found = answer.is_ok();
-                self.topics.answer(id, answer, now.at);
-                if let Phase::Streaming(session) = &mut self.phase
-                    && found
-                {
+            (known, Ok(facts)) => {
+                self.topics.answer(id, Ok(facts), now.at);
+                if let Phase::Streaming(session) = &mut self.phase {
                     session.topic_found(id);
+                    // Offered under the limit that it exceeds, the row would only put off the look that may raise it.
+                    if known != Some(facts) {
+                        session.topic_differs(id);
+                    }
                 }
             }
+            (None, answer) => self.topics.answer(id, answer, now.at),
         }
     }
 
