@@ -85,6 +85,9 @@ impl Report {
 
     /// Shows the marks, and tells how many faults there were.
     pub(crate) fn close(mut self) -> anyhow::Result<usize> {
+        if self.marks.is_empty() {
+            return Ok(self.faults.len());
+        }
         let mut table = Table::new(&["mark", "limit", "measured", ""]);
         for mark in std::mem::take(&mut self.marks) {
             let limit = match mark.limit {

@@ -70,7 +70,7 @@ pub(crate) async fn run(
     let slot = name.replace('-', "_");
     stage.copy_slot(&slot).await?;
     let outcome = match reader {
-        Reader::PgRecvlogical => receive(stage, kafka, task, &slot).await.map(Ok),
+        Reader::PgRecvlogical => receive(stage, kafka, task, &slot).await,
         Reader::Router { binary, .. } => route(binary, stage, kafka, task, (&slot, name)).await,
     };
     let outcome = outcome.with_context(|| format!("run {name} of {}", reader.name()))?;
@@ -78,7 +78,12 @@ pub(crate) async fn run(
     Ok(outcome)
 }
 
-async fn receive(stage: &Stage, kafka: &mut Kafka, task: Task, slot: &str) -> anyhow::Result<Run> {
+async fn receive(
+    stage: &Stage,
+    kafka: &mut Kafka,
+    task: Task,
+    slot: &str,
+) -> anyhow::Result<Result<Run, Fault>> {
     let log = tempfile::NamedTempFile::new()?;
     let spec = Spec::new(pg_recvlogical()?, log.path())
         .args(["--host", &stage.host(), "--port", &stage.postgres.port().to_string()])
@@ -90,11 +95,14 @@ async fn receive(stage: &Stage, kafka: &mut Kafka, task: Task, slot: &str) -> an
     let started = Instant::now();
     let mut process = Process::start(&spec)?;
     let cast = cast(stage, kafka, process.pid())?;
-    let samples = spawn_blocking(move || watch(&Gauge::Written, cast, started)).await??;
+    let samples = match spawn_blocking(move || watch(&Gauge::Written, cast, started)).await?? {
+        Ok(samples) => samples,
+        Err(fault) => return Ok(Err(fault)),
+    };
     let status = process.wait_exit(STOP_DEADLINE).await?;
     ensure!(status.success(), "pg_recvlogical failed: {}", process.output()?);
     let measured = measure(&samples, task.events).context("too few events to measure")?;
-    Ok(Run { measured, peak_bytes: None })
+    Ok(Ok(Run { measured, peak_bytes: None }))
 }
 
 async fn route(
@@ -116,9 +124,10 @@ async fn route(
     router.start_again()?;
     let cast = cast(stage, kafka, router.process()?.pid())?;
     let gauge = Gauge::Topic(ends, task.events);
-    let samples = spawn_blocking(move || watch(&gauge, cast, started))
-        .await?
-        .with_context(|| format!("log:\n{}", router.log()))?;
+    let samples = match spawn_blocking(move || watch(&gauge, cast, started)).await?? {
+        Ok(samples) => samples,
+        Err(fault) => return Ok(Err(format!("{fault}; its log:\n{}", router.log()))),
+    };
     let peak_bytes = Some(peak_resident_bytes(cast.reader)?);
     stop(&mut router).await?;
     let confirmed = stage.postgres.slot(slot).await?.and_then(|slot| slot.confirmed_flush_lsn);

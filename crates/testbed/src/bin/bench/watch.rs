@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
 use testbed::process::{children, cpu_time, has_ended, written_bytes};
 use tokio::time::Instant;
 
 use crate::figures::float;
 use crate::machine::busy_time;
+use crate::run::Fault;
 use crate::series::{Cpu, Sample};
 use crate::topic::Ends;
 
@@ -66,8 +66,13 @@ impl CpuMeter {
     }
 }
 
-/// Looks at a reader started at `started` until it is done.
-pub(crate) fn watch(gauge: &Gauge, cast: Cast, started: Instant) -> anyhow::Result<Vec<Sample>> {
+/// Looks at a reader started at `started` until it is done. It is a fault, and no reason to leave the
+/// other runs undone, when the reader ends too early or stands still.
+pub(crate) fn watch(
+    gauge: &Gauge,
+    cast: Cast,
+    started: Instant,
+) -> anyhow::Result<Result<Vec<Sample>, Fault>> {
     let mut meter = CpuMeter::new(cast);
     let mut samples: Vec<Sample> = Vec::new();
     let mut moved = Instant::now();
@@ -84,12 +89,16 @@ pub(crate) fn watch(gauge: &Gauge, cast: Cast, started: Instant) -> anyhow::Resu
         }
         samples.push(sample);
         match gauge {
-            Gauge::Written if ended => return Ok(samples),
-            Gauge::Topic(_, expected) if progress >= *expected => return Ok(samples),
-            Gauge::Topic(..) if ended => bail!("the reader ended before it was done"),
+            Gauge::Written if ended => return Ok(Ok(samples)),
+            Gauge::Topic(_, expected) if progress >= *expected => return Ok(Ok(samples)),
+            Gauge::Topic(_, expected) if ended => {
+                return Ok(Err(format!("ended after {progress} of {expected} records")));
+            }
             Gauge::Written | Gauge::Topic(..) => {}
         }
-        ensure!(moved.elapsed() < PATIENCE, "the reader made no progress for {PATIENCE:?}");
+        if moved.elapsed() >= PATIENCE {
+            return Ok(Err(format!("stood still for {PATIENCE:?}, at {progress}")));
+        }
         std::thread::sleep(if progress == 0 { SHORT_PAUSE } else { PAUSE });
     }
 }
