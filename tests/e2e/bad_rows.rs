@@ -9,6 +9,7 @@ use serde_json::Value;
 use testbed::postgres::Session;
 use testbed::router::Router;
 use testbed::wait::eventually;
+use tokio_postgres::types::PgLsn;
 
 mod rows;
 mod starts;
@@ -78,6 +79,15 @@ async fn expect_ids(stage: &Stage, topic: &str, expected: &[String]) {
     .await
     .unwrap();
     assert_eq!(ids(stage, topic).await, expected);
+}
+
+/// Waits until everything before a position is confirmed.
+async fn expect_confirmed(stage: &Stage, settled: PgLsn) {
+    eventually(SOON, format!("what came before {settled} to be confirmed"), async || {
+        Ok((stage.confirmed().await? >= settled).then_some(()))
+    })
+    .await
+    .unwrap();
 }
 
 /// Waits for a state with a reason, which `/status.json`, `/readyz` and the log must all tell.

@@ -4,9 +4,8 @@
 use e2e::{Config, SOON, Stage};
 use serde_json::json;
 use testbed::load::{Preset, Schema};
-use testbed::wait::eventually;
 
-use super::{GOOD, Payload, Row, expect_ids, expect_told, insert};
+use super::{GOOD, Payload, Row, expect_confirmed, expect_ids, expect_told, insert};
 
 struct Case {
     row: Row<'static>,
@@ -105,11 +104,7 @@ async fn a_row_that_cannot_become_a_record_stops_the_router_there_until_it_can()
         let message = status["reason"]["message"].as_str().unwrap();
         assert!(message.contains(&id) && message.contains(case.names), "{status}");
         assert!(status["reason"]["lsn"].is_string(), "{status}");
-        eventually(SOON, "what came before the bad row to be confirmed", async || {
-            Ok((stage.confirmed().await? >= settled).then_some(()))
-        })
-        .await
-        .unwrap();
+        expect_confirmed(&stage, settled).await;
         expect_ids(&stage, topic, &sent).await;
         stop(&mut stage).await;
 
