@@ -1,7 +1,8 @@
 //! The one wait.
 
-use std::{future::poll_fn, io, task::Poll};
+use std::{future::poll_fn, io, task::Poll, time::Duration};
 
+use relay::Pace;
 use tokio::time::{Instant, sleep_until};
 
 use super::{REPORT_INTERVAL, Running, Shell, jobs::Done};
@@ -10,6 +11,9 @@ use crate::{
     monitor::MonitorEvent,
     postgres::{Fill, Output, ReplicationStream},
 };
+
+/// How long the socket fills before it is read again, while catching up.
+const GULP_PAUSE: Duration = Duration::from_millis(1);
 
 /// What can happen next.
 pub(super) enum Event {
@@ -21,7 +25,7 @@ pub(super) enum Event {
     Job(Done),
     /// The monitor has something to say.
     Monitor(MonitorEvent),
-    /// A deadline of the core's, or the end of a pause.
+    /// A deadline of the core's, or of the care for Kafka.
     Due,
     /// Queued bytes were written, or could not be.
     Written(io::Result<()>),
@@ -35,17 +39,19 @@ impl Shell {
     /// The order is the priority: what empties comes before what fills, so a flood of rows can starve neither the
     /// acknowledgements nor the timers.
     pub(super) async fn next_event(&mut self) -> Event {
-        let now = Instant::now();
-        if self.pause_until.is_some_and(|until| until <= now) {
-            self.pause_until = None;
-        }
         let wants_wal = self.relay.wants_wal();
-        let has_frames = wants_wal && self.pause_until.is_none() && self.has_frame();
+        let has_frames = wants_wal && self.has_frame();
+        if self.gulps == Pace::InGulps && wants_wal && !has_frames {
+            // The walsender wakes its reader for every message it sends, and that costs both of them more than the
+            // message. A reader that is not waiting is not woken: so the thread really sleeps, for a millisecond in
+            // which nothing else could be late, and the kernel's buffer fills meanwhile.
+            std::thread::sleep(GULP_PAUSE);
+            self.gulps = Pace::AtOnce;
+        }
         let wake_at = self.wake_at();
         let runs = self.running == Running::On;
-        let Self { sink, stream, jobs, monitor, shutdown, pause_until, .. } = self;
-        let reads =
-            if wants_wal && pause_until.is_none() && !has_frames { Reads::Yes } else { Reads::No };
+        let Self { sink, stream, jobs, monitor, shutdown, .. } = self;
+        let reads = if wants_wal && !has_frames { Reads::Yes } else { Reads::No };
         tokio::select! {
             biased;
             // 1. Acknowledgements: they make room, and they are what we are here for.
@@ -69,10 +75,7 @@ impl Shell {
     fn wake_at(&self) -> Instant {
         let core = self.relay.deadline().map(|moment| self.clock.instant(moment));
         let report = self.reported_at + REPORT_INTERVAL;
-        [core, self.pause_until, self.care.wake_at()]
-            .into_iter()
-            .flatten()
-            .fold(report, Instant::min)
+        [core, self.care.wake_at()].into_iter().flatten().fold(report, Instant::min)
     }
 
     fn has_frame(&mut self) -> bool {

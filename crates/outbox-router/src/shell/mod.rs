@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-use relay::{Acks, Action, Input, Outcome, Relay};
+use relay::{Acks, Action, Input, Outcome, Pace, Relay};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -92,8 +92,8 @@ pub struct Shell {
     reports: watch::Sender<RelayReport>,
     shutdown: watch::Receiver<Running>,
     acks: Acks,
-    /// The socket is left alone until then, so that the server need not wake us for every message.
-    pause_until: Option<Instant>,
+    /// How eagerly the last read was to be followed by the next.
+    gulps: Pace,
     announcer: Announcer,
     reported_at: Instant,
     running: Running,
@@ -119,7 +119,7 @@ impl Shell {
             reports: parts.reports,
             shutdown: parts.shutdown,
             acks: Acks::default(),
-            pause_until: None,
+            gulps: Pace::AtOnce,
             announcer: Announcer::default(),
             reported_at: now,
             running: Running::On,
@@ -248,7 +248,6 @@ impl Shell {
             let mut now = Context::from_waker(Waker::noop());
             let _unsent = stream.poll_flush_out(&mut now);
         }
-        self.pause_until = None;
         if let Some(connecting) = self.connecting.take() {
             connecting.abort();
         }

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use relay::{Input, Pace, Step};
+use relay::{Input, Step};
 use tokio::time::Instant;
 
 use super::{Shell, failure};
@@ -14,9 +14,6 @@ use crate::postgres::{
 const PASS_LIMIT: Duration = Duration::from_millis(5);
 /// How many frames go by between two looks at the clock.
 const FRAMES_PER_LOOK: u32 = 64;
-/// While catching up: how long the socket fills before it is read again. The server's walsender wakes its reader for
-/// every message; a reader that is not there is not woken, and the server sends up to 2.4 times as fast.
-const GULP_PAUSE: Duration = Duration::from_millis(1);
 
 /// Why a pass ended, where that needs an answer.
 enum End {
@@ -35,9 +32,7 @@ impl Shell {
                     // A part of a large row: no frame will tell the core that the server is alive.
                     self.input(Input::BytesArrived);
                 }
-                if self.relay.pace() == Pace::InGulps {
-                    self.pause_until = Some(Instant::now() + GULP_PAUSE);
-                }
+                self.gulps = self.relay.pace();
             }
             Ok(Fill::NoRoom | Fill::Closed) => {}
             Err(error) => self.disconnected(failure::broken(&error)),
