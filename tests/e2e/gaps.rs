@@ -290,3 +290,21 @@ async fn a_table_that_is_replaced_by_a_rename_is_a_gap() {
                 CREATE TABLE outbox (LIKE outbox_old INCLUDING ALL); COMMIT";
     expect_gap_after(swap, "P027").await;
 }
+
+#[tokio::test]
+async fn a_publication_that_was_narrowed_while_the_router_was_away_is_told_at_the_first_look() {
+    let mut stage = flowing(Stage::builder()).await;
+    stage.kill_router().await.unwrap();
+    let confirmed = stage.confirmed().await.unwrap();
+    let session = stage.session().await.unwrap();
+    let narrowed = "ALTER PUBLICATION outbox_router SET (publish = 'update')";
+    session.batch_execute(narrowed).await.unwrap();
+    write(&mut stage, 1).await;
+    stage.router.start_again().unwrap();
+    let status = stage.router.wait_state("failed", WITHIN).await.unwrap();
+    assert_eq!(status["reason"]["code"], "P022", "{status}");
+    let message = status["reason"]["message"].as_str().unwrap();
+    assert!(message.contains(&confirmed.to_string()), "since when are rows missing? {message}");
+    expect_told(&stage, &["P022"]).await;
+    expect_standstill(&mut stage, &["P022"]).await;
+}

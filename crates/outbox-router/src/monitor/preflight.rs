@@ -50,7 +50,11 @@ pub async fn preflight(client: &Client, expected: &Expectations) -> Result<Basel
     let catalog = catalog::look(client, server.version, sought).await?;
     let watched = Watched { publication: &expected.publication, outboxes: &expected.outboxes };
     if let Some(failure) = compare(watched, remembered, &catalog).into_iter().next() {
-        let from = expected.earlier.as_ref().map(|earlier| earlier.checked.clone());
+        // At the first look, what the slot itself remembers is the last that is safe.
+        let from = match &expected.earlier {
+            Some(earlier) => Some(earlier.checked.clone()),
+            None => slot.confirmed_flush_lsn.map(|lsn| Mark { lsn, at: None }),
+        };
         return Err(with_interval(failure, from, checked).into());
     }
     // Last, so that a standby hears of a defect before the holder dies of it.
