@@ -14,16 +14,18 @@ use crate::{
 /// Column positions by role, resolved for one relation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Columns {
-    /// One per column of the relation, in its order.
-    slots: Vec<Slot>,
+    /// How many columns the relation has.
+    width: usize,
+    /// Those that the event needs, by position; a column may serve two roles.
+    uses: Vec<Use>,
 }
 
+/// One role, and the column that has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Slot {
-    /// The event does not need this column.
-    Unused,
-    /// The column has a role; its text is `bytea`'s hexadecimal form or plain text.
-    Used(Role, Encoding),
+struct Use {
+    position: usize,
+    role: Role,
+    encoding: Encoding,
 }
 
 /// How a value's text stands for its bytes.
@@ -84,25 +86,14 @@ impl Columns {
         let columns: Vec<RelationColumn<'_>> = relation.columns().collect();
         let names: Vec<&[u8]> = columns.iter().map(|column| column.name).collect();
         let roles = map_columns(table, &names)?;
-        let mut slots = vec![Slot::Unused; columns.len()];
+        let mut uses = Vec::with_capacity(roles.len());
         for (role, position) in roles {
-            if let (Some(slot), Some(column)) = (slots.get_mut(position), columns.get(position)) {
-                if let Slot::Used(other, _) = slot {
-                    return Err(Failure::new(
-                        Code::PresetUnclear,
-                        format!(
-                            "column {} of {} is mapped twice, as {} and as {}",
-                            lossy(column.name),
-                            table.name,
-                            other.as_str(),
-                            role.as_str()
-                        ),
-                    ));
-                }
-                *slot = Slot::Used(role, encoding(table, role, column)?);
+            if let Some(column) = columns.get(position) {
+                uses.push(Use { position, role, encoding: encoding(table, role, column)? });
             }
         }
-        Ok(Self { slots })
+        uses.sort_by_key(|use_| use_.position);
+        Ok(Self { width: columns.len(), uses })
     }
 
     /// The values of one row.
@@ -111,10 +102,10 @@ impl Columns {
     /// The row has another number of columns than its relation, or a value in a form that an INSERT never has.
     #[inline]
     pub(crate) fn event<'a>(&self, row: TupleColumns<'a>) -> Result<Event<'a>, Failure> {
-        if row.len() != self.slots.len() {
+        if row.len() != self.width {
             return Err(Failure::new(
                 Code::ValueForm,
-                format!("a row of {} columns for a relation of {}", row.len(), self.slots.len()),
+                format!("a row of {} columns for a relation of {}", row.len(), self.width),
             ));
         }
         self.partial_event(row)
@@ -123,18 +114,25 @@ impl Columns {
     /// The values of a row that was cut short: those columns that arrived whole.
     pub(crate) fn partial_event<'a>(&self, row: TupleColumns<'a>) -> Result<Event<'a>, Failure> {
         let mut event = Event::default();
-        for (slot, data) in self.slots.iter().zip(row) {
-            let Slot::Used(role, encoding) = *slot else { continue };
-            *event.value_mut(role) = match data {
-                TupleData::Text(bytes) => Value::Some(bytes, encoding),
-                TupleData::Null => Value::Null,
-                TupleData::UnchangedToast | TupleData::Binary(_) => {
-                    return Err(Failure::new(
-                        Code::ValueForm,
-                        format!("the {} of a row came neither as text nor as NULL", role.as_str()),
-                    ));
-                }
-            };
+        let mut uses = self.uses.iter().peekable();
+        for (position, data) in row.enumerate() {
+            while let Some(Use { role, encoding, .. }) =
+                uses.next_if(|use_| use_.position == position)
+            {
+                *event.value_mut(*role) = match data {
+                    TupleData::Text(bytes) => Value::Some(bytes, *encoding),
+                    TupleData::Null => Value::Null,
+                    TupleData::UnchangedToast | TupleData::Binary(_) => {
+                        return Err(Failure::new(
+                            Code::ValueForm,
+                            format!(
+                                "the {} of a row came neither as text nor as NULL",
+                                role.as_str()
+                            ),
+                        ));
+                    }
+                };
+            }
         }
         Ok(event)
     }

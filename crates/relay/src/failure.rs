@@ -12,8 +12,8 @@ pub enum Class {
     Replay,
     /// Wait for a person, look again every 30 s, go on when the cause is gone.
     Mendable,
-    /// Rows may be missing for ever: never goes on by itself. Only before the first session it is looked at again like a
-    /// [`Class::Mendable`]: then nothing that was ours can be missing, and a person is still setting things up.
+    /// Rows may be missing for ever: never goes on by itself. Only a slot that is missing before the first session is
+    /// looked for again, like a [`Class::Mendable`]: set-up makes it last, so nothing that was ours can be missing.
     Gap,
 }
 

@@ -280,7 +280,7 @@ fn too_large(
             Code::RecordTooLarge,
             format!("{}: its record of {size} bytes is more than topic {topic} takes (max.message.bytes={limit})", described(event)),
         )
-        .hint(format!("kafka-configs --alter --entity-type topics --entity-name {topic} --add-config max.message.bytes={}", size.next_power_of_two())),
+        .hint(format!("kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name {topic} --add-config max.message.bytes={}", size.next_power_of_two())),
     )
 }
 

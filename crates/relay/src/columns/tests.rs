@@ -32,11 +32,14 @@ fn refusal(table: &OutboxTable, names: &[&str]) -> Failure {
 /// The roles by column, in the order of the relation: `-` where there is none.
 fn roles(table: &OutboxTable, names: &[&str]) -> Vec<&'static str> {
     let columns = resolve(table, &of_text(names)).unwrap();
-    let role = |slot: &Slot| match slot {
-        Slot::Unused => "-",
-        Slot::Used(role, _) => role.as_str(),
+    let role = |position| {
+        columns
+            .uses
+            .iter()
+            .find(|one| one.position == position)
+            .map_or("-", |one| one.role.as_str())
     };
-    columns.slots.iter().map(role).collect()
+    (0..columns.width).map(role).collect()
 }
 
 fn with_row<T>(values: &[Wire<'_>], read: impl FnOnce(TupleColumns<'_>) -> T) -> T {
@@ -156,13 +159,18 @@ fn a_topic_that_no_row_chooses_needs_no_aggregate_type() {
 }
 
 #[test]
-fn one_column_cannot_have_two_roles() {
-    let mut columns = ColumnNames::default();
-    columns.set(Role::EventType, vec!["aggregate_type".into()]);
-    let table = OutboxTable { columns, preset: Preset::Default, ..table() };
-    let failure = refusal(&table, &OURS);
-    assert_eq!(failure.code, Code::PresetUnclear);
-    assert!(failure.message.contains("mapped twice"), "{failure}");
+fn one_column_may_have_two_roles() {
+    // What mends a NULL key: the id is never NULL.
+    let mut names = ColumnNames::default();
+    names.set(Role::AggregateId, vec!["id".into()]);
+    let table = OutboxTable { columns: names, preset: Preset::Default, ..table() };
+    let columns = resolve(&table, &of_text(&OURS)).unwrap();
+    let values: Vec<Wire<'_>> = OURS.iter().map(|name| Wire::Text(name)).collect();
+    with_row(&values, |row| {
+        let event = columns.event(row).unwrap();
+        assert_eq!(event.id, Value::Some(b"id", Encoding::Text));
+        assert_eq!(event.aggregate_id, event.id);
+    });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Action, Outcome, Phase, Relay, Sink, troubles::During};
 use crate::{
     clock::{Moment, Now},
-    failure::{Class, Failure},
+    failure::{Class, Code, Failure},
     session::Session,
     ticket::TransactionRef,
 };
@@ -24,8 +24,7 @@ impl Relay {
             Phase::Connecting | Phase::Standby { .. } => (failure, During::Connecting),
             Phase::Streaming(session) => placed(failure, session),
         };
-        // Before the first session nothing of ours can be missing: the set-up is not finished, or a person is at it.
-        if failure.class() == Class::Gap && self.totals.sessions > 0 {
+        if failure.class() == Class::Gap && (self.totals.sessions > 0 || !is_set_up_by(&failure)) {
             self.halt(failure, at);
             return;
         }
@@ -162,4 +161,10 @@ fn placed(failure: Failure, session: &Session) -> (Failure, During) {
         | (None, Class::Transport | Class::Replay | Class::Mendable | Class::Gap, _) => failure,
     };
     (failure, During::Streaming(session.ledger.told()))
+}
+
+/// Whether what is missing before the first session is what set-up makes last: then nothing of ours can be missing. With
+/// a slot that is there, a publication that is not right has left rows out, and mending it brings none of them back.
+fn is_set_up_by(failure: &Failure) -> bool {
+    matches!(failure.code, Code::SlotMissing | Code::SlotLost)
 }

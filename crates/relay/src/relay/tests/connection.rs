@@ -133,6 +133,17 @@ fn a_slot_that_is_gone_when_we_come_back_is_a_gap() {
 }
 
 #[test]
+fn a_publication_that_is_not_right_is_a_gap_from_the_start() {
+    // I8: the slot is there, so rows were left out, and mending the publication brings none of them back.
+    let mut script = Script::new(settings());
+    script.handle(Input::SinkReady);
+    script.handle(Input::Disconnected(failure(Code::PublicationLacksInsert)));
+    script.run_for(Duration::from_secs(3_600));
+    assert_eq!(script.state(), (State::Failed, Some(Code::PublicationLacksInsert)));
+    assert_eq!(script.actions(), [Action::Connect, Action::Disconnect]);
+}
+
+#[test]
 fn a_slot_that_was_never_there_is_looked_for_again() {
     // Whoever starts the router before `setup` need not start it twice.
     let mut script = Script::new(settings());
