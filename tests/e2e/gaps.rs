@@ -92,12 +92,13 @@ async fn expect_told(stage: &Stage, codes: &[&str]) {
     assert_eq!(ready.status, 503, "{}", ready.body);
     assert!(codes.iter().any(|code| ready.body.contains(code)), "{}", ready.body);
     assert_eq!(stage.router.get("/livez").await.unwrap().status, 200);
-    let log = stage.router.log();
-    let errors = log.lines().filter(|line| line.contains("ERROR"));
-    assert!(
-        errors.into_iter().any(|line| codes.iter().any(|code| line.contains(code))),
-        "no error in the log: {log}"
-    );
+    // The page is made when it is asked for; the log is written a moment after the state has changed.
+    let logged = eventually(SOON, "an error in the log", async || {
+        let log = stage.router.log();
+        let mut errors = log.lines().filter(|line| line.contains("ERROR"));
+        Ok(errors.any(|line| codes.iter().any(|code| line.contains(code))).then_some(()))
+    });
+    logged.await.unwrap();
 }
 
 /// Rows that are written now are neither produced nor confirmed, and nothing is made anew.
