@@ -21,7 +21,7 @@ use crate::{
     kafka::{CreateTopics, KafkaSettings, SettingRefused},
     monitor::{self, MonitorReport, RelayReport, Thresholds, WindowLimits},
     postgres::{ConnInfo, ConnInfoError},
-    shell::{Clock, Parts, Running, Shell, Source},
+    shell::{Clock, Parts, Running, Server, Shell, Source},
 };
 
 /// What the server allows a silent client; a third of it is our own beat.
@@ -125,10 +125,10 @@ impl App {
             shutdown: stopping,
             clock,
         })?;
-        let watching = self.source(watch::channel(None).0);
+        let server = self.server();
         let monitor = monitor::run(
             self.monitor_settings(),
-            monitor::ConnectBy(|| watching.sql()),
+            monitor::ConnectBy(|| server.sql()),
             monitor::Channels {
                 relay: relay_seen.clone(),
                 baseline: baseline_seen,
@@ -175,10 +175,13 @@ impl App {
         }
     }
 
+    fn server(&self) -> Server {
+        Server { conninfo: self.conninfo.clone(), application_name: self.config.name.clone() }
+    }
+
     fn source(&self, baselines: watch::Sender<Option<monitor::Baseline>>) -> Source {
         Source {
-            conninfo: self.conninfo.clone(),
-            application_name: self.config.name.clone(),
+            server: self.server(),
             slot: self.config.postgres.slot.as_str().to_owned(),
             publication: self.config.postgres.publication.as_str().to_owned(),
             outboxes: self.config.outboxes(),

@@ -46,11 +46,10 @@ impl Care {
         Self { generation: Generation::default(), phase: Phase::Opening }
     }
 
-    /// A new producer is being made; returns its number.
-    pub(super) fn opening(&mut self) -> Generation {
+    /// A new producer is being made: what is asked of the former one says nothing any more.
+    pub(super) fn opening(&mut self) {
         self.generation = Generation(self.generation.0 + 1);
         self.phase = Phase::Opening;
-        self.generation
     }
 
     pub(super) fn opened(&mut self, directory: TopicDirectory) {

@@ -16,12 +16,19 @@ use crate::{
     },
 };
 
-/// How to reach PostgreSQL and what to expect there.
-pub struct Source {
+/// How to reach PostgreSQL.
+#[derive(Clone)]
+pub struct Server {
     /// Where.
     pub conninfo: ConnInfo,
     /// `application_name` of every connection.
     pub application_name: String,
+}
+
+/// The server, and what to expect there.
+pub struct Source {
+    /// How to reach it.
+    pub server: Server,
     /// The slot.
     pub slot: String,
     /// The publication.
@@ -57,10 +64,10 @@ pub(super) enum Connected {
 
 /// How often a standby looks.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How long one look, or one attempt to connect, may take.
+/// How long one attempt to connect may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-impl Source {
+impl Server {
     /// An SQL connection.
     pub async fn sql(&self) -> Result<SqlSession, Failure> {
         let (client, connection) = connect_sql(&self.conninfo, &self.application_name)
@@ -73,7 +80,9 @@ impl Source {
         });
         Ok(SqlSession { client, driver })
     }
+}
 
+impl Source {
     /// Notes what the server was told: for a while the slot can stand no further than this when we come back.
     pub(super) fn told(&self, flush: Lsn) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +103,7 @@ impl Source {
                 Code::ServerUnreachable,
                 format!(
                     "{} did not answer within {} s",
-                    self.conninfo.target(),
+                    self.server.conninfo.target(),
                     PATIENCE.as_secs()
                 ),
             )),
@@ -115,12 +124,13 @@ impl Source {
             Encoding::Known(_) => ClientEncoding::Utf8,
         };
         let options = Options {
-            application_name: self.application_name.clone(),
+            application_name: self.server.application_name.clone(),
             client_encoding: encoding,
             row_bytes: self.row_bytes,
             ..Options::default()
         };
-        let connection = match ReplicationConnection::connect(&self.conninfo, &options).await {
+        let connection = match ReplicationConnection::connect(&self.server.conninfo, &options).await
+        {
             Ok(connection) => connection,
             Err(error) => return Connected::Failed(connect_failure(&error)),
         };
@@ -148,7 +158,7 @@ impl Source {
             confirmed: self.confirmed(),
             earlier: self.baselines.borrow().clone(),
         };
-        let SqlSession { client, mut driver } = self.sql().await?;
+        let SqlSession { client, mut driver } = self.server.sql().await?;
         let look = async { Ok(preflight(&client, &expected).await) };
         drive(&mut driver, look).await?
     }
@@ -168,7 +178,7 @@ impl Source {
     pub(super) async fn watch_slot(&self) -> Result<(), Failure> {
         const HELD: &str =
             "select from pg_catalog.pg_replication_slots where slot_name = $1 and active";
-        let SqlSession { client, mut driver } = self.sql().await?;
+        let SqlSession { client, mut driver } = self.server.sql().await?;
         loop {
             let look = async {
                 client.query_opt(HELD, &[&self.slot]).await.map_err(|error| sql_failure(&error))

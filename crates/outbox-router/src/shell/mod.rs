@@ -35,7 +35,10 @@ use self::{
     event::Event,
     jobs::{Done, Job},
 };
-pub use self::{clock::Clock, connect::Source};
+pub use self::{
+    clock::Clock,
+    connect::{Server, Source},
+};
 use crate::{
     kafka::{Health, KafkaSettings, KafkaSink},
     monitor::{MonitorEvent, RelayReport},
@@ -46,6 +49,7 @@ use crate::{
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 /// And at most this often while much does.
 const REPORT_GAP: Duration = Duration::from_millis(100);
+
 /// What the shell is made of.
 pub struct Parts {
     /// The core.
@@ -58,7 +62,7 @@ pub struct Parts {
     pub monitor: mpsc::Receiver<MonitorEvent>,
     /// Where the core's state is told.
     pub reports: watch::Sender<RelayReport>,
-    /// Turns true when the process is to stop.
+    /// Tells when the process is to stop.
     pub shutdown: watch::Receiver<Running>,
     /// The clock whose origin the core was made with.
     pub clock: Clock,
