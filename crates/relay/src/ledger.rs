@@ -30,6 +30,7 @@ use std::collections::VecDeque;
 use pgoutput::{Lsn, PgTimestamp};
 
 use crate::{
+    failpoint::{self, Failpoint},
     ports::AckRun,
     ticket::{SIZE_UNIT, SessionId, TRANSACTION_MASK, Ticket, TransactionRef},
 };
@@ -352,10 +353,16 @@ impl Ledger {
         while let Some(entry) = self.entries.front() {
             match entry.progress {
                 Progress::Complete(end) if entry.unacked.events == 0 => {
+                    failpoint::reached(Failpoint::BeforeAdvance);
                     self.settled = end;
                     self.settled_untold.add(entry.load);
                     self.entries.pop_front();
                     self.front += 1;
+                    failpoint::reached(Failpoint::AfterAdvance);
+                }
+                Progress::Open if entry.unacked.events == 0 && entry.load.events > 0 => {
+                    failpoint::reached(Failpoint::AckedButOpen);
+                    return;
                 }
                 Progress::Complete(_) | Progress::Open => return,
             }

@@ -25,8 +25,10 @@
 //! * **I8** After a gap nothing is produced or confirmed.
 
 mod backoff;
+pub mod bug;
 mod clock;
 mod columns;
+pub mod failpoint;
 mod failure;
 mod feedback;
 mod headers;

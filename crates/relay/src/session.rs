@@ -4,8 +4,10 @@
 use pgoutput::{DecodeError, Frame, Insert, Lsn, Message, PgTimestamp, ReplyRequest, XLogData};
 
 use crate::{
+    bug,
     clock::{Moment, Now},
     columns::Event,
+    failpoint::{self, Failpoint},
     failure::{Class, Code, Failure},
     feedback::{Feedback, Timing},
     ledger::{Carried, Disorder, Ledger, Window},
@@ -141,6 +143,7 @@ impl Session {
             Frame::Keepalive(keepalive) => {
                 self.received = self.received.max(keepalive.wal_end);
                 self.ledger.keepalive(keepalive.wal_end);
+                failpoint::reached(Failpoint::KeepaliveTaken);
                 // The server has nothing more to send at once: what comes next is news.
                 self.server_lag = 0;
                 if keepalive.reply == ReplyRequest::Requested {
@@ -168,6 +171,7 @@ impl Session {
                 self.ledger.begin(begin.final_lsn, begin.committed_at).map_err(disorder)?;
                 self.committed_at = begin.committed_at;
                 self.server_lag = frame.sent_at.micros_since(begin.committed_at);
+                failpoint::reached(Failpoint::BeginTaken);
             }
             Message::Commit(commit) => {
                 let carried =
@@ -176,8 +180,12 @@ impl Session {
                 if carried == Carried::Events {
                     self.transactions += 1;
                 }
+                failpoint::reached(Failpoint::CommitTaken);
             }
-            Message::Relation(relation) => self.relations.describe(&terms.outboxes, relation),
+            Message::Relation(relation) => {
+                self.relations.describe(&terms.outboxes, relation);
+                failpoint::reached(Failpoint::RelationTaken);
+            }
             // The writer replays another server's transaction, and the commit time is that server's: it may lie months
             // back. It stays the record's timestamp, but neither our latency nor this server's backlog is measured by
             // it.
@@ -232,15 +240,21 @@ impl Session {
             return Ok(self.hold_row(failure, Some(topic), now.at));
         }
         let ticket = self.ledger.issue(record.held_bytes()).map_err(disorder)?;
+        failpoint::reached(Failpoint::BeforeEnqueue);
         match sink.produce(&record, ticket) {
             Ok(()) => {
+                failpoint::reached(Failpoint::AfterEnqueue);
+                bug::leak();
                 self.doubt = None;
                 Ok(Step::Taken)
             }
             Err(Refusal { ticket, reason }) => {
                 self.ledger.withdraw(ticket);
                 Ok(match reason {
-                    RefusalReason::Full => self.hold_for_room(now.at),
+                    RefusalReason::Full => {
+                        failpoint::reached(Failpoint::QueueFull);
+                        self.hold_for_room(now.at)
+                    }
                     RefusalReason::Closed => self.hold(Hold::SinkClosed),
                 })
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Action, Outcome, Phase, Relay, Sink, troubles::During};
 use crate::{
     clock::{Moment, Now},
+    failpoint::{self, Failpoint},
     failure::{Class, Code, Failure},
     session::Session,
     ticket::TransactionRef,
@@ -140,6 +141,9 @@ impl Relay {
     }
 
     pub(super) fn exit(&mut self, outcome: Outcome) {
+        if self.drain_by.is_some() {
+            failpoint::reached(Failpoint::DrainEnded);
+        }
         self.phase = Phase::Over;
         self.actions.push_back(Action::Exit(outcome));
     }

@@ -5,6 +5,7 @@ use std::{num::NonZeroI32, time::Duration};
 use super::{Input, Phase, Relay, ServerNotice, Sink};
 use crate::{
     clock::{Moment, Now},
+    failpoint::{self, Failpoint},
     failure::{Code, Failure},
     ledger::{Credit, Place},
     ports::Acks,
@@ -36,10 +37,21 @@ impl Relay {
                     self.phase = Phase::Waiting { until: at };
                 }
             }
-            Input::StreamEnded => self.stream_ended(at),
-            Input::Notice(notice) => self.notice(notice, at),
-            Input::Acks(acks) => self.acknowledged(acks, now),
+            Input::StreamEnded => {
+                failpoint::reached(Failpoint::StreamEnded);
+                self.stream_ended(at);
+            }
+            Input::Notice(notice) => {
+                self.notice(notice, at);
+                failpoint::reached(Failpoint::WarningTaken);
+            }
+            Input::Acks(acks) => {
+                failpoint::reached(Failpoint::BeforeAcks);
+                self.acknowledged(acks, now);
+                failpoint::reached(Failpoint::AfterAcks);
+            }
             Input::DeliveryFailed { transaction, failure } => {
+                failpoint::reached(Failpoint::DeliveryFailed);
                 self.delivery_failed(transaction, failure, now);
             }
             Input::SinkReady => self.sink_ready(),
@@ -53,7 +65,10 @@ impl Relay {
                     session.let_go_by(at + STOPPING_PATIENCE);
                 }
             }
-            Input::Shutdown => self.drain_by = Some(self.drain_by.unwrap_or(at + self.drain)),
+            Input::Shutdown => {
+                self.drain_by = Some(self.drain_by.unwrap_or(at + self.drain));
+                failpoint::reached(Failpoint::DrainBegun);
+            }
             Input::Tick => {}
         }
     }

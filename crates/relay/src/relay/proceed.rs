@@ -7,6 +7,7 @@ use pgoutput::Lsn;
 use super::{Action, OnFatal, Outcome, Phase, Relay, Sink};
 use crate::{
     clock::{Moment, Now},
+    failpoint::{self, Failpoint},
     failure::{Class, Code, Failure},
     feedback::Listening,
     session::{Course, Hold},
@@ -102,6 +103,7 @@ impl Relay {
         match session.course {
             Course::Draining | Course::Following if session.is_drained(&self.topics) => {
                 let update = session.last_update(now);
+                failpoint::reached(Failpoint::DrainTold);
                 self.actions.extend([Action::Status(update), Action::CopyDone]);
             }
             Course::Draining | Course::Following if drain_by <= now.at => {

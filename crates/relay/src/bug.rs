@@ -1,0 +1,134 @@
+//! Seeded bugs: what a hurried hand might write instead, one at a time, to see whether the tests notice.
+//!
+//! Without the feature `seeded-bugs` [`is`] is a constant `false`, and every branch that asks it is compiled away. Each
+//! bug is one small change at the place where it would be made; what it breaks and which invariant catches it is in
+//! docs/testing.md.
+
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $name:ident = $word:literal;)*) => {
+        /// A bug that can be planted.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Bug { $($(#[$doc])* $name,)* }
+
+        impl Bug {
+            /// Every one there is.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// As given on a command line.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $word,)* }
+            }
+        }
+    };
+}
+
+bugs! {
+    /// A record counts as acknowledged when it is enqueued.
+    ConfirmOnEnqueue = "confirm-on-enqueue";
+    /// The position follows the newest settled transaction, not the contiguous prefix.
+    ConfirmMaximum = "confirm-maximum";
+    /// The position is one past the end of the transaction, as the manual's "last byte + 1" suggests.
+    ConfirmPlusOne = "confirm-plus-one";
+    /// The position is the start of the commit record, not its end.
+    ConfirmCommitLsn = "confirm-commit-lsn";
+    /// A transaction counts while one record of it is unacknowledged.
+    ConfirmOneShort = "confirm-one-short";
+    /// A keepalive's position is confirmed while transactions before it are unacknowledged.
+    KeepaliveWhilePending = "keepalive-while-pending";
+    /// A keepalive's position is confirmed while a transaction is open.
+    KeepaliveWhileOpen = "keepalive-while-open";
+    /// A keepalive below the position at which the slot stood is confirmed.
+    KeepaliveBelowSlot = "keepalive-below-slot";
+    /// On resume a transaction that commits exactly at the slot's position is taken for an old one.
+    SkipEqualOnResume = "skip-equal-on-resume";
+    /// The second of two rows with one LSN is taken for a repetition.
+    DropTwinRow = "drop-twin-row";
+    /// Two records of one key change places.
+    SwapTwo = "swap-two";
+    /// After a failed delivery the record counts as done and the session goes on.
+    GoOnAfterFailure = "go-on-after-failure";
+    /// After a failed delivery the producer is kept.
+    KeepFailedSink = "keep-failed-sink";
+    /// PostgreSQL 18's warning that a publication is missing is passed over.
+    IgnoreWarning = "ignore-warning";
+    /// A slot that is gone is made anew.
+    RecreateSlot = "recreate-slot";
+    /// A slot that stands elsewhere than where it was left is taken as it is.
+    TrustMovedSlot = "trust-moved-slot";
+    /// A publication that was made anew counts as the old one.
+    TrustNewPublication = "trust-new-publication";
+    /// A new partition count takes effect while records of the old one are in flight.
+    RepinAtOnce = "repin-at-once";
+    /// A new partition count is never used.
+    NeverRepin = "never-repin";
+    /// The sign of the key's hash is kept.
+    SignedHash = "signed-hash";
+    /// The window has no limit.
+    NoWindow = "no-window";
+    /// An acknowledgement of an earlier session counts in this one.
+    CreditStaleAck = "credit-stale-ack";
+    /// A record that was not enqueued stays in the window.
+    ForgetWithdrawal = "forget-withdrawal";
+    /// A row that cannot become a record is passed over.
+    SkipHeldRow = "skip-held-row";
+    /// A table's new shape is ignored: its columns are read by their old places.
+    IgnoreNewShape = "ignore-new-shape";
+    /// No status update while reading stands still.
+    SilentWhileFull = "silent-while-full";
+    /// A stopping server is never let go of.
+    NeverLetGo = "never-let-go";
+    /// Every question of the server is answered at once.
+    ReplyAtOnce = "reply-at-once";
+    /// A silent server is waited for.
+    TrustSilence = "trust-silence";
+    /// A topic that was not found is not looked up again.
+    LookUpOnce = "look-up-once";
+    /// There is no wait between two attempts to connect.
+    NoBackoff = "no-backoff";
+    /// A kilobyte is lost with every record.
+    Leak = "leak";
+}
+
+#[cfg(feature = "seeded-bugs")]
+mod planted {
+    use super::Bug;
+    use std::cell::{Cell, RefCell};
+
+    thread_local! {
+        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+        static LEAKED: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Plants one bug in this thread, or none.
+    pub fn plant(bug: Option<Bug>) {
+        PLANTED.set(bug);
+        LEAKED.take();
+    }
+
+    /// Whether this bug is planted in this thread.
+    #[inline]
+    pub fn is(bug: Bug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+
+    pub(crate) fn leak() {
+        if is(Bug::Leak) {
+            LEAKED.with_borrow_mut(|leaked| leaked.push(vec![0; 1024]));
+        }
+    }
+}
+
+#[cfg(feature = "seeded-bugs")]
+pub(crate) use planted::leak;
+#[cfg(feature = "seeded-bugs")]
+pub use planted::{is, plant};
+
+/// Whether this bug is planted: never.
+#[cfg(not(feature = "seeded-bugs"))]
+#[inline]
+pub const fn is(_bug: Bug) -> bool {
+    false
+}
+
+#[cfg(not(feature = "seeded-bugs"))]
+pub(crate) const fn leak() {}
