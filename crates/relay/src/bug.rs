@@ -43,16 +43,16 @@ bugs! {
     SkipEqualOnResume = "skip-equal-on-resume";
     /// The second of two rows with one LSN is taken for a repetition.
     DropTwinRow = "drop-twin-row";
-    /// Two records of one key change places.
-    SwapTwo = "swap-two";
+    /// A row that finds the producer's queue full waits beside it, and the next goes first.
+    PassOnFull = "pass-on-full";
     /// After a failed delivery the record counts as done and the session goes on.
     GoOnAfterFailure = "go-on-after-failure";
     /// After a failed delivery the producer is kept.
     KeepFailedSink = "keep-failed-sink";
     /// PostgreSQL 18's warning that a publication is missing is passed over.
     IgnoreWarning = "ignore-warning";
-    /// A slot that is gone is made anew.
-    RecreateSlot = "recreate-slot";
+    /// A slot that was missing, and is there again, is taken for the old one.
+    GoOnAfterGap = "go-on-after-gap";
     /// A slot that stands elsewhere than where it was left is taken as it is.
     TrustMovedSlot = "trust-moved-slot";
     /// A publication that was made anew counts as the old one.
@@ -97,12 +97,14 @@ mod planted {
     thread_local! {
         static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
         static LEAKED: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+        static ASIDE: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
     }
 
     /// Plants one bug in this thread, or none.
     pub fn plant(bug: Option<Bug>) {
         PLANTED.set(bug);
         LEAKED.take();
+        ASIDE.take();
     }
 
     /// Whether this bug is planted in this thread.
@@ -116,12 +118,21 @@ mod planted {
             LEAKED.with_borrow_mut(|leaked| leaked.push(vec![0; 1024]));
         }
     }
+
+    /// Puts a frame aside, for [`Bug::PassOnFull`].
+    pub(crate) fn put_aside(frame: &[u8]) {
+        ASIDE.set(Some(frame.to_vec()));
+    }
+
+    pub(crate) fn take_aside() -> Option<Vec<u8>> {
+        ASIDE.take()
+    }
 }
 
 #[cfg(feature = "seeded-bugs")]
-pub(crate) use planted::leak;
-#[cfg(feature = "seeded-bugs")]
 pub use planted::{is, plant};
+#[cfg(feature = "seeded-bugs")]
+pub(crate) use planted::{leak, put_aside, take_aside};
 
 /// Whether this bug is planted: never.
 #[cfg(not(feature = "seeded-bugs"))]
@@ -132,3 +143,11 @@ pub const fn is(_bug: Bug) -> bool {
 
 #[cfg(not(feature = "seeded-bugs"))]
 pub(crate) const fn leak() {}
+
+#[cfg(not(feature = "seeded-bugs"))]
+pub(crate) const fn put_aside(_frame: &[u8]) {}
+
+#[cfg(not(feature = "seeded-bugs"))]
+pub(crate) const fn take_aside() -> Option<Vec<u8>> {
+    None
+}

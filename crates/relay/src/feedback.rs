@@ -11,6 +11,7 @@ use std::time::Duration;
 use pgoutput::Lsn;
 
 use crate::{
+    bug::{self, Bug},
     clock::Moment,
     ledger::{Ledger, Window},
 };
@@ -108,7 +109,7 @@ impl Feedback {
         window: Window,
         listening: Listening,
     ) -> Due {
-        if listening == Listening::No {
+        if listening == Listening::No || bug::is(Bug::TrustSilence) {
             self.heard(at);
         }
         match self.asked_at {
@@ -117,6 +118,9 @@ impl Feedback {
             Some(_) | None => {}
         }
         let has_news = ledger.settled().lsn() > ledger.told() || received > self.sent_write;
+        if bug::is(Bug::ReplyAtOnce) && self.owed == Owed::Reply {
+            return Due::Update;
+        }
         let waits = at < self.sent_at + GAP;
         if ledger.is_worth_telling(window)
             || (!waits && (has_news || self.owed == Owed::Reply))

@@ -30,6 +30,7 @@ use std::collections::VecDeque;
 use pgoutput::{Lsn, PgTimestamp};
 
 use crate::{
+    bug::{self, Bug},
     failpoint::{self, Failpoint},
     ports::AckRun,
     ticket::{SIZE_UNIT, SessionId, TRANSACTION_MASK, Ticket, TransactionRef},
@@ -180,8 +181,10 @@ impl Ledger {
         };
         let load = Load { events: 1, units };
         entry.load.add(load);
-        entry.unacked.add(load);
-        self.unacked.add(load);
+        if !bug::is(Bug::ConfirmOnEnqueue) {
+            entry.unacked.add(load);
+            self.unacked.add(load);
+        }
         self.unconfirmed.add(load);
         Ok(Ticket::new(self.session, number, units))
     }
@@ -191,6 +194,7 @@ impl Ledger {
         let (transaction, units) = ticket.redeem();
         let load = Load { events: 1, units };
         if transaction.session == self.session
+            && !bug::is(Bug::ForgetWithdrawal)
             && let Some(entry) = self.entry_mut(transaction.number)
         {
             entry.load.remove(load);
@@ -227,8 +231,14 @@ impl Ledger {
 
     /// A keepalive: the walsender has sent everything before `position`. Ignored while a transaction is open.
     pub(crate) fn keepalive(&mut self, position: Lsn) {
-        if !self.is_open() && position > self.received && position > self.resumed_at {
+        let is_news = position > self.resumed_at || bug::is(Bug::KeepaliveBelowSlot);
+        if !self.is_open() && position > self.received && is_news {
             self.advance(position);
+            if bug::is(Bug::KeepaliveWhilePending) {
+                self.settled = position;
+            }
+        } else if bug::is(Bug::KeepaliveWhileOpen) && self.is_settled_but_for_open() {
+            self.settled = self.settled.max(position);
         }
     }
 
@@ -237,13 +247,15 @@ impl Ledger {
     /// # Errors
     /// More were acknowledged than produced: the books no longer balance.
     pub(crate) fn credit(&mut self, run: &AckRun) -> Result<Credit, Disorder> {
-        if run.transaction.session != self.session {
+        if run.transaction.session != self.session && !bug::is(Bug::CreditStaleAck) {
             return Ok(Credit::Stale);
         }
         let load = Load { events: u64::from(run.records), units: run.size };
-        let entry = self.entry_mut(run.transaction.number).ok_or(Disorder::Overcredit)?;
+        let Some(entry) = self.entry_mut(run.transaction.number) else {
+            return overcredit();
+        };
         if entry.unacked.events < load.events || entry.unacked.units < load.units {
-            return Err(Disorder::Overcredit);
+            return overcredit();
         }
         entry.unacked.remove(load);
         let since = entry.since;
@@ -253,6 +265,10 @@ impl Ledger {
         };
         self.unacked.remove(load);
         self.settle();
+        if bug::is(Bug::ConfirmMaximum) {
+            let newest = self.entries.iter().rev().find_map(Entry::settled_end);
+            self.settled = newest.map_or(self.settled, |end| end.max(self.settled));
+        }
         Ok(Credit::Counted(since, place))
     }
 
@@ -273,6 +289,9 @@ impl Ledger {
         self.told = self.settled;
         self.unconfirmed.remove(self.settled_untold);
         self.settled_untold = Load::default();
+        if bug::is(Bug::ConfirmPlusOne) && self.told > Lsn::ZERO {
+            return ConfirmedLsn(Lsn::from_u64(self.told.as_u64() + 1));
+        }
         ConfirmedLsn(self.told)
     }
 
@@ -285,7 +304,8 @@ impl Ledger {
     /// transaction larger than the window passes through with its *unacknowledged* part bounded.
     #[inline]
     pub(crate) fn has_room(&self, window: Window) -> bool {
-        self.unconfirmed.fits(window)
+        bug::is(Bug::NoWindow)
+            || self.unconfirmed.fits(window)
             || (self.entries.len() == 1
                 && self.settled_untold.events == 0
                 && self.open().is_some()
@@ -316,6 +336,11 @@ impl Ledger {
     /// Where the open transaction will commit.
     pub(crate) fn open_commit_lsn(&self) -> Option<Lsn> {
         self.open().map(|entry| entry.commit_lsn)
+    }
+
+    /// Whether the open transaction was confirmed in an earlier session: never, since the slot does not send it then.
+    pub(crate) fn is_old(&self) -> bool {
+        bug::is(Bug::SkipEqualOnResume) && self.open_commit_lsn() == Some(self.resumed_at)
     }
 
     /// Where the oldest transaction that is not settled commits.
@@ -352,15 +377,16 @@ impl Ledger {
     fn settle(&mut self) {
         while let Some(entry) = self.entries.front() {
             match entry.progress {
-                Progress::Complete(end) if entry.unacked.events == 0 => {
+                Progress::Complete(end) if entry.is_acked() => {
                     failpoint::reached(Failpoint::BeforeAdvance);
-                    self.settled = end;
+                    self.settled =
+                        if bug::is(Bug::ConfirmCommitLsn) { entry.commit_lsn } else { end };
                     self.settled_untold.add(entry.load);
                     self.entries.pop_front();
                     self.front += 1;
                     failpoint::reached(Failpoint::AfterAdvance);
                 }
-                Progress::Open if entry.unacked.events == 0 && entry.load.events > 0 => {
+                Progress::Open if entry.is_acked() && entry.load.events > 0 => {
                     failpoint::reached(Failpoint::AckedButOpen);
                     return;
                 }
@@ -388,6 +414,14 @@ impl Ledger {
         let index = self.index(number)?;
         self.entries.get_mut(index)
     }
+}
+
+fn overcredit() -> Result<Credit, Disorder> {
+    // The bugs whose counts cannot balance are to be found by what they confirm, not by this.
+    let is_expected = bug::is(Bug::ConfirmOnEnqueue)
+        || bug::is(Bug::ConfirmOneShort)
+        || bug::is(Bug::CreditStaleAck);
+    if is_expected { Ok(Credit::Stale) } else { Err(Disorder::Overcredit) }
 }
 
 /// Whether a transaction carried events of ours.

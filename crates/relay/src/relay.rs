@@ -18,6 +18,7 @@ use pgoutput::Lsn;
 
 use crate::{
     backoff::Backoff,
+    bug::{self, Bug},
     clock::{Moment, Now},
     failure::{Code, Failure},
     ports::RecordSink,
@@ -141,6 +142,15 @@ impl Relay {
     /// One `CopyData` payload of the stream. Never waits; [`Step::Held`] means that the frame was not taken.
     #[inline]
     pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> Step {
+        let step = self.offer(payload, now, sink);
+        if bug::is(Bug::PassOnFull) {
+            return self.pass_on_full(step, payload, now, sink);
+        }
+        step
+    }
+
+    #[inline]
+    fn offer<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> Step {
         let Phase::Streaming(session) = &mut self.phase else { return Step::Taken };
         match session.frame(payload, now, &self.terms, &mut self.topics, sink) {
             Ok(Step::Taken) => Step::Taken,
@@ -150,6 +160,26 @@ impl Relay {
                 Step::Held
             }
         }
+    }
+
+    /// What [`Bug::PassOnFull`] does: a row that finds the queue full is put aside, until after the next frame.
+    fn pass_on_full<S: RecordSink>(
+        &mut self,
+        step: Step,
+        payload: &[u8],
+        now: Now,
+        sink: &mut S,
+    ) -> Step {
+        let Phase::Streaming(session) = &mut self.phase else { return step };
+        if step == Step::Held && matches!(session.hold, Some(Hold::QueueFull { .. })) {
+            session.hold = None;
+            bug::put_aside(payload);
+            return Step::Taken;
+        }
+        if let Some(aside) = bug::take_aside() {
+            let _its_turn = self.offer(&aside, now, sink);
+        }
+        step
     }
 
     /// A frame larger than `row_bytes` was thrown away while it streamed in; only `prefix` was kept.

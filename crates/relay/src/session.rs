@@ -4,7 +4,7 @@
 use pgoutput::{DecodeError, Frame, Insert, Lsn, Message, PgTimestamp, ReplyRequest, XLogData};
 
 use crate::{
-    bug,
+    bug::{self, Bug},
     clock::{Moment, Now},
     columns::Event,
     failpoint::{self, Failpoint},
@@ -129,7 +129,11 @@ impl Session {
         match Frame::parse(payload).map_err(|error| protocol(&error))? {
             Frame::XLogData(data) => {
                 let message = Message::parse(data.data).map_err(|error| protocol(&error))?;
+                let is_twin = bug::is(Bug::DropTwinRow) && data.wal_start == self.received;
                 let step = if let Message::Insert(insert) = &message {
+                    if self.ledger.is_old() || is_twin {
+                        return Ok(Step::Taken);
+                    }
                     self.insert(insert, now, topics, sink)?
                 } else {
                     self.message(&message, &data, terms)?

@@ -7,6 +7,7 @@
 use std::{collections::HashMap, num::NonZeroI32, time::Duration};
 
 use crate::{
+    bug::{self, Bug},
     clock::Moment,
     failure::{Code, Failure},
     record::TopicId,
@@ -117,6 +118,9 @@ impl Topics {
     /// Whether to look `id` up now; if so, not again until it is answered or the answer is overdue.
     pub(crate) fn ask(&mut self, id: TopicId, at: Moment) -> bool {
         match self.topics.get_mut(id.index()) {
+            Some(Topic { knowledge: Knowledge::Refused(_), .. }) if bug::is(Bug::LookUpOnce) => {
+                false
+            }
             Some(topic) if topic.ask_at <= at => {
                 topic.ask_at = at + ANSWER_LIMIT;
                 true

@@ -3,7 +3,10 @@
 use pgoutput::{Lsn, PgTimestamp};
 
 use super::Window;
-use crate::ticket::SIZE_UNIT;
+use crate::{
+    bug::{self, Bug},
+    ticket::SIZE_UNIT,
+};
 
 /// Events and their size, in units of [`crate::Ticket`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,6 +53,19 @@ impl Entry {
             progress: Progress::Open,
             load: Load::default(),
             unacked: Load::default(),
+        }
+    }
+
+    /// Whether the broker has acknowledged everything that was produced of it so far.
+    pub(super) fn is_acked(&self) -> bool {
+        self.unacked.events == 0 || (bug::is(Bug::ConfirmOneShort) && self.unacked.events == 1)
+    }
+
+    /// Its end, if nothing of it is missing.
+    pub(super) fn settled_end(&self) -> Option<Lsn> {
+        match self.progress {
+            Progress::Complete(end) if self.is_acked() => Some(end),
+            Progress::Complete(_) | Progress::Open => None,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Action, Outcome, Phase, Relay, Sink, troubles::During};
 use crate::{
+    bug::{self, Bug},
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Class, Code, Failure},
@@ -25,7 +26,10 @@ impl Relay {
             Phase::Connecting | Phase::Standby { .. } => (failure, During::Connecting),
             Phase::Streaming(session) => placed(failure, session),
         };
-        if failure.class() == Class::Gap && (self.totals.sessions > 0 || !is_set_up_by(&failure)) {
+        if failure.class() == Class::Gap
+            && !bug::is(Bug::GoOnAfterGap)
+            && (self.totals.sessions > 0 || !is_set_up_by(&failure))
+        {
             self.halt(failure, at);
             return;
         }
@@ -107,6 +111,10 @@ impl Relay {
         failure: Failure,
         now: Now,
     ) {
+        if bug::is(Bug::GoOnAfterFailure) {
+            self.replace_sink();
+            return;
+        }
         self.tell_the_rest(now);
         self.sink_failed(transaction, failure, now.at);
     }
@@ -131,7 +139,7 @@ impl Relay {
     }
 
     fn replace_sink(&mut self) {
-        if self.sink == Sink::Ready {
+        if self.sink == Sink::Ready && !bug::is(Bug::KeepFailedSink) {
             self.sink = Sink::Replacing;
             self.totals.reconnects.kafka += 1;
             self.topics.forget();

@@ -4,6 +4,7 @@ use std::{num::NonZeroI32, time::Duration};
 
 use super::{Input, Phase, Relay, ServerNotice, Sink};
 use crate::{
+    bug::{self, Bug},
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Code, Failure},
@@ -115,6 +116,9 @@ impl Relay {
     fn notice(&mut self, notice: &ServerNotice, at: Moment) {
         // 55000 within the stream is PostgreSQL 18's "skipped loading publication": rows are being skipped, and this
         // warning is all that ever says so.
+        if bug::is(Bug::IgnoreWarning) {
+            return;
+        }
         if notice.code == "55000" && matches!(self.phase, Phase::Streaming(_)) {
             self.halt(
                 Failure::new(
@@ -227,6 +231,13 @@ impl Relay {
     }
 
     fn partitions_changed(&mut self, id: TopicId, old: TopicFacts, new: TopicFacts, now: Now) {
+        if bug::is(Bug::NeverRepin) {
+            return;
+        }
+        if bug::is(Bug::RepinAtOnce) {
+            self.topics.answer(id, Ok(new), now.at);
+            return;
+        }
         if let Phase::Streaming(session) = &mut self.phase {
             if let Err(failure) = session.topic_changed(id, old, new) {
                 self.delivery_failed(None, failure, now);

@@ -6,6 +6,7 @@ use pgoutput::Lsn;
 
 use super::{Action, OnFatal, Outcome, Phase, Relay, Sink};
 use crate::{
+    bug::{self, Bug},
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Class, Code, Failure},
@@ -87,6 +88,9 @@ impl Relay {
     /// Sends the status update that is due.
     fn tell(&mut self, now: Now) {
         let listening = if self.wants_wal() { Listening::Yes } else { Listening::No };
+        if bug::is(Bug::SilentWhileFull) && listening == Listening::No {
+            return;
+        }
         let Phase::Streaming(session) = &mut self.phase else { return };
         match session.update(now, self.terms.window, listening) {
             Ok(None) => {}
