@@ -6,7 +6,7 @@
 
 use std::{io, net::SocketAddr, sync::Mutex, thread, time::Duration};
 
-use relay::{OnFatal, Outcome, Relay, Settings, Timing, Window};
+use relay::{OnFatal, Outcome, Relay, Settings, Timing, Window, source::Baseline};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -118,7 +118,7 @@ impl App {
 
         let mut ended = on_its_own_thread(Parts {
             relay,
-            source: self.source(baselines),
+            source: self.source(baselines, clock),
             kafka: self.kafka.clone(),
             monitor: monitor_events,
             reports: relay_reports,
@@ -179,7 +179,7 @@ impl App {
         Server { conninfo: self.conninfo.clone(), application_name: self.config.name.clone() }
     }
 
-    fn source(&self, baselines: watch::Sender<Option<monitor::Baseline>>) -> Source {
+    fn source(&self, baselines: watch::Sender<Option<Baseline>>, clock: Clock) -> Source {
         Source {
             server: self.server(),
             slot: self.config.postgres.slot.as_str().to_owned(),
@@ -187,7 +187,8 @@ impl App {
             outboxes: self.config.outboxes(),
             row_bytes: size(self.config.limits.row_bytes),
             baselines,
-            told: Mutex::default(),
+            clock,
+            word: Mutex::default(),
         }
     }
 

@@ -39,6 +39,7 @@ mod record;
 mod relay;
 mod route;
 mod session;
+pub mod source;
 mod state;
 mod table;
 mod telemetry;

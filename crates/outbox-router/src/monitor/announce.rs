@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use relay::source::SlotHealth;
+
 use super::{
     lag::Blame,
-    slot::SlotHealth,
     threshold::{Crossing, Level, Thresholds},
 };
 use crate::wording;

@@ -1,130 +1,16 @@
 //! The publication and the outbox tables as the catalog shows them, by OID, on PostgreSQL 13 to 18. Reading only; what
-//! is wrong with them is judged in [`super::publication`].
+//! is wrong with them is judged in [`relay::source`].
 
-use relay::{Failure, Outboxes, TableName};
-use tokio_postgres::{Client, Row, types::Oid};
+use relay::{
+    Failure, Outboxes, TableName,
+    source::{Catalog, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation},
+};
+use tokio_postgres::{Client, Row};
 
 use crate::postgres::sql_failure;
 
 /// Row filters and column lists appeared here.
 const FILTERS_SINCE: i32 = 15_00_00;
-
-/// What one look shows.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Catalog {
-    /// The publication, if it exists.
-    pub publication: Option<Publication>,
-    /// The outbox tables: those that bear a name we look for, and those that we remember by OID.
-    pub relations: Vec<Relation>,
-}
-
-impl Catalog {
-    /// The table that bears this name now.
-    pub fn named(&self, name: &TableName) -> Option<&Relation> {
-        self.relations.iter().find(|relation| relation.name == *name)
-    }
-
-    /// Keeps what was there before and is gone: a table that was dropped is harmless until another takes its name.
-    #[must_use]
-    pub fn remember(mut self, before: Option<&Self>) -> Self {
-        let Some(before) = before else { return self };
-        for relation in &before.relations {
-            if self.with_oid(relation.oid).is_none() {
-                self.relations.push(relation.clone());
-            }
-        }
-        if let (Some(now), Some(before)) = (&mut self.publication, &before.publication) {
-            for table in &before.tables {
-                if now.table(table.oid).is_none() {
-                    now.tables.push(table.clone());
-                }
-            }
-        }
-        self
-    }
-
-    /// The table with this OID, whatever its name.
-    pub fn with_oid(&self, oid: Oid) -> Option<&Relation> {
-        self.relations.iter().find(|relation| relation.oid == oid)
-    }
-}
-
-/// A publication.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Publication {
-    /// Another after it was dropped and made again.
-    pub oid: Oid,
-    /// Whether INSERTs are published.
-    pub inserts: Inserts,
-    /// How partitioned tables are published.
-    pub partitions: Partitions,
-    /// What it publishes, as the server works it out: FOR ALL TABLES and FOR TABLES IN SCHEMA are resolved.
-    pub tables: Vec<PublishedTable>,
-}
-
-impl Publication {
-    /// The published table with this OID.
-    pub fn table(&self, oid: Oid) -> Option<&PublishedTable> {
-        self.tables.iter().find(|table| table.oid == oid)
-    }
-}
-
-/// `publish` of a publication, as far as it matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Inserts {
-    /// It contains `insert`.
-    Published,
-    /// It does not.
-    Withheld,
-}
-
-/// `publish_via_partition_root`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Partitions {
-    /// Under the name of the partitioned table.
-    ViaRoot,
-    /// Each leaf under its own name.
-    ByLeaf,
-}
-
-/// A table of a publication.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PublishedTable {
-    /// The table.
-    pub oid: Oid,
-    /// Its name at the time.
-    pub name: TableName,
-    /// What it is.
-    pub kind: Kind,
-    /// The row filter, as SQL.
-    pub row_filter: Option<String>,
-    /// The columns that are published; `None` where the server has no column lists: all.
-    pub columns: Option<Vec<String>>,
-}
-
-/// A table of the catalog.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Relation {
-    /// The table.
-    pub oid: Oid,
-    /// Its name at the time.
-    pub name: TableName,
-    /// What it is.
-    pub kind: Kind,
-    /// All its columns.
-    pub columns: Vec<String>,
-}
-
-/// What partitioning has to do with a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Nothing.
-    Plain,
-    /// It is partitioned.
-    Partitioned,
-    /// It is a partition.
-    Leaf,
-}
 
 /// What to look for.
 #[derive(Debug, Clone, Copy)]
@@ -177,7 +63,7 @@ fn read_publication(row: &Row) -> Result<Publication, tokio_postgres::Error> {
     let inserts = if row.try_get("pubinsert")? { Inserts::Published } else { Inserts::Withheld };
     let partitions =
         if row.try_get("pubviaroot")? { Partitions::ViaRoot } else { Partitions::ByLeaf };
-    Ok(Publication { oid: row.try_get("oid")?, inserts, partitions, tables: Vec::new() })
+    Ok(Publication { oid: read_oid(row)?, inserts, partitions, tables: Vec::new() })
 }
 
 /// The view, not `pg_publication_rel`: it is the server's own answer to what a subscriber would get.
@@ -212,7 +98,7 @@ async fn published(
 
 fn read_published(row: &Row) -> Result<PublishedTable, tokio_postgres::Error> {
     Ok(PublishedTable {
-        oid: row.try_get("oid")?,
+        oid: read_oid(row)?,
         name: read_name(row)?,
         kind: read_kind(row)?,
         row_filter: row.try_get("rowfilter")?,
@@ -233,6 +119,7 @@ async fn relations(
     oids: &[Oid],
     names: &[TableName],
 ) -> Result<Vec<Relation>, Failure> {
+    let oids: Vec<u32> = oids.iter().map(|oid| oid.as_u32()).collect();
     let (schemas, tables) = split(names);
     let rows =
         client.query(RELATIONS, &[&oids, &schemas, &tables]).await.map_err(|e| sql_failure(&e))?;
@@ -241,11 +128,15 @@ async fn relations(
 
 fn read_relation(row: &Row) -> Result<Relation, tokio_postgres::Error> {
     Ok(Relation {
-        oid: row.try_get("oid")?,
+        oid: read_oid(row)?,
         name: read_name(row)?,
         kind: read_kind(row)?,
         columns: row.try_get("columns")?,
     })
+}
+
+fn read_oid(row: &Row) -> Result<Oid, tokio_postgres::Error> {
+    row.try_get("oid").map(Oid::from_u32)
 }
 
 fn read_name(row: &Row) -> Result<TableName, tokio_postgres::Error> {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use relay::{Failure, Lsn, Snapshot, State};
-
-use super::slot::{SlotHealth, bytes_between};
+use relay::{
+    Failure, Snapshot, State,
+    source::{SlotHealth, bytes_between},
+};
 
 /// WAL between the server's end and what the slot has on record, by what it waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -119,23 +120,9 @@ impl Blame {
     }
 }
 
-/// Whether this router has a stream open.
-pub(super) fn is_connected(state: State) -> bool {
-    match state {
-        State::Streaming | State::Blocked | State::Draining => true,
-        State::Starting | State::Standby | State::Failed => false,
-    }
-}
-
-/// The last position that is certainly in Kafka, by what the relay said and the slot has on record.
-pub(super) fn safe_position(snapshot: &Snapshot, slot: Option<Lsn>) -> Option<Lsn> {
-    let ours = Some(snapshot.confirmed).filter(|lsn| lsn.as_u64() > 0);
-    ours.max(slot)
-}
-
 #[cfg(test)]
 mod tests {
-    use relay::Code;
+    use relay::{Code, Lsn};
 
     use super::*;
     use crate::monitor::samples::{slot, snapshot};

@@ -7,35 +7,31 @@
 //!
 //! It never creates, drops, alters or advances anything.
 //!
-//! Read in this order: [`slot`] and [`catalog`] (what is read, by SQL), [`publication`] and [`verdict`] (what is
-//! wrong with it, as plain functions), [`preflight()`] (the same questions before each `START_REPLICATION`), [`task`]
-//! (the loop); [`lag`], [`pace`] and [`threshold`] make the numbers that people look at.
+//! Read in this order: [`slot`] and [`catalog`] (what is read, by SQL), [`preflight()`] (the look before each
+//! `START_REPLICATION`), [`task`] (the loop); [`lag`], [`pace`] and [`threshold`] make the numbers that people look at.
+//! What was read is data of [`relay::source`], and what is wrong with it is judged there, by plain functions.
 
 mod announce;
-pub mod baseline;
 pub mod catalog;
 pub mod connection;
-pub mod gap;
 pub mod lag;
-mod mapping;
 pub mod pace;
 pub mod pins;
 pub mod preflight;
-pub mod publication;
 pub mod report;
 #[cfg(test)]
 pub(crate) mod samples;
 pub mod slot;
 pub mod task;
 pub mod threshold;
-pub mod verdict;
 
-pub use baseline::{Baseline, Encoding, Expectations, Server};
 pub use connection::{Connect, ConnectBy, SqlSession};
-pub use gap::{Gap, Interval, Mark};
 pub use lag::{Blame, Lag, WindowLimits};
-pub use preflight::{Obstacle, preflight};
+pub use preflight::preflight;
+pub use relay::source::{
+    Baseline, Encoding, Expectations, Gap, Interval, Mark, Obstacle, Server, SlotHealth, SlotKind,
+    SlotLook, WalStatus,
+};
 pub use report::{MonitorReport, Polled, RelayReport, SlotView};
-pub use slot::{SlotHealth, SlotLook, WalStatus};
 pub use task::{Channels, MonitorEvent, Settings, run};
 pub use threshold::Thresholds;

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use relay::Lsn;
+use relay::{
+    Lsn,
+    source::{SlotHealth, bytes_between},
+};
 use tokio::time::Instant;
-
-use super::slot::{SlotHealth, bytes_between};
 
 /// A change in load shows after about this long; one checkpoint or one batch does not.
 const MEMORY: Duration = Duration::from_secs(60);

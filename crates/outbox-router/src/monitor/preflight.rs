@@ -2,38 +2,21 @@
 //!
 //! The walsender checks little and late: a missing publication is an error at the first row on PostgreSQL 17 and only
 //! a warning on 18, a row filter is never mentioned, a slot that was made anew streams happily. So these are asked
-//! first, and never mended by the router itself.
+//! first. What the answers mean for slot and publication is judged in [`relay::source`].
 
-use relay::{Code, Failure};
+use relay::{
+    Code, Failure,
+    source::{
+        Baseline, Encoding, Expectations, Obstacle, Server, judge, judge_slot, quote_identifier,
+    },
+};
 use tokio_postgres::{Client, Row};
 
 use super::{
-    baseline::{Baseline, Encoding, Expectations, Server},
     catalog::{self, Sought},
-    gap::{Gap, Interval, Mark},
-    publication::{Watched, compare},
-    slot::{self, SlotHealth, SlotLook},
-    verdict,
+    slot,
 };
-use crate::postgres::{quote_identifier, sql_failure};
-
-/// Why streaming may not start.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Obstacle {
-    /// Another process streams from the slot: stand by.
-    SlotInUse {
-        /// Its walsender.
-        pid: i32,
-    },
-    /// Something is wrong.
-    Failed(Failure),
-}
-
-impl From<Failure> for Obstacle {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
+use crate::postgres::sql_failure;
 
 /// Looks at everything, in the order in which a person would have to mend it.
 ///
@@ -42,65 +25,15 @@ impl From<Failure> for Obstacle {
 pub async fn preflight(client: &Client, expected: &Expectations) -> Result<Baseline, Obstacle> {
     let server = server(client).await?;
     let look = slot::look(client, server.version, &expected.slot).await?;
-    let checked = Mark { lsn: look.current_wal_lsn, at: Some(look.at.clone()) };
-    let slot = fit_slot(expected, &look, &checked)?;
-    let remembered = expected.earlier.as_ref().map(|earlier| &earlier.catalog);
-    let sought =
-        Sought { publication: &expected.publication, outboxes: &expected.outboxes, remembered };
+    // Before the catalog is read, which may have to wait for a lock on a table: a slot that is gone is told at once.
+    judge_slot(expected, &look)?;
+    let sought = Sought {
+        publication: &expected.publication,
+        outboxes: &expected.outboxes,
+        remembered: expected.earlier.as_ref().map(|earlier| &earlier.catalog),
+    };
     let catalog = catalog::look(client, server.version, sought).await?;
-    let watched = Watched { publication: &expected.publication, outboxes: &expected.outboxes };
-    if let Some(failure) = compare(watched, remembered, &catalog).into_iter().next() {
-        // At the first look, what the slot itself remembers is the last that is safe.
-        let from = match &expected.earlier {
-            Some(earlier) => Some(earlier.checked.clone()),
-            None => slot.confirmed_flush_lsn.map(|lsn| Mark { lsn, at: None }),
-        };
-        return Err(with_interval(failure, from, checked).into());
-    }
-    // Last, so that a standby hears of a defect before the holder dies of it.
-    if let Some(pid) = slot.active_pid {
-        return Err(Obstacle::SlotInUse { pid });
-    }
-    Ok(Baseline { server, slot, catalog: catalog.remember(remembered), checked })
-}
-
-fn fit_slot(
-    expected: &Expectations,
-    look: &SlotLook,
-    checked: &Mark,
-) -> Result<SlotHealth, Failure> {
-    let fit = verdict::fit(&expected.slot, look).and_then(|slot| {
-        expected.confirmed.map_or(Ok(()), |ours| verdict::unmoved(&expected.slot, ours, slot))?;
-        Ok(slot.clone())
-    });
-    fit.map_err(|failure| {
-        // The position is the last that is safe; the time is that of the last look, which was no later.
-        let ours = expected.earlier.as_ref().map(|earlier| Mark {
-            lsn: expected.confirmed.unwrap_or_else(|| earlier.confirmed()),
-            at: earlier.checked.at.clone(),
-        });
-        // A lost slot still knows what was confirmed to it, if only that.
-        let remembered = || {
-            let slot = look.slot.as_ref().filter(|_| failure.code == Code::SlotLost)?;
-            Some(Mark { lsn: slot.confirmed_flush_lsn?, at: None })
-        };
-        let from = ours.or_else(remembered);
-        with_interval(failure, from, checked.clone())
-    })
-}
-
-/// Names the interval, where rows are at risk and something was well before.
-fn with_interval(failure: Failure, from: Option<Mark>, to: Mark) -> Failure {
-    match (failure.class(), from) {
-        (relay::Class::Gap, from @ Some(_)) => Gap::new(failure, Interval { from, to }).failure,
-        (
-            relay::Class::Gap
-            | relay::Class::Mendable
-            | relay::Class::Replay
-            | relay::Class::Transport,
-            _,
-        ) => failure,
-    }
+    judge(expected, server, &look, catalog)
 }
 
 const SERVER: &str = "\

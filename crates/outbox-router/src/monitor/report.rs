@@ -2,10 +2,13 @@
 
 use std::time::SystemTime;
 
-use relay::{Failure, Snapshot};
+use relay::{
+    Failure, Snapshot,
+    source::{Gap, SlotHealth},
+};
 use tokio::time::Instant;
 
-use super::{gap::Gap, pace::Rates, pins::WalPin, slot::SlotHealth};
+use super::{pace::Rates, pins::WalPin};
 
 /// The relay's side: its snapshot, and when it was taken. The relay's task renews it at least every few seconds, whatever
 /// state it is in: a number that is not renewed means that the task no longer runs.

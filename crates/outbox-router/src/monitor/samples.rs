@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use relay::{Condition, Lsn, Reconnects, Snapshot, State};
-
-use super::slot::{SlotHealth, SlotKind, WalStatus};
+use relay::{
+    Condition, Lsn, Reconnects, Snapshot, State,
+    source::{SlotHealth, SlotKind, WalStatus},
+};
 
 /// Made by `setup`, 60 MiB behind, 70 MiB retained.
 pub(crate) fn slot() -> SlotHealth {

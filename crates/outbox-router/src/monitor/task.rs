@@ -2,7 +2,14 @@
 
 use std::{collections::BTreeSet, time::Duration, time::SystemTime};
 
-use relay::{Class, Code, Failure, Outboxes, Snapshot, State};
+use relay::{
+    Code, Failure, Outboxes, Snapshot, State,
+    source::{
+        Baseline, Catalog, LastGood, SlotHealth, SlotLook,
+        publication::{Watched, compare},
+        verdict,
+    },
+};
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -10,21 +17,16 @@ use tokio::{
 
 use super::{
     announce::{Announced, announce},
-    baseline::Baseline,
-    catalog::{self, Catalog, Sought},
+    catalog::{self, Sought},
     connection::{ANSWER_WITHIN, Connect, Driver, SqlSession, drive, unanswered},
-    gap::Mark,
     lag::{Blame, Lag, WindowLimits},
     pace::Pace,
     pins::{self, WalPin},
-    publication::{Watched, compare},
     report::{MonitorReport, Polled, RelayReport, SlotView},
-    slot::{self, SlotHealth, SlotLook},
+    slot,
     threshold::{Thresholds, Watch},
-    verdict,
 };
 use crate::postgres::sql_failure;
-use gaps::LastGood;
 
 mod gaps;
 
@@ -246,15 +248,13 @@ impl<C> Monitor<C> {
         let watched =
             Watched { publication: &self.settings.publication, outboxes: &self.settings.outboxes };
         let before = self.before();
-        let checked = Mark { lsn: look.current_wal_lsn, at: Some(look.at.clone()) };
+        let checked = look.mark();
         let slot = verdict::fit(&self.settings.slot, look);
         let published = compare(watched, before.as_ref(), &catalog);
         let confirmed = slot.as_ref().ok().and_then(|slot| slot.confirmed_flush_lsn);
         self.report.findings = slot.err().into_iter().chain(published).collect();
         for failure in self.report.findings.clone() {
-            if failure.class() == Class::Gap {
-                self.gap(failure, &checked);
-            }
+            self.gap(failure, &checked);
         }
         self.adopt_gap(&checked);
         if self.report.findings.is_empty() {

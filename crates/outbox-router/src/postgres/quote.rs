@@ -1,4 +1,4 @@
-//! The one place where names and values become SQL text.
+//! How names and values become SQL text. Names are quoted by the core, whose hints are statements too.
 //!
 //! Replication commands take no parameters, so quoting is all that stands between a configured name and a command
 //! of somebody else's making. A backslash is an ordinary character in both forms: `standard_conforming_strings` is
@@ -8,17 +8,7 @@
 //! identifiers in a row are a syntax error wherever we put one, so a hostile slot name is refused, never executed; and no
 //! slot has such a name.
 
-/// `name` as a quoted identifier: `a"b` becomes `"a""b"`.
-#[must_use]
-pub fn quote_identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// A table's full name, both parts quoted.
-#[must_use]
-pub fn quote_table(name: &relay::TableName) -> String {
-    format!("{}.{}", quote_identifier(&name.schema), quote_identifier(&name.name))
-}
+pub use relay::source::{quote_identifier, quote_table};
 
 /// `value` as a string literal: `it's` becomes `'it''s'`.
 #[must_use]
@@ -37,8 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_inside_names_and_values_are_doubled() {
-        assert_eq!(quote_identifier(r#"a"b\c"#), r#""a""b\c""#);
+    fn quotes_inside_values_are_doubled() {
         assert_eq!(quote_literal(r"it's\n"), r"'it''s\n'");
     }
 

@@ -1,15 +1,19 @@
 //! From nothing to a running stream: look by SQL whether everything is as it must be, then start replication.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use relay::{Code, Failure, Lsn, Outboxes};
-use tokio::{sync::watch, time::Instant};
+use relay::{
+    Code, Failure, Lsn, Outboxes,
+    source::{Baseline, Encoding, Expectations, Obstacle, Word},
+};
+use tokio::sync::watch;
 
+use super::clock::Clock;
 use crate::{
-    monitor::{
-        Baseline, Encoding, Expectations, Obstacle, SqlSession, connection::drive, preflight,
-    },
+    monitor::{SqlSession, connection::drive, preflight},
     postgres::{
         ClientEncoding, ConnInfo, Options, ReplicationConnection, ReplicationStream, ServerTrouble,
         command_failure, connect_failure, connect_sql, sql_failure,
@@ -39,20 +43,11 @@ pub struct Source {
     pub row_bytes: usize,
     /// What the last preflight saw, for the monitor, and for the next one to compare with.
     pub baselines: watch::Sender<Option<Baseline>>,
+    /// The clock whose origin the core was made with.
+    pub clock: Clock,
     /// What we last told the slot.
-    pub told: Mutex<Option<Told>>,
+    pub word: Mutex<Word>,
 }
-
-/// A position that this process told the server, or found at the slot, and when.
-#[derive(Debug, Clone, Copy)]
-pub struct Told {
-    flush: Lsn,
-    at: Instant,
-}
-
-/// For so long after our last word the slot can stand no further than we told it: nobody can have taken it over,
-/// confirmed, and let go of it again. Later, one that stands ahead may be another router's work and proves nothing.
-const WORD_HOLDS: Duration = Duration::from_secs(10);
 
 /// A connection, or why there is none.
 pub(super) enum Connected {
@@ -85,14 +80,11 @@ impl Server {
 impl Source {
     /// Notes what the server was told: for a while the slot can stand no further than this when we come back.
     pub(super) fn told(&self, flush: Lsn) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let flush = told.map_or(flush, |told| told.flush.max(flush));
-        *told = Some(Told { flush, at: Instant::now() });
+        self.word().told(flush, self.clock.now().at);
     }
 
-    fn confirmed(&self) -> Option<Lsn> {
-        let told = *self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.filter(|told| told.at.elapsed() < WORD_HOLDS).map(|told| told.flush)
+    fn word(&self) -> MutexGuard<'_, Word> {
+        self.word.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks at slot and publication, connects and starts streaming.
@@ -114,7 +106,7 @@ impl Source {
         let baseline = match self.preflight().await {
             Ok(baseline) => baseline,
             Err(Obstacle::SlotInUse { pid }) => {
-                self.forget_position();
+                self.word().forget();
                 return Connected::Held(Some(pid));
             }
             Err(Obstacle::Failed(failure)) => return Connected::Failed(failure),
@@ -142,7 +134,7 @@ impl Source {
             }
             Err(error) => match error.trouble() {
                 Some(ServerTrouble::SlotInUse { pid }) => {
-                    self.forget_position();
+                    self.word().forget();
                     Connected::Held(pid.and_then(|pid| i32::try_from(pid).ok()))
                 }
                 _ => Connected::Failed(command_failure(&error)),
@@ -155,7 +147,7 @@ impl Source {
             slot: self.slot.clone(),
             publication: self.publication.clone(),
             outboxes: self.outboxes.clone(),
-            confirmed: self.confirmed(),
+            confirmed: self.word().holds(self.clock.now().at),
             earlier: self.baselines.borrow().clone(),
         };
         let SqlSession { client, mut driver } = self.server.sql().await?;
@@ -166,11 +158,6 @@ impl Source {
     fn remember(&self, baseline: Baseline) {
         self.told(baseline.confirmed());
         self.baselines.send_replace(Some(baseline));
-    }
-
-    /// Another process holds the slot and moves it: where it stood when we knew it says nothing any more.
-    fn forget_position(&self) {
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Returns when the slot is free. Every look has its limit: a frozen server keeps connections alive that nobody

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, net::SocketAddr, time::SystemTime};
 use outbox_router::{
     admin::{Settings, Sources, serve},
     monitor::{
-        MonitorReport, Polled, RelayReport, SlotHealth, SlotView, Thresholds, WalStatus,
-        WindowLimits, slot::SlotKind,
+        MonitorReport, Polled, RelayReport, SlotHealth, SlotKind, SlotView, Thresholds, WalStatus,
+        WindowLimits,
     },
 };
 use relay::{Code, Condition, Latencies, Lsn, Reconnects, Snapshot, State, TopicName, TopicTotals};

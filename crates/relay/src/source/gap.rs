@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use relay::{Failure, Lsn};
+use pgoutput::Lsn;
+
+use crate::failure::Failure;
 
 /// A moment on the server: WAL position and its clock.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,12 @@
-//! What is wrong with a slot: one order of questions, for the monitor and for preflight.
+//! What is wrong with a slot: one order of questions, for the monitor and before each stream.
 
-use relay::{Code, Failure, Lsn};
+use pgoutput::Lsn;
 
-use super::slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, bytes_between};
-use crate::wording;
+use super::{
+    slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, bytes_between},
+    wording,
+};
+use crate::failure::{Code, Failure};
 
 /// The only plug-in whose messages the router reads.
 const PLUGIN: &str = "pgoutput";
@@ -92,16 +95,13 @@ pub fn unmoved(name: &str, ours: Lsn, slot: &SlotHealth) -> Result<(), Failure> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::monitor::{samples::slot, slot::WalStatus};
+    use crate::source::{
+        samples::{look, slot},
+        slot::WalStatus,
+    };
 
     fn judged(slot: Option<SlotHealth>) -> Option<Code> {
-        let look = SlotLook {
-            current_wal_lsn: Lsn::from_u64(100 << 20),
-            at: "2026-01-01T00:00:00Z".to_owned(),
-            database: "shop".to_owned(),
-            slot,
-        };
-        fit("s", &look).err().map(|failure| failure.code)
+        fit("s", &look(slot)).err().map(|failure| failure.code)
     }
 
     #[test]

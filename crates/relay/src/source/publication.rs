@@ -4,13 +4,17 @@
 //! publication that was dropped and made again looks right and is not: the WAL in between was written, and is decoded,
 //! without it.
 
-use relay::{Code, Failure, OutboxTable, Outboxes};
+use pgoutput::Oid;
 
 use super::{
     catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation},
     mapping::mapped,
+    quote::{quote_identifier, quote_table},
 };
-use crate::postgres::{quote_identifier, quote_table};
+use crate::{
+    failure::{Code, Failure},
+    table::{OutboxTable, Outboxes, TableName},
+};
 
 /// Whom the publication is judged for.
 #[derive(Debug, Clone, Copy)]
@@ -181,7 +185,7 @@ impl Judge<'_> {
         })
     }
 
-    fn lacks(&self, table: &relay::TableName) -> Failure {
+    fn lacks(&self, table: &TableName) -> Failure {
         Failure::new(
             Code::PublicationLacksTable,
             format!("table {table} is not in publication \"{}\"", self.watched.publication),
@@ -189,7 +193,7 @@ impl Judge<'_> {
         .hint(self.alter(&format!("add table {}", quote_table(table))))
     }
 
-    fn by_leaf(&self, table: &relay::TableName) -> Failure {
+    fn by_leaf(&self, table: &TableName) -> Failure {
         let publication = self.watched.publication;
         Failure::new(
             Code::PublicationByLeaf,
@@ -201,7 +205,7 @@ impl Judge<'_> {
         .hint(self.alter("set (publish_via_partition_root = true)"))
     }
 
-    fn exchanged(&self, table: &relay::TableName, before: u32, now: u32) -> Failure {
+    fn exchanged(&self, table: &TableName, before: Oid, now: Oid) -> Failure {
         Failure::new(
             Code::TableReplaced,
             format!(

@@ -1,43 +1,5 @@
-use relay::TableName;
-
 use super::*;
-
-fn name(name: &str) -> TableName {
-    TableName { schema: "public".to_owned(), name: name.to_owned() }
-}
-
-fn texts(texts: &[&str]) -> Vec<String> {
-    texts.iter().map(|&text| text.to_owned()).collect()
-}
-
-const COLUMNS: [&str; 5] = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
-
-fn relation(oid: u32, called: &str) -> Relation {
-    Relation { oid, name: name(called), kind: Kind::Plain, columns: texts(&COLUMNS) }
-}
-
-fn published(oid: u32, called: &str) -> PublishedTable {
-    PublishedTable {
-        oid,
-        name: name(called),
-        kind: Kind::Plain,
-        row_filter: None,
-        columns: Some(texts(&COLUMNS)),
-    }
-}
-
-/// A publication with one table, as `setup` makes it.
-fn healthy() -> Catalog {
-    Catalog {
-        publication: Some(Publication {
-            oid: 1,
-            inserts: Inserts::Published,
-            partitions: Partitions::ViaRoot,
-            tables: vec![published(10, "outbox")],
-        }),
-        relations: vec![relation(10, "outbox")],
-    }
-}
+use crate::source::samples::{healthy, name, published, relation, texts};
 
 fn publication(catalog: &mut Catalog) -> &mut Publication {
     catalog.publication.as_mut().unwrap()
@@ -75,7 +37,7 @@ fn a_missing_publication_is_told_alone() {
 
 #[test]
 fn a_publication_made_again_is_another() {
-    check(|now| publication(now).oid = 2, &[Code::PublicationReplaced]);
+    check(|now| publication(now).oid = Oid::from_u32(2), &[Code::PublicationReplaced]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which columns of a table the router reads, to tell whether a publication's column list leaves one out.
 
-use relay::{OutboxTable, map_columns};
+use crate::{columns::map_columns, table::OutboxTable};
 
 /// The columns of `table` that the mapping of `outbox` reads. None when it does not fit: the first row will say why.
 pub(super) fn mapped<'t>(outbox: &OutboxTable, table: &'t [String]) -> Vec<&'t str> {
@@ -12,7 +12,7 @@ pub(super) fn mapped<'t>(outbox: &OutboxTable, table: &'t [String]) -> Vec<&'t s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use relay::{Role, TableName};
+    use crate::table::{Role, TableName};
 
     fn columns(names: &[&str]) -> Vec<String> {
         names.iter().map(|&name| name.to_owned()).collect()

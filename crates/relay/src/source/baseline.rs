@@ -1,10 +1,11 @@
-//! What preflight expects of the server, and what it remembers of it for the next time.
+//! What a stream expects of the server before it starts, and what is remembered of it for the next time.
 
-use relay::{Lsn, Outboxes};
+use pgoutput::Lsn;
 
 use super::{catalog::Catalog, gap::Mark, slot::SlotHealth};
+use crate::table::Outboxes;
 
-/// What preflight is to find.
+/// What is to be found on the server.
 #[derive(Debug, Clone)]
 pub struct Expectations {
     /// The slot.

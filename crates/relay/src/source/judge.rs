@@ -1,0 +1,103 @@
+//! Whether a stream may start: everything that must be true before `START_REPLICATION`, where a wrong answer has a code
+//! and a remedy. Nothing that is wrong is ever mended by the router itself.
+
+use super::{
+    baseline::{Baseline, Expectations, Server},
+    catalog::Catalog,
+    gap::{Gap, Interval, Mark},
+    publication::{Watched, compare},
+    slot::{SlotHealth, SlotLook},
+    verdict,
+};
+use crate::failure::{Class, Code, Failure};
+
+/// Why streaming may not start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Another process streams from the slot: stand by.
+    SlotInUse {
+        /// Its walsender.
+        pid: i32,
+    },
+    /// Something is wrong.
+    Failed(Failure),
+}
+
+impl From<Failure> for Obstacle {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// Judges everything, in the order in which a person would have to mend it.
+///
+/// # Errors
+/// The first thing that is wrong. A defect that leaves rows out names the interval at risk.
+pub fn judge(
+    expected: &Expectations,
+    server: Server,
+    look: &SlotLook,
+    catalog: Catalog,
+) -> Result<Baseline, Obstacle> {
+    let slot = judge_slot(expected, look)?;
+    let remembered = expected.earlier.as_ref().map(|earlier| &earlier.catalog);
+    let watched = Watched { publication: &expected.publication, outboxes: &expected.outboxes };
+    if let Some(failure) = compare(watched, remembered, &catalog).into_iter().next() {
+        // At the first look, what the slot itself remembers is the last that is safe.
+        let from = match &expected.earlier {
+            Some(earlier) => Some(earlier.checked.clone()),
+            None => slot.confirmed_flush_lsn.map(|lsn| Mark { lsn, at: None }),
+        };
+        return Err(with_interval(failure, from, look.mark()).into());
+    }
+    // Last, so that a standby hears of a defect before the holder dies of it.
+    if let Some(pid) = slot.active_pid {
+        return Err(Obstacle::SlotInUse { pid });
+    }
+    Ok(Baseline {
+        server,
+        slot: slot.clone(),
+        catalog: catalog.remember(remembered),
+        checked: look.mark(),
+    })
+}
+
+/// The part of [`judge()`] that needs no catalog: what is wrong with the slot can be told while the catalog cannot be
+/// read, since somebody has locked a table.
+///
+/// # Errors
+/// The slot is not fit, or does not stand where this process left it.
+pub fn judge_slot<'l>(
+    expected: &Expectations,
+    look: &'l SlotLook,
+) -> Result<&'l SlotHealth, Failure> {
+    let fit = verdict::fit(&expected.slot, look).and_then(|slot| {
+        expected.confirmed.map_or(Ok(()), |ours| verdict::unmoved(&expected.slot, ours, slot))?;
+        Ok(slot)
+    });
+    fit.map_err(|failure| {
+        // The position is the last that is safe; the time is that of the last look, which was no later.
+        let ours = expected.earlier.as_ref().map(|earlier| Mark {
+            lsn: expected.confirmed.unwrap_or_else(|| earlier.confirmed()),
+            at: earlier.checked.at.clone(),
+        });
+        // A lost slot still knows what was confirmed to it, if only that.
+        let remembered = || {
+            let slot = look.slot.as_ref().filter(|_| failure.code == Code::SlotLost)?;
+            Some(Mark { lsn: slot.confirmed_flush_lsn?, at: None })
+        };
+        let from = ours.or_else(remembered);
+        with_interval(failure, from, look.mark())
+    })
+}
+
+/// Names the interval, where rows are at risk and something was well before.
+fn with_interval(failure: Failure, from: Option<Mark>, to: Mark) -> Failure {
+    match (failure.class(), from) {
+        (Class::Gap, from @ Some(_)) => Gap::new(failure, Interval { from, to }).failure,
+        (Class::Gap | Class::Mendable | Class::Replay | Class::Transport, _) => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests;

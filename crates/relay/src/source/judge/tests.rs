@@ -1,0 +1,110 @@
+use pgoutput::{Lsn, Oid};
+
+use super::*;
+use crate::{
+    source::{
+        Encoding, WalStatus,
+        samples::{healthy, look, slot},
+    },
+    table::Outboxes,
+};
+
+const MIB: u64 = 1 << 20;
+
+fn expectations() -> Expectations {
+    Expectations {
+        slot: "s".to_owned(),
+        publication: "p".to_owned(),
+        outboxes: Outboxes::default(),
+        confirmed: None,
+        earlier: None,
+    }
+}
+
+/// What this process knows after a session that began at the sample's position and confirmed up to `confirmed`.
+fn after_a_session(confirmed: Option<u64>) -> Expectations {
+    let mut earlier = judged(&expectations(), &look(Some(slot())), healthy()).unwrap();
+    earlier.checked = Mark { lsn: Lsn::from_u64(90 * MIB), at: Some("earlier".to_owned()) };
+    Expectations {
+        confirmed: confirmed.map(Lsn::from_u64),
+        earlier: Some(earlier),
+        ..expectations()
+    }
+}
+
+fn judged(
+    expected: &Expectations,
+    look: &SlotLook,
+    catalog: Catalog,
+) -> Result<Baseline, Obstacle> {
+    let server = Server { version: 15_00_00, encoding: Encoding::Known("UTF8".to_owned()) };
+    judge(expected, server, look, catalog)
+}
+
+/// The failure's code and from where on rows are at risk, in MiB.
+fn refused(expected: &Expectations, look: &SlotLook, catalog: Catalog) -> (Code, Option<u64>) {
+    match judged(expected, look, catalog).unwrap_err() {
+        Obstacle::Failed(failure) => (failure.code, failure.lsn.map(|lsn| lsn.as_u64() / MIB)),
+        in_use @ Obstacle::SlotInUse { .. } => panic!("{in_use:?}"),
+    }
+}
+
+#[test]
+fn what_setup_makes_is_let_through_and_remembered() {
+    let baseline = judged(&expectations(), &look(Some(slot())), healthy()).unwrap();
+    assert_eq!((&baseline.slot, &baseline.catalog), (&slot(), &healthy()));
+    assert_eq!(
+        (baseline.confirmed(), baseline.checked),
+        (Lsn::from_u64(40 * MIB), look(None).mark())
+    );
+}
+
+#[test]
+fn a_slot_that_is_gone_puts_at_risk_what_was_written_since_the_last_word() {
+    assert_eq!(refused(&expectations(), &look(None), healthy()), (Code::SlotMissing, None));
+    let told = after_a_session(Some(60 * MIB));
+    assert_eq!(refused(&told, &look(None), healthy()), (Code::SlotMissing, Some(60)));
+    // After somebody else may have held it, our own word says nothing: where it stood when we last looked does.
+    let silent = after_a_session(None);
+    assert_eq!(refused(&silent, &look(None), healthy()), (Code::SlotMissing, Some(40)));
+}
+
+#[test]
+fn a_lost_slot_still_tells_what_was_confirmed_to_it() {
+    let lost = look(Some(SlotHealth { wal_status: WalStatus::Lost, ..slot() }));
+    assert_eq!(refused(&expectations(), &lost, healthy()), (Code::SlotLost, Some(40)));
+}
+
+#[test]
+fn a_slot_ahead_of_our_word_is_told_only_while_the_word_holds() {
+    let seen = look(Some(slot()));
+    let told = after_a_session(Some(39 * MIB));
+    assert_eq!(refused(&told, &seen, healthy()), (Code::SlotMoved, Some(39)));
+    assert!(judged(&after_a_session(None), &seen, healthy()).is_ok());
+}
+
+#[test]
+fn a_publication_made_anew_puts_at_risk_what_was_written_since_the_last_look() {
+    let mut catalog = healthy();
+    catalog.publication.as_mut().unwrap().oid = Oid::from_u32(2);
+    let seen = look(Some(slot()));
+    let expected = after_a_session(Some(60 * MIB));
+    assert_eq!(refused(&expected, &seen, catalog), (Code::PublicationReplaced, Some(90)));
+    let none = Catalog::default();
+    assert_eq!(refused(&expectations(), &seen, none), (Code::PublicationMissing, Some(40)));
+}
+
+#[test]
+fn a_held_slot_is_stood_by_unless_something_is_wrong() {
+    let held = look(Some(SlotHealth { active_pid: Some(7), ..slot() }));
+    let obstacle = judged(&expectations(), &held, healthy()).unwrap_err();
+    assert_eq!(obstacle, Obstacle::SlotInUse { pid: 7 });
+    let none = Catalog::default();
+    assert_eq!(refused(&expectations(), &held, none).0, Code::PublicationMissing);
+}
+
+#[test]
+fn the_slot_comes_before_the_publication() {
+    let none = Catalog::default();
+    assert_eq!(refused(&expectations(), &look(None), none), (Code::SlotMissing, None));
+}

@@ -1,0 +1,35 @@
+//! The source of the stream as it is seen from outside it: slot, publication and tables as plain data, what is wrong
+//! with them, and which rows are at risk when something is.
+//!
+//! The walsender checks little and late, and a stream that is silent and a publication that no longer publishes look
+//! alike from within. So both are looked at by other means, before each stream and while it runs. How they are read is
+//! the shell's business; everything in here is a function of what was read, so that every judgement can be replayed.
+//!
+//! Read in this order: [`SlotLook`] and [`Catalog`] (the facts), [`verdict`] and [`publication`] (what is wrong with
+//! them), [`judge()`] (whether a stream may start), [`suspected_gap`] (what a defect beside a running stream puts at
+//! risk), [`Word`] (what this process may still expect of the slot).
+
+mod baseline;
+mod catalog;
+mod gap;
+mod judge;
+mod mapping;
+pub mod publication;
+mod quote;
+#[cfg(test)]
+mod samples;
+mod slot;
+mod suspicion;
+pub mod verdict;
+mod word;
+pub mod wording;
+
+pub use baseline::{Baseline, Encoding, Expectations, Server};
+pub use catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation};
+pub use gap::{Gap, Interval, Mark};
+pub use judge::{Obstacle, judge, judge_slot};
+pub use pgoutput::Oid;
+pub use quote::{quote_identifier, quote_table};
+pub use slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, WalStatus, bytes_between};
+pub use suspicion::{LastGood, adopted_gap, halted_by, suspected_gap};
+pub use word::Word;

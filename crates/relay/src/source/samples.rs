@@ -1,0 +1,107 @@
+//! A healthy slot, a healthy publication and a relay at work, for tests to change one thing about.
+
+use std::collections::BTreeMap;
+
+use pgoutput::{Lsn, Oid};
+
+use super::{
+    Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation, SlotHealth,
+    SlotKind, SlotLook, WalStatus,
+};
+use crate::{
+    state::{Condition, State},
+    table::TableName,
+    telemetry::{Reconnects, Snapshot},
+};
+
+/// Made by `setup`, 60 MiB behind, 70 MiB retained.
+pub(super) fn slot() -> SlotHealth {
+    SlotHealth {
+        current_wal_lsn: Lsn::from_u64(100 << 20),
+        confirmed_flush_lsn: Some(Lsn::from_u64(40 << 20)),
+        restart_lsn: Some(Lsn::from_u64(30 << 20)),
+        safe_wal_bytes: None,
+        wal_status: WalStatus::Reserved,
+        active_pid: None,
+        plugin: Some("pgoutput".to_owned()),
+        database: Some("shop".to_owned()),
+        kind: SlotKind::Logical,
+        peculiarity: None,
+        failover: None,
+        synced: None,
+        invalidation_reason: None,
+        inactive_since: None,
+    }
+}
+
+/// What is seen when that is the slot.
+pub(super) fn look(slot: Option<SlotHealth>) -> SlotLook {
+    SlotLook {
+        current_wal_lsn: Lsn::from_u64(100 << 20),
+        at: "2026-01-01T00:00:00Z".to_owned(),
+        database: "shop".to_owned(),
+        slot,
+    }
+}
+
+/// Confirmed up to 50 MiB.
+pub(super) fn snapshot(state: State) -> Snapshot {
+    Snapshot {
+        condition: Condition { state, reason: None },
+        received: Lsn::from_u64(80 << 20),
+        acked: Lsn::from_u64(50 << 20),
+        confirmed: Lsn::from_u64(50 << 20),
+        window_events: 5,
+        window_bytes: 500,
+        unacked_events: 5,
+        waiting_for_ack: None,
+        topics: Vec::new(),
+        transactions: 0,
+        rows_ignored: 0,
+        reconnects: Reconnects::default(),
+        errors: BTreeMap::new(),
+        slot_holder: None,
+    }
+}
+
+pub(super) fn name(name: &str) -> TableName {
+    TableName { schema: "public".to_owned(), name: name.to_owned() }
+}
+
+pub(super) fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
+}
+
+const COLUMNS: [&str; 5] = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
+
+pub(super) fn relation(oid: u32, called: &str) -> Relation {
+    Relation {
+        oid: Oid::from_u32(oid),
+        name: name(called),
+        kind: Kind::Plain,
+        columns: texts(&COLUMNS),
+    }
+}
+
+pub(super) fn published(oid: u32, called: &str) -> PublishedTable {
+    PublishedTable {
+        oid: Oid::from_u32(oid),
+        name: name(called),
+        kind: Kind::Plain,
+        row_filter: None,
+        columns: Some(texts(&COLUMNS)),
+    }
+}
+
+/// A publication with one table, as `setup` makes it: publication 1, table 10.
+pub(super) fn healthy() -> Catalog {
+    Catalog {
+        publication: Some(Publication {
+            oid: Oid::from_u32(1),
+            inserts: Inserts::Published,
+            partitions: Partitions::ViaRoot,
+            tables: vec![published(10, "outbox")],
+        }),
+        relations: vec![relation(10, "outbox")],
+    }
+}

@@ -1,0 +1,155 @@
+//! From a defect beside a running stream to a gap: whether there was something to lose, and which interval is at risk.
+//! Most defects are found by looking at the server; of some the stream speaks first, and then the relay has halted
+//! already but knows no interval.
+
+use pgoutput::Lsn;
+
+use super::{
+    baseline::Baseline,
+    gap::{Gap, Interval, Mark},
+};
+use crate::{
+    failure::{Class, Code, Failure},
+    state::State,
+    telemetry::Snapshot,
+};
+
+/// When all was well for the last time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastGood {
+    /// That moment.
+    pub checked: Mark,
+    /// What the slot had on record then.
+    pub confirmed: Option<Lsn>,
+}
+
+impl From<&Baseline> for LastGood {
+    fn from(baseline: &Baseline) -> Self {
+        Self { checked: baseline.checked.clone(), confirmed: baseline.slot.confirmed_flush_lsn }
+    }
+}
+
+/// The gap that a defect means, if rows can be missing because of it: a router that is being set up has none.
+pub fn suspected_gap(
+    failure: Failure,
+    last_good: Option<LastGood>,
+    relay: &Snapshot,
+    now: &Mark,
+) -> Option<Gap> {
+    let is_new = last_good.is_none() && !is_connected(relay.condition.state);
+    if failure.class() != Class::Gap || is_new {
+        return None;
+    }
+    let from = last_good.map(|good| {
+        if matches!(failure.code, Code::SlotMissing | Code::SlotLost) {
+            // The slot is what held the rows back: everything past the last confirmed position is at risk.
+            let lsn = safe_position(relay, good.confirmed).unwrap_or(good.checked.lsn);
+            Mark { lsn, at: good.checked.at }
+        } else {
+            // The slot still has what was written before: at risk is what was written since.
+            good.checked
+        }
+    });
+    Some(Gap::new(failure, Interval { from, to: now.clone() }))
+}
+
+/// The gap that the relay heard of from the stream. Everything may look well again by now: at risk is what was written
+/// since the last confirmed position.
+pub fn adopted_gap(relay: &Snapshot, now: &Mark) -> Option<Gap> {
+    let failure = halted_by(relay)?.clone();
+    let from = Mark { lsn: relay.confirmed, at: None };
+    Some(Gap::new(failure, Interval { from: Some(from), to: now.clone() }))
+}
+
+/// The gap that the relay has halted at. Before its first session, when nothing was confirmed, there is none: the same
+/// codes then tell of a set-up that is not finished.
+pub fn halted_by(relay: &Snapshot) -> Option<&Failure> {
+    let reason = relay.condition.reason.as_ref()?;
+    let is_gap = relay.condition.state == State::Failed && reason.class() == Class::Gap;
+    (is_gap && relay.confirmed > Lsn::from_u64(0)).then_some(reason)
+}
+
+/// Whether this router has a stream open.
+fn is_connected(state: State) -> bool {
+    match state {
+        State::Streaming | State::Blocked | State::Draining => true,
+        State::Starting | State::Standby | State::Failed => false,
+    }
+}
+
+/// The last position that is certainly in Kafka, by what the relay said and the slot has on record.
+fn safe_position(relay: &Snapshot, slot: Option<Lsn>) -> Option<Lsn> {
+    let ours = Some(relay.confirmed).filter(|lsn| lsn.as_u64() > 0);
+    ours.max(slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::samples::{look, snapshot};
+
+    const MIB: u64 = 1 << 20;
+
+    fn mib(number: u64) -> Lsn {
+        Lsn::from_u64(number * MIB)
+    }
+
+    /// At 90 MiB, when the slot had 40 MiB on record.
+    fn good() -> LastGood {
+        let checked = Mark { lsn: mib(90), at: Some("earlier".to_owned()) };
+        LastGood { checked, confirmed: Some(mib(40)) }
+    }
+
+    fn suspected(code: Code, last_good: Option<LastGood>, relay: &Snapshot) -> Option<Gap> {
+        suspected_gap(Failure::new(code, "x"), last_good, relay, &look(None).mark())
+    }
+
+    fn from(gap: Option<Gap>) -> Lsn {
+        gap.unwrap().interval.from.unwrap().lsn
+    }
+
+    #[test]
+    fn a_router_that_is_being_set_up_has_no_gap() {
+        let code = Code::SlotMissing;
+        assert_eq!(suspected(code, None, &snapshot(State::Starting)), None);
+        assert_eq!(suspected(code, None, &snapshot(State::Failed)), None);
+        let gap = suspected(code, None, &snapshot(State::Streaming)).unwrap();
+        assert_eq!(gap.interval, Interval { from: None, to: look(None).mark() });
+    }
+
+    #[test]
+    fn a_defect_that_a_person_can_mend_is_no_gap() {
+        let streaming = snapshot(State::Streaming);
+        assert_eq!(suspected(Code::TableMissing, Some(good()), &streaming), None);
+    }
+
+    #[test]
+    fn without_its_slot_everything_past_the_last_confirmed_position_is_at_risk() {
+        let mut relay = snapshot(State::Streaming);
+        for code in [Code::SlotMissing, Code::SlotLost] {
+            assert_eq!(from(suspected(code, Some(good()), &relay)), mib(50));
+        }
+        // A standby has confirmed nothing: what the slot had on record is all that is certain.
+        relay.confirmed = mib(0);
+        assert_eq!(from(suspected(Code::SlotLost, Some(good()), &relay)), mib(40));
+    }
+
+    #[test]
+    fn with_its_slot_only_what_was_written_since_the_last_look_is_at_risk() {
+        let gap = suspected(Code::PublicationReplaced, Some(good()), &snapshot(State::Streaming));
+        assert_eq!(from(gap), mib(90));
+    }
+
+    #[test]
+    fn a_gap_that_the_stream_told_of_begins_at_the_last_confirmed_position() {
+        let mut relay = snapshot(State::Failed);
+        let now = look(None).mark();
+        assert_eq!(adopted_gap(&relay, &now), None);
+        relay.condition.reason = Some(Failure::new(Code::KeyIsNull, "x"));
+        assert_eq!(adopted_gap(&relay, &now), None);
+        relay.condition.reason = Some(Failure::new(Code::PublicationMissing, "x"));
+        assert_eq!(from(adopted_gap(&relay, &now)), mib(50));
+        relay.confirmed = mib(0);
+        assert_eq!(adopted_gap(&relay, &now), None);
+    }
+}

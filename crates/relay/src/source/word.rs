@@ -1,0 +1,72 @@
+//! What this process told the slot, and for how long that says where the slot can stand.
+
+use std::time::Duration;
+
+use pgoutput::Lsn;
+
+use crate::clock::Moment;
+
+/// The highest position that this process told the server, or found at the slot, until somebody else may have moved it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Word(Option<Told>);
+
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    flush: Lsn,
+    at: Moment,
+}
+
+impl Word {
+    /// For so long after our last word the slot can stand no further than we told it: nobody can have taken it over,
+    /// confirmed, and let go of it again. Later, one that stands ahead may be another router's work and proves nothing.
+    pub const HOLDS: Duration = Duration::from_secs(10);
+
+    /// Notes what the server was told, or where the slot stood at the start of a session.
+    pub fn told(&mut self, flush: Lsn, now: Moment) {
+        let flush = self.0.map_or(flush, |told| told.flush.max(flush));
+        self.0 = Some(Told { flush, at: now });
+    }
+
+    /// The furthest that the slot can stand, while that is certain.
+    pub fn holds(&self, now: Moment) -> Option<Lsn> {
+        self.0.filter(|told| now.since(told.at) < Self::HOLDS).map(|told| told.flush)
+    }
+
+    /// Another process holds the slot and moves it: where it stood when we knew it says nothing any more.
+    pub fn forget(&mut self) {
+        self.0 = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::new(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn nothing_is_known_before_the_first_word() {
+        assert_eq!(Word::default().holds(at(0)), None);
+    }
+
+    #[test]
+    fn the_highest_position_holds_until_ten_seconds_after_the_last_word() {
+        let mut word = Word::default();
+        word.told(Lsn::from_u64(8), at(1));
+        word.told(Lsn::from_u64(5), at(3));
+        assert_eq!(word.holds(at(12)), Some(Lsn::from_u64(8)));
+        assert_eq!(word.holds(at(13)), None);
+    }
+
+    #[test]
+    fn after_another_holder_an_earlier_word_counts_no_more() {
+        let mut word = Word::default();
+        word.told(Lsn::from_u64(8), at(1));
+        word.forget();
+        assert_eq!(word.holds(at(1)), None);
+        word.told(Lsn::from_u64(5), at(2));
+        assert_eq!(word.holds(at(2)), Some(Lsn::from_u64(5)));
+    }
+}
