@@ -109,6 +109,11 @@ impl Relay {
                 let update = session.last_update(now);
                 failpoint::reached(Failpoint::DrainTold);
                 self.actions.extend([Action::Status(update), Action::CopyDone]);
+                if drain_by <= now.at {
+                    // At the last moment: nobody can wait for the server's goodbye.
+                    self.end_session(now.at);
+                    self.exit_without_session();
+                }
             }
             Course::Draining | Course::Following if drain_by <= now.at => {
                 let update = session.last_update(now);

@@ -55,6 +55,21 @@ fn a_deadline_that_passes_says_so_and_confirms_what_it_can() {
 }
 
 #[test]
+fn what_is_settled_at_the_last_moment_is_told_and_the_goodbye_is_not_waited_for() {
+    let mut script = Script::streaming();
+    script.transaction(100, &["a"]);
+    script.handle(Input::Shutdown);
+    let by = script.relay.drain_by.unwrap();
+    script.at = by;
+    script.actions();
+    script.settle();
+    let actions = script.actions();
+    assert_eq!(statuses(&actions).last().unwrap().flush.lsn().as_u64(), 108);
+    assert_eq!(actions.last(), Some(&Action::Exit(Outcome::Drained)));
+    assert_eq!(script.relay.deadline(), None, "a deadline that has passed makes the shell spin");
+}
+
+#[test]
 fn a_held_row_does_not_keep_the_process_from_stopping() {
     let mut script = Script::streaming();
     script.begin(100);

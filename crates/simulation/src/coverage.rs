@@ -1,0 +1,196 @@
+//! What a run has reached. One that never reached something it claims to try has shown nothing, and fails.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
+
+use relay::{
+    Code, State,
+    failpoint::{self, Failpoint},
+};
+
+use crate::fault::Fault;
+
+const FAILPOINTS: usize = Failpoint::ALL.len();
+
+thread_local! {
+    static REACHED: RefCell<[u64; FAILPOINTS]> = const { RefCell::new([0; FAILPOINTS]) };
+    static ARMED: Cell<Option<(Failpoint, u32)>> = const { Cell::new(None) };
+}
+
+/// Thrown through the core by a failpoint: the process is gone.
+#[derive(Debug)]
+pub struct Killed(pub Failpoint);
+
+/// Makes failpoints count, and kill when armed. Once per process.
+pub fn watch_failpoints() {
+    // A second call finds the same hook.
+    let _is_set = failpoint::set_hook(hook);
+}
+
+/// The process is to die when it reaches this place for the `nth` time from now.
+pub fn arm(point: Failpoint, nth: u32) {
+    ARMED.set(Some((point, nth)));
+}
+
+/// Nobody is to die.
+pub fn disarm() {
+    ARMED.set(None);
+}
+
+fn hook(point: Failpoint) {
+    REACHED.with_borrow_mut(|reached| reached[place(point)] += 1);
+    match ARMED.get() {
+        Some((armed, 1)) if armed == point => {
+            ARMED.set(None);
+            // Not a panic: no message, nothing but the way out.
+            std::panic::resume_unwind(Box::new(Killed(point)));
+        }
+        Some((armed, nth)) if armed == point => ARMED.set(Some((armed, nth - 1))),
+        Some(_) | None => {}
+    }
+}
+
+fn place(point: Failpoint) -> usize {
+    Failpoint::ALL.iter().position(|one| *one == point).expect("every failpoint is in the list")
+}
+
+/// Counts of a run.
+#[derive(Debug, Default, Clone)]
+pub struct Coverage {
+    faults: BTreeMap<Fault, u64>,
+    states: BTreeMap<&'static str, u64>,
+    codes: BTreeMap<Code, u64>,
+    reached: BTreeMap<Failpoint, u64>,
+    kills: BTreeMap<Failpoint, u64>,
+    /// Records in Kafka.
+    pub records: u64,
+    /// Records that repeat another.
+    pub duplicates: u64,
+    /// Sessions.
+    pub sessions: u64,
+}
+
+/// The codes that this world can cause.
+pub const CODES: [Code; 18] = [
+    Code::ServerUnreachable,
+    Code::ServerNotReady,
+    Code::ServerError,
+    Code::ServerSilent,
+    Code::SlotMissing,
+    Code::SlotLost,
+    Code::SlotMoved,
+    Code::PublicationMissing,
+    Code::PublicationReplaced,
+    Code::PublicationLacksInsert,
+    Code::KafkaUnreachable,
+    Code::TopicMissing,
+    Code::RecordRefused,
+    Code::ProducerFatal,
+    Code::DeliveryFailed,
+    Code::TopicShrunk,
+    Code::KeyIsNull,
+    Code::ColumnMissing,
+];
+
+impl Coverage {
+    /// A fault was done.
+    pub fn fault(&mut self, fault: Fault) {
+        *self.faults.entry(fault).or_default() += 1;
+    }
+
+    /// A router was in this state.
+    pub fn state(&mut self, state: State) {
+        *self.states.entry(state.as_str()).or_default() += 1;
+    }
+
+    /// A router reported this failure so often.
+    pub fn code(&mut self, code: Code, times: u64) {
+        *self.codes.entry(code).or_default() += times;
+    }
+
+    /// A process died at this place.
+    pub fn kill(&mut self, point: Failpoint) {
+        *self.kills.entry(point).or_default() += 1;
+    }
+
+    /// Takes what this thread's failpoints have counted.
+    pub fn collect_failpoints(&mut self) {
+        let counts = REACHED.with_borrow_mut(std::mem::take);
+        for (point, count) in Failpoint::ALL.into_iter().zip(counts) {
+            *self.reached.entry(point).or_default() += count;
+        }
+    }
+
+    /// Adds what another thread has seen.
+    pub fn add(&mut self, other: &Self) {
+        add(&mut self.faults, &other.faults);
+        add(&mut self.states, &other.states);
+        add(&mut self.codes, &other.codes);
+        add(&mut self.reached, &other.reached);
+        add(&mut self.kills, &other.kills);
+        self.records += other.records;
+        self.duplicates += other.duplicates;
+        self.sessions += other.sessions;
+    }
+
+    /// Everything that was never reached.
+    pub fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        let mut note = |what: &str, name: &str, count: Option<&u64>| {
+            if count.is_none_or(|count| *count == 0) {
+                missing.push(format!("{what} {name}"));
+            }
+        };
+        for fault in Fault::ALL {
+            note("fault", fault.as_str(), self.faults.get(fault));
+        }
+        for state in State::ALL {
+            note("state", state.as_str(), self.states.get(state.as_str()));
+        }
+        for code in CODES {
+            note("error", code.as_str(), self.codes.get(&code));
+        }
+        for point in Failpoint::ALL {
+            let name = format!("{point:?}");
+            note("failpoint", &name, self.reached.get(&point));
+            note("kill at", &name, self.kills.get(&point));
+        }
+        missing
+    }
+
+    /// As a table.
+    pub fn report(&self) -> String {
+        let mut text = String::new();
+        let mut line = |what: &str, counts: Vec<String>| {
+            let _infallible = writeln!(text, "{what:<11}{}", counts.join(" · "));
+        };
+        line("states", self.states.iter().map(|(name, n)| format!("{name} {n}")).collect());
+        let faults = Fault::ALL
+            .iter()
+            .filter_map(|fault| Some(format!("{} {}", fault.as_str(), self.faults.get(fault)?)));
+        line("faults", faults.collect());
+        line("errors", self.codes.iter().map(|(code, n)| format!("{code} {n}")).collect());
+        let points = self.reached.iter().map(|(point, n)| {
+            format!("{point:?} {n} ({} kills)", self.kills.get(point).unwrap_or(&0))
+        });
+        line("failpoints", points.collect());
+        let Self { records, duplicates, sessions, .. } = self;
+        let totals = format!("records {records} · duplicates {duplicates} · sessions {sessions}");
+        line("totals", vec![totals]);
+        text
+    }
+
+    /// Errors that were reported although nothing in this world causes them.
+    pub fn unexplained(&self) -> BTreeSet<Code> {
+        self.codes.keys().copied().filter(|code| !CODES.contains(code)).collect()
+    }
+}
+
+fn add<K: Ord + Copy>(to: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
+    for (key, count) in from {
+        *to.entry(*key).or_default() += count;
+    }
+}

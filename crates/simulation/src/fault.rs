@@ -1,0 +1,101 @@
+//! What can go wrong, by name. A plan says which of these happen and when; `world/faults.rs` does them.
+
+macro_rules! faults {
+    ($($(#[$doc:meta])* $name:ident = $word:literal;)*) => {
+        /// Something that goes wrong, or is done to the system by somebody.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Fault { $($(#[$doc])* $name,)* }
+
+        impl Fault {
+            /// Every one there is.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// As printed.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $word,)* }
+            }
+        }
+    };
+}
+
+faults! {
+    /// `kill -9` of a router between two inputs.
+    KillRouter = "kill-router";
+    /// `kill -9` of a router at a failpoint.
+    KillAtFailpoint = "kill-at-failpoint";
+    /// A router is stopped (SIGSTOP) for longer than the walsender waits, and goes on later.
+    FreezeRouter = "freeze-router";
+    /// SIGTERM, and a new process.
+    Shutdown = "shutdown";
+    /// The replication connection breaks.
+    CutConnection = "cut-connection";
+    /// The replication connection swallows everything, both ways.
+    BlackHole = "black-hole";
+    /// PostgreSQL crashes: what was confirmed since the slot was last saved is forgotten.
+    CrashServer = "crash-server";
+    /// `pg_ctl stop -m fast`: the walsender waits for us.
+    FastStop = "fast-stop";
+    /// The stream ends with an error at one transaction, again and again, for a while.
+    ServerError = "server-error";
+    /// The server goes back to a backup: the same positions, other events.
+    RestoreBackup = "restore-backup";
+    /// A transaction larger than the window.
+    LongTransaction = "long-transaction";
+    /// The outbox gets other columns, within a transaction.
+    AlterTable = "alter-table";
+
+    /// No broker answers.
+    ClusterDown = "cluster-down";
+    /// A partition has no leader.
+    LeaderDown = "leader-down";
+    /// Acknowledgements come late.
+    LoseAcks = "lose-acks";
+    /// A batch is stored twice (the producer's epoch was bumped).
+    DuplicateBatch = "duplicate-batch";
+    /// A batch fails, and its records with it.
+    RejectBatch = "reject-batch";
+    /// One record is refused until somebody mends it.
+    RejectRecord = "reject-record";
+    /// The producer meets an error after which it may not go on.
+    FatalProducer = "fatal-producer";
+    /// A topic that is there is reported missing.
+    MetadataFlap = "metadata-flap";
+    /// A topic is deleted, and made anew later.
+    DeleteTopic = "delete-topic";
+    /// A topic gets more partitions.
+    GrowTopic = "grow-topic";
+
+    /// The slot is dropped, and made anew later.
+    DropSlot = "drop-slot";
+    /// The slot is dropped and made anew at once.
+    RecreateSlot = "recreate-slot";
+    /// The slot is invalidated: WAL it needed is gone.
+    LoseSlot = "lose-slot";
+    /// Somebody advances the slot.
+    AdvanceSlot = "advance-slot";
+    /// The publication is dropped, rows are written, and it is made anew.
+    DropPublication = "drop-publication";
+    /// The publication publishes no inserts for a while.
+    WithholdInserts = "withhold-inserts";
+    /// A column that the mapping needs is renamed.
+    RenameKeyColumn = "rename-key-column";
+    /// A row cannot become a record: its key is NULL.
+    PoisonRow = "poison-row";
+}
+
+impl Fault {
+    /// Whether nothing but a person ends it: the router has to stop and say so.
+    pub const fn is_for_a_person(self) -> bool {
+        matches!(
+            self,
+            Self::DropSlot
+                | Self::RecreateSlot
+                | Self::LoseSlot
+                | Self::AdvanceSlot
+                | Self::DropPublication
+                | Self::WithholdInserts
+                | Self::RenameKeyColumn
+                | Self::PoisonRow
+        )
+    }
+}

@@ -1,0 +1,266 @@
+//! What was really committed: the truth that Kafka's log is held against, and how it comes about: sessions that write at
+//! the same time, savepoints that are rolled back, rows that share a position, commits that begin where the last ended.
+
+use std::ops::Range;
+
+use crate::random::Random;
+
+/// Aggregate types.
+pub const TYPES: [&str; 3] = ["order", "invoice", "refund"];
+/// Aggregate ids. The empty one is a key like any other; the hashes of half of them are negative.
+pub const IDS: [&str; 4] = ["", "a", "k7", "zebra"];
+/// Pairs of both.
+pub const KEYS: usize = TYPES.len() * IDS.len();
+
+const FIRST_LSN: u64 = 1 << 20;
+/// Rows of a long transaction: more than any window.
+pub const LONG: u64 = 45;
+/// Sessions that write at the same time.
+const WRITERS: usize = 3;
+
+/// What the publication made of a row when it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Publishing {
+    /// It publishes it.
+    Published,
+    /// It publishes no inserts: the server says nothing.
+    Withheld,
+    /// It is not there: an error, or a warning.
+    Missing,
+}
+
+/// Whether a row can become a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// It can.
+    Sound,
+    /// Its key is NULL.
+    NullKey,
+}
+
+/// How the catalog stands when a row is written.
+#[derive(Debug, Clone, Copy)]
+pub struct Catalog {
+    /// What the publication does.
+    pub publishing: Publishing,
+    /// Shape of the table.
+    pub shape: usize,
+}
+
+/// A committed row.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// Number of its key, below [`KEYS`].
+    pub key: usize,
+    /// How many published events of its key precede it.
+    pub place: u64,
+    /// Its own position, which orders nothing.
+    pub lsn: u64,
+    /// Its transaction.
+    pub transaction: usize,
+    /// How many published events precede it.
+    pub serial: u64,
+    /// How the catalog stood.
+    pub catalog: Catalog,
+    /// Whether it can become a record.
+    pub health: Health,
+    /// False when a backup was restored that does not have it.
+    pub is_real: bool,
+    /// Whether Kafka has it.
+    pub is_stored: bool,
+}
+
+/// A committed transaction.
+#[derive(Debug, Clone)]
+pub struct Transaction {
+    /// Where its commit record starts.
+    pub commit_lsn: u64,
+    /// The first byte after it.
+    pub end_lsn: u64,
+    /// Its events.
+    pub events: Range<usize>,
+}
+
+#[derive(Debug, Clone)]
+struct Row {
+    key: usize,
+    lsn: u64,
+    catalog: Catalog,
+    health: Health,
+}
+
+/// A session in a transaction.
+#[derive(Debug, Clone, Default)]
+struct Writer {
+    rows: Vec<Row>,
+    savepoint: Option<usize>,
+}
+
+/// See the module's documentation.
+#[derive(Debug, Clone)]
+pub struct History {
+    /// In the order of commit; those of a lost history stay, as not real.
+    pub events: Vec<Event>,
+    /// In the order of commit.
+    pub transactions: Vec<Transaction>,
+    /// The end of WAL.
+    pub end_of_wal: u64,
+    /// Events per key.
+    pub places: [u64; KEYS],
+    /// Published events.
+    pub serial: u64,
+    writers: Vec<Writer>,
+    /// Whether transactions without rows are sent.
+    sends_empty: bool,
+}
+
+impl History {
+    /// Nothing was written.
+    pub fn new(sends_empty: bool) -> Self {
+        Self {
+            events: Vec::new(),
+            transactions: Vec::new(),
+            end_of_wal: FIRST_LSN,
+            places: [0; KEYS],
+            serial: 0,
+            writers: vec![Writer::default(); WRITERS],
+            sends_empty,
+        }
+    }
+
+    /// Somebody does something.
+    pub fn write(&mut self, random: &mut Random, catalog: Catalog) {
+        let writer = random.index(WRITERS);
+        match random.below(16) {
+            0..7 => self.insert(writer, 1 + random.below(3), random, catalog, Health::Sound),
+            7..12 => self.commit(writer, random),
+            12 => self.writers[writer].savepoint = Some(self.writers[writer].rows.len()),
+            13 => self.rollback_to_savepoint(writer),
+            14 => self.writers[writer] = Writer::default(),
+            _ => self.write_elsewhere(random),
+        }
+    }
+
+    /// A transaction of its own.
+    pub fn write_transaction(
+        &mut self,
+        rows: u64,
+        random: &mut Random,
+        catalog: Catalog,
+        health: Health,
+    ) {
+        self.writers.push(Writer::default());
+        let writer = self.writers.len() - 1;
+        self.insert(writer, rows, random, catalog, health);
+        self.commit(writer, random);
+        self.writers.pop();
+    }
+
+    /// Another table, another database, a checkpoint.
+    pub fn write_elsewhere(&mut self, random: &mut Random) {
+        self.end_of_wal += 8 * (1 + random.below(4));
+    }
+
+    /// Every session ends.
+    pub fn abort_all(&mut self) {
+        self.writers = vec![Writer::default(); WRITERS];
+    }
+
+    /// Every session commits what it has.
+    pub fn commit_all(&mut self, random: &mut Random) {
+        for writer in 0..self.writers.len() {
+            if !self.writers[writer].rows.is_empty() {
+                self.commit(writer, random);
+            }
+        }
+    }
+
+    fn insert(
+        &mut self,
+        writer: usize,
+        rows: u64,
+        random: &mut Random,
+        catalog: Catalog,
+        health: Health,
+    ) {
+        // A COPY gives many rows one position.
+        let is_copy = random.one_in(3);
+        let mut lsn = self.end_of_wal;
+        self.end_of_wal += 8;
+        for _ in 0..rows {
+            if !is_copy {
+                lsn = self.end_of_wal;
+                self.end_of_wal += 8;
+            }
+            let key = random.index(KEYS);
+            self.writers[writer].rows.push(Row { key, lsn, catalog, health });
+        }
+    }
+
+    fn rollback_to_savepoint(&mut self, writer: usize) {
+        let writer = &mut self.writers[writer];
+        if let Some(savepoint) = writer.savepoint.take() {
+            writer.rows.truncate(savepoint);
+        }
+    }
+
+    fn commit(&mut self, writer: usize, random: &mut Random) {
+        let rows = std::mem::take(&mut self.writers[writer]).rows;
+        // Often the commit record starts where the last one ended.
+        let commit_lsn = self.end_of_wal + if random.one_in(3) { 8 } else { 0 };
+        let end_lsn = commit_lsn + 8;
+        self.end_of_wal = end_lsn;
+        if rows.is_empty() && !self.sends_empty {
+            return;
+        }
+        let first = self.events.len();
+        for Row { key, lsn, catalog, health } in rows {
+            self.events.push(Event {
+                key,
+                place: self.places[key],
+                lsn,
+                transaction: self.transactions.len(),
+                serial: self.serial,
+                catalog,
+                health,
+                is_real: true,
+                is_stored: false,
+            });
+            let is_published = u64::from(catalog.publishing == Publishing::Published);
+            self.places[key] += is_published;
+            self.serial += is_published;
+        }
+        let events = first..self.events.len();
+        self.transactions.push(Transaction { commit_lsn, end_lsn, events });
+    }
+
+    /// The number of the first transaction that a slot at this position sends.
+    pub fn first_from(&self, confirmed: u64) -> usize {
+        self.transactions.partition_point(|one| one.commit_lsn < confirmed)
+    }
+
+    /// How many transactions end at or before this position.
+    pub fn ended_by(&self, position: u64) -> usize {
+        self.transactions.partition_point(|one| one.end_lsn <= position)
+    }
+
+    /// The serial number of the first published event past this position.
+    pub fn serial_past(&self, position: u64) -> u64 {
+        let rest = self.transactions.get(self.ended_by(position)..).unwrap_or_default();
+        let first = rest.iter().find(|one| !one.events.is_empty());
+        first.map_or(self.serial, |one| self.events[one.events.start].serial)
+    }
+
+    /// The largest transaction past this position, in events.
+    pub fn largest_past(&self, position: u64) -> u64 {
+        let rest = self.transactions.get(self.ended_by(position)..).unwrap_or_default();
+        let largest = rest.iter().map(|one| one.events.len()).max().unwrap_or(0);
+        u64::try_from(largest).expect("a length fits")
+    }
+
+    /// Real events that Kafka does not have.
+    pub fn missing(&self) -> impl Iterator<Item = usize> {
+        let missing = |event: &Event| event.is_real && !event.is_stored;
+        self.events.iter().enumerate().filter(move |(_, event)| missing(event)).map(|(n, _)| n)
+    }
+}

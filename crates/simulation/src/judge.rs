@@ -1,0 +1,264 @@
+//! Holds everything that happens against the truth, at the moment it happens.
+
+use crate::{
+    history::{Event, History, IDS, KEYS, Publishing, TYPES},
+    invariant::{Invariant, Violation},
+    kafka::{Kafka, Lane, Taken, partition},
+};
+
+/// What is remembered of one session: one replication connection of one router.
+#[derive(Debug)]
+struct Session {
+    /// Serial number of its first event.
+    first: Option<u64>,
+    /// Place of the last record of each key that Kafka has from it.
+    last: [Option<u64>; KEYS],
+    /// Number of its newest event.
+    newest: Option<usize>,
+    /// The highest position it told.
+    told: u64,
+    /// Whether anything of it may still be produced.
+    is_over: bool,
+}
+
+/// How a record reached its partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Via {
+    /// The ordinary way.
+    Producer,
+    /// From a producer that is gone.
+    Ghost,
+    /// A second time, by the cluster's own doing.
+    Repetition,
+}
+
+/// See the module's documentation.
+#[derive(Default)]
+pub struct Judge {
+    violation: Option<Violation>,
+    sessions: Vec<Session>,
+    /// Distinct events per key that Kafka has.
+    stored: [u64; KEYS],
+    /// Serial number past the last event that any session produced.
+    produced: u64,
+    /// Records that repeat one that Kafka had.
+    pub duplicates: u64,
+    /// All records.
+    pub records: u64,
+    /// What may lie past the confirmed position.
+    window: u64,
+    /// Reasons for duplicates so far.
+    interruptions: u64,
+}
+
+impl Judge {
+    /// For routers with this window.
+    pub fn new(window: u64) -> Self {
+        Self { window, ..Self::default() }
+    }
+
+    /// An invariant does not hold. The first counts.
+    pub fn accuse(&mut self, invariant: Invariant, what: impl FnOnce() -> String) {
+        if self.violation.is_none() {
+            self.violation = Some(Violation { invariant, what: what() });
+        }
+    }
+
+    /// The first violation.
+    pub fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// Something happened after which records may come again.
+    pub fn interrupted(&mut self) {
+        self.interruptions += 1;
+    }
+
+    /// A session begins where the slot stands; `excused` events may have been confirmed before and forgotten.
+    pub fn session_begins(&mut self, history: &History, confirmed: u64, excused: u64) -> usize {
+        let again = self.produced.saturating_sub(history.serial_past(confirmed));
+        let bound = self.window.max(history.largest_past(confirmed)) + excused;
+        if again > bound {
+            self.accuse(Invariant::I4Duplicates, || {
+                format!("a session repeats {again} events, {bound} may be in flight")
+            });
+        }
+        if again > 0 && self.interruptions == 0 {
+            self.accuse(Invariant::I4Duplicates, || {
+                format!("{again} events come again although nothing was interrupted")
+            });
+        }
+        self.sessions.push(Session {
+            first: None,
+            newest: None,
+            last: [None; KEYS],
+            told: confirmed,
+            is_over: false,
+        });
+        self.sessions.len() - 1
+    }
+
+    /// A router's session is over in its own view, or its process is gone.
+    pub fn session_ends(&mut self, session: usize) {
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.is_over = true;
+        }
+    }
+
+    /// The core gave a record to the producer.
+    pub fn produced(&mut self, history: &History, kafka: &Kafka, session: usize, taken: &Taken) {
+        let Some(event) = taken.event.and_then(|number| history.events.get(number)) else {
+            self.accuse(Invariant::I6Fidelity, || format!("nobody wrote {taken:?}"));
+            return;
+        };
+        let topic = event.key / IDS.len();
+        let id = IDS[event.key % IDS.len()].as_bytes();
+        let is_right = taken.key == Some(event.key)
+            && taken.has_its_headers
+            && event.catalog.publishing == Publishing::Published;
+        if !is_right {
+            self.accuse(Invariant::I6Fidelity, || format!("{taken:?} is made of {event:?}"));
+        }
+        let counts = &kafka.topics[topic].counts;
+        if !counts.iter().any(|count| partition::of_key(id, *count) == taken.partition) {
+            self.accuse(Invariant::I3Order, || {
+                format!("a key of {} went to partition {}", TYPES[topic], taken.partition)
+            });
+        }
+        self.count_window(history, session, (taken.event, event));
+    }
+
+    fn count_window(
+        &mut self,
+        history: &History,
+        session: usize,
+        (number, event): (Option<usize>, &Event),
+    ) {
+        if event.is_real {
+            self.produced = self.produced.max(event.serial + 1);
+        }
+        let Some(log) = self.sessions.get_mut(session) else { return };
+        if log.is_over {
+            self.accuse(Invariant::I7SingleWriter, || "a session that is over produces".to_owned());
+            return;
+        }
+        if !event.is_real {
+            return;
+        }
+        log.newest = number.max(log.newest);
+        let first = *log.first.get_or_insert(event.serial);
+        let from = first.max(history.serial_past(log.told));
+        let past = (event.serial + 1).saturating_sub(from);
+        let own = history.transactions.get(event.transaction).map_or(0, |own| own.events.len());
+        let bound = self.window.max(u64::try_from(own).expect("a length fits"));
+        if past > bound {
+            self.accuse(Invariant::I4Duplicates, || {
+                format!("{past} events past the confirmed position, {bound} allowed")
+            });
+        }
+    }
+
+    /// The newest event that a session has produced.
+    pub fn newest(&self, session: usize) -> Option<usize> {
+        self.sessions.get(session)?.newest
+    }
+
+    /// A record is in its partition.
+    pub fn stored(
+        &mut self,
+        history: &mut History,
+        (number, session): (usize, usize),
+        lane: Lane,
+        via: Via,
+    ) {
+        self.records += 1;
+        let Some(event) = history.events.get_mut(number) else { return };
+        let key = event.key;
+        let place = event.place;
+        if via == Via::Repetition {
+            self.duplicates += 1;
+            return;
+        }
+        if let Some(last) = self.sessions.get(session).and_then(|session| session.last[key])
+            && place != last + 1
+        {
+            self.accuse(Invariant::I3Order, || {
+                format!(
+                    "session {session} stores event {place} of key {key} after event {last} ({lane:?})"
+                )
+            });
+        }
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.last[key] = Some(place);
+        }
+        // Of a history that a restored backup does not have.
+        if !event.is_real {
+            return;
+        }
+        let first = self.stored[key];
+        if event.is_stored {
+            self.duplicates += 1;
+        } else if place == first {
+            event.is_stored = true;
+            self.stored[key] += 1;
+        } else {
+            self.accuse(Invariant::I3Order, || {
+                format!("event {place} of key {key} is stored before event {first}")
+            });
+        }
+    }
+
+    /// The server takes a position for confirmed.
+    pub fn confirmed(&mut self, history: &History, session: usize, from: u64, to: u64) {
+        if to > history.end_of_wal {
+            let end = history.end_of_wal;
+            self.accuse(Invariant::I8Slot, || format!("{to} is confirmed, WAL ends at {end}"));
+        }
+        if to < from {
+            self.accuse(Invariant::I8Slot, || format!("the slot goes back from {from} to {to}"));
+        }
+        for transaction in history.ended_by(from)..history.ended_by(to.max(from)) {
+            let transaction = &history.transactions[transaction];
+            for number in transaction.events.clone() {
+                let event = &history.events[number];
+                if event.catalog.publishing == Publishing::Missing {
+                    self.accuse(Invariant::I1Complete, || {
+                        format!("confirmed past event {number}, which the server skipped aloud")
+                    });
+                }
+                if event.catalog.publishing == Publishing::Published && !event.is_stored {
+                    self.accuse(Invariant::I2NeverAhead, || {
+                        format!("{to} is confirmed, event {number} is not in Kafka")
+                    });
+                }
+            }
+        }
+        self.tells(session, to);
+    }
+
+    /// A session has said a position, whether or not it arrives.
+    pub fn tells(&mut self, session: usize, position: u64) {
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.told = session.told.max(position);
+        }
+    }
+
+    /// A process left and says that everything is delivered and confirmed.
+    pub fn drained(&mut self, history: &History, session: usize, confirmed: u64) {
+        let newest = self.newest(session).map_or(0, |newest| history.events[newest].serial + 1);
+        let again = newest.saturating_sub(history.serial_past(confirmed));
+        if again > 0 {
+            self.accuse(Invariant::I4Duplicates, || {
+                format!("an orderly end leaves {again} events to come again")
+            });
+        }
+    }
+
+    /// A backup was restored: events per key and published events as they were then.
+    pub fn went_back(&mut self, history: &History) {
+        for (stored, place) in self.stored.iter_mut().zip(history.places) {
+            *stored = (*stored).min(place);
+        }
+        self.produced = self.produced.min(history.serial);
+    }
+}

@@ -1,0 +1,96 @@
+//! A cluster: topics with partitions that have a leader or not, and what is on its way to them.
+
+use relay::Code;
+
+use crate::history::TYPES;
+
+pub mod partition;
+mod producer;
+
+pub use producer::{Lane, Pending, Producer, Taken};
+
+/// A topic.
+#[derive(Debug, Clone)]
+pub struct Topic {
+    /// Its name.
+    pub name: String,
+    /// None while it is deleted.
+    pub partitions: Option<i32>,
+    /// The counts that it had since it was last made: a producer may still use an earlier one.
+    pub counts: Vec<i32>,
+    /// Partitions without a leader, bit by bit.
+    pub leaderless: u64,
+    /// Whether metadata denies that it exists.
+    pub is_denied: bool,
+}
+
+/// A batch that a producer which is gone had sent already.
+#[derive(Debug)]
+pub struct Ghost {
+    /// The partition.
+    pub lane: Lane,
+    /// Its records.
+    pub records: Vec<Pending>,
+}
+
+/// See the module's documentation.
+pub struct Kafka {
+    /// In the order of [`TYPES`].
+    pub topics: Vec<Topic>,
+    /// Whether any broker answers.
+    pub is_up: bool,
+    /// Whether acknowledgements get through.
+    pub acks_pass: bool,
+    /// Batches of producers that are gone.
+    pub ghosts: Vec<Ghost>,
+    /// The next batch is refused with this.
+    pub rejects: Option<Code>,
+    /// The next batch is stored twice.
+    pub stores_twice: bool,
+}
+
+impl Kafka {
+    /// A cluster with every topic.
+    pub fn new(partitions: i32) -> Self {
+        let topic = |name: &&str| Topic {
+            name: format!("outbox.event.{name}"),
+            partitions: Some(partitions),
+            counts: vec![partitions],
+            leaderless: 0,
+            is_denied: false,
+        };
+        Self {
+            topics: TYPES.iter().map(topic).collect(),
+            is_up: true,
+            acks_pass: true,
+            ghosts: Vec::new(),
+            rejects: None,
+            stores_twice: false,
+        }
+    }
+
+    /// Whether a partition takes records now.
+    pub fn takes(&self, lane: Lane) -> bool {
+        self.is_up && self.topics[lane.topic].leaderless & (1 << lane.partition) == 0
+    }
+
+    /// Whether a partition exists.
+    pub fn has(&self, lane: Lane) -> bool {
+        self.topics[lane.topic].partitions.is_some_and(|count| lane.partition < count)
+    }
+
+    /// Everything that was broken is whole.
+    pub fn heal(&mut self) {
+        self.is_up = true;
+        self.acks_pass = true;
+        self.rejects = None;
+        self.stores_twice = false;
+        for topic in &mut self.topics {
+            topic.leaderless = 0;
+            topic.is_denied = false;
+            if topic.partitions.is_none() {
+                topic.partitions = topic.counts.last().copied();
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! A producer as the core knows it: a queue per partition, from which the cluster takes batches in order, and a set of
+//! records that it has but whose acknowledgement is on its way. After the first failure it takes nothing more.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use relay::{Acks, Record, RecordSink, Refusal, RefusalReason, Ticket, TopicId, TransactionRef};
+
+use super::Ghost;
+use crate::history::{IDS, TYPES};
+
+/// A partition of a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lane {
+    /// Place of the topic in [`TYPES`].
+    pub topic: usize,
+    /// The partition.
+    pub partition: i32,
+}
+
+/// A record on its way.
+#[derive(Debug)]
+pub struct Pending {
+    /// Which event it carries.
+    pub event: usize,
+    /// Which session produced it.
+    pub session: usize,
+    ticket: Option<Ticket>,
+}
+
+/// What the core gave to the producer: to be held against the truth.
+#[derive(Debug)]
+pub struct Taken {
+    /// The number that its value carries, if it carries one.
+    pub event: Option<usize>,
+    /// Number of its key, if there is such a key.
+    pub key: Option<usize>,
+    /// The topic, if it is bound.
+    pub topic: Option<usize>,
+    /// Where to.
+    pub partition: i32,
+    /// Whether the headers say what they should.
+    pub has_its_headers: bool,
+}
+
+/// See the module's documentation.
+pub struct Producer {
+    capacity: usize,
+    in_flight: usize,
+    is_closed: bool,
+    /// The session that produces now.
+    pub session: usize,
+    /// Topics by the core's numbers.
+    bound: Vec<Option<usize>>,
+    waiting: BTreeMap<Lane, VecDeque<Pending>>,
+    stored: BTreeMap<Lane, VecDeque<(TopicId, Ticket)>>,
+    ids: Vec<(usize, TopicId)>,
+    /// Since it was last emptied.
+    pub taken: Vec<Taken>,
+}
+
+impl Producer {
+    /// Takes up to `capacity` records that are not acknowledged.
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            in_flight: 0,
+            is_closed: false,
+            session: 0,
+            bound: Vec::new(),
+            waiting: BTreeMap::new(),
+            stored: BTreeMap::new(),
+            ids: Vec::new(),
+            taken: Vec::new(),
+        }
+    }
+
+    /// A topic was looked up.
+    pub fn bind(&mut self, id: TopicId, topic: usize) {
+        if self.bound.len() <= id.index() {
+            self.bound.resize(id.index() + 1, None);
+        }
+        if self.bound[id.index()].is_none() {
+            self.bound[id.index()] = Some(topic);
+            self.ids.push((topic, id));
+        }
+    }
+
+    /// Whether it refuses everything.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Partitions with a record that is not stored.
+    pub fn waiting(&self) -> Vec<Lane> {
+        self.waiting.iter().filter(|(_, queue)| !queue.is_empty()).map(|(lane, _)| *lane).collect()
+    }
+
+    /// Partitions with an acknowledgement on its way.
+    pub fn unacked(&self) -> Vec<Lane> {
+        self.stored.iter().filter(|(_, queue)| !queue.is_empty()).map(|(lane, _)| *lane).collect()
+    }
+
+    /// The event that a partition gets next.
+    pub fn next(&self, lane: Lane) -> Option<usize> {
+        self.waiting.get(&lane)?.front().map(|pending| pending.event)
+    }
+
+    /// The cluster stores the next record of a partition: it is not acknowledged yet.
+    pub fn store(&mut self, lane: Lane) -> Option<Pending> {
+        let mut pending = self.waiting.get_mut(&lane)?.pop_front()?;
+        let (_, id) = self.ids.iter().find(|(topic, _)| *topic == lane.topic)?;
+        let ticket = pending.ticket.take()?;
+        self.stored.entry(lane).or_default().push_back((*id, ticket));
+        Some(pending)
+    }
+
+    /// The acknowledgement of the oldest stored record of a partition arrives.
+    pub fn ack(&mut self, lane: Lane, acks: &mut Acks) {
+        if let Some((id, ticket)) = self.stored.get_mut(&lane).and_then(VecDeque::pop_front) {
+            self.in_flight -= 1;
+            acks.push(ticket, id);
+        }
+    }
+
+    /// The next record of a partition fails, and the producer with it.
+    pub fn fail(&mut self, lane: Lane) -> Option<TransactionRef> {
+        let failed = self.waiting.get(&lane)?.front()?.ticket.as_ref().map(Ticket::transaction);
+        self.close();
+        failed
+    }
+
+    /// It takes and stores nothing more.
+    pub fn close(&mut self) {
+        self.is_closed = true;
+        self.waiting.clear();
+    }
+
+    /// It is gone. What it had sent may still arrive, in order within each partition.
+    pub fn into_ghosts(mut self) -> Vec<Ghost> {
+        if self.is_closed {
+            return Vec::new();
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        let ghost = |(lane, queue): (Lane, VecDeque<Pending>)| Ghost {
+            lane,
+            records: queue.into_iter().take(4).collect(),
+        };
+        waiting.into_iter().filter(|(_, queue)| !queue.is_empty()).map(ghost).collect()
+    }
+}
+
+impl RecordSink for Producer {
+    fn produce(&mut self, record: &Record<'_>, ticket: Ticket) -> Result<(), Refusal> {
+        if self.is_closed {
+            return Err(Refusal { ticket, reason: RefusalReason::Closed });
+        }
+        if self.in_flight >= self.capacity {
+            return Err(Refusal { ticket, reason: RefusalReason::Full });
+        }
+        let text = record.value.and_then(|value| std::str::from_utf8(value).ok());
+        let event = text.and_then(|text| text.parse().ok());
+        let topic = self.bound.get(record.topic.index()).copied().flatten();
+        let id = IDS.iter().position(|id| id.as_bytes() == record.key);
+        let mut headers = record.headers.iter();
+        let has_its_headers =
+            headers.any(|header| header.name == "id" && header.value == record.value);
+        let key = topic.zip(id).map(|(topic, id)| topic * IDS.len() + id);
+        debug_assert!(topic.is_none_or(|topic| topic < TYPES.len()), "a topic of ours");
+        let partition = record.partition;
+        self.taken.push(Taken { event, key, topic, partition, has_its_headers });
+        self.in_flight += 1;
+        if let (Some(event), Some(topic)) = (event, topic) {
+            let pending = Pending { event, session: self.session, ticket: Some(ticket) };
+            self.waiting.entry(Lane { topic, partition }).or_default().push_back(pending);
+        }
+        Ok(())
+    }
+}

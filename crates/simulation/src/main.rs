@@ -1,0 +1,145 @@
+//! `simulate`: runs seeds until one breaks an invariant, or until it has run them all.
+#![allow(clippy::print_stdout, reason = "what a program prints is its result")]
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use clap::Parser;
+use simulation::{
+    coverage::{self, Coverage},
+    plan::{Plan, Trace},
+    run::{run, shrink},
+};
+
+/// Runs the core through simulated worlds.
+#[derive(Debug, Parser)]
+#[command(name = "simulate", version)]
+struct Arguments {
+    /// How many seeds.
+    #[arg(long, default_value_t = 20_000)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    start: u64,
+    /// Begin at a seed that nobody has chosen.
+    #[arg(long, conflicts_with = "start")]
+    fresh: bool,
+    /// Stop after this many seconds, however many seeds were run.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// One seed alone, with its plan.
+    #[arg(long, conflicts_with_all = ["seeds", "start", "seconds"])]
+    seed: Option<u64>,
+    /// With --seed: only these of its faults, by number.
+    #[arg(long, value_delimiter = ',', requires = "seed")]
+    faults: Option<Vec<usize>>,
+    /// With --seed: tell every event, on stderr.
+    #[arg(long, requires = "seed")]
+    trace: bool,
+    /// Do not ask that everything was reached.
+    #[arg(long)]
+    any_coverage: bool,
+}
+
+/// Below this nobody can expect that every rare thing has happened.
+const SEEDS_FOR_COVERAGE: u64 = 10_000;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    coverage::watch_failpoints();
+    match arguments.seed {
+        Some(seed) => {
+            let trace = if arguments.trace { Trace::Told } else { Trace::Silent };
+            replay(seed, arguments.faults.as_deref(), trace)
+        }
+        None => sweep(&arguments),
+    }
+}
+
+fn replay(seed: u64, faults: Option<&[usize]>, trace: Trace) -> ExitCode {
+    let mut plan = Plan { trace, ..Plan::of_seed(seed) };
+    if let Some(faults) = faults {
+        plan = plan.keeping(faults);
+    }
+    describe(&plan);
+    let mut coverage = Coverage::default();
+    let result = run(plan, &mut coverage);
+    print!("{}", coverage.report());
+    match result {
+        Ok(()) => {
+            println!("seed {seed} · violations 0");
+            ExitCode::SUCCESS
+        }
+        Err(violation) => {
+            println!("{violation}\nseed {seed} · violations 1");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn describe(plan: &Plan) {
+    let Plan { seed, steps, generation, routers, window, queue, partitions, faults, .. } = plan;
+    println!(
+        "seed {seed}: {steps} steps, {generation:?} server, {routers} routers, window {window}, queue {queue}, {partitions} partitions"
+    );
+    for (number, planned) in faults.iter().enumerate() {
+        println!("  fault {number} at step {}: {}", planned.at, planned.fault.as_str());
+    }
+}
+
+fn sweep(arguments: &Arguments) -> ExitCode {
+    #[expect(clippy::disallowed_methods, reason = "this measures; the simulated clock is another")]
+    let started = Instant::now();
+    let limit = arguments.seconds.map(Duration::from_secs);
+    let first = if arguments.fresh { fresh() } else { arguments.start };
+    let mut coverage = Coverage::default();
+    let mut violations = 0_u64;
+    let mut seeds = 0_u64;
+    println!("from seed {first}");
+    while limit.map_or(seeds < arguments.seeds, |limit| started.elapsed() < limit) {
+        let seed = first.wrapping_add(seeds);
+        seeds += 1;
+        let plan = Plan::of_seed(seed);
+        if let Err(violation) = run(plan.clone(), &mut coverage) {
+            violations += 1;
+            report(&plan, &violation);
+            if violations == 3 {
+                break;
+            }
+        }
+    }
+    let missing = if seeds >= SEEDS_FOR_COVERAGE && !arguments.any_coverage && violations == 0 {
+        coverage.missing()
+    } else {
+        Vec::new()
+    };
+    print!("{}", coverage.report());
+    if !missing.is_empty() {
+        println!("never reached: {}", missing.join(", "));
+    }
+    let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+    println!("seeds {seeds} · violations {violations} · seeds/s {}", seeds * 1000 / millis);
+    if violations == 0 && missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn report(plan: &simulation::plan::Plan, violation: &simulation::invariant::Violation) {
+    println!("seed {}: {violation}", plan.seed);
+    let kept = shrink(plan);
+    let list: Vec<String> = kept.iter().map(ToString::to_string).collect();
+    for number in kept {
+        if let Some(planned) = plan.faults.get(number) {
+            println!("  needs fault {number} at step {}: {}", planned.at, planned.fault.as_str());
+        }
+    }
+    let faults =
+        if list.is_empty() { String::new() } else { format!(" --faults {}", list.join(",")) };
+    println!("  replay: scripts/simulate.sh --seed {}{faults}", plan.seed);
+}
+
+/// A seed that differs from run to run: the time will do, every run tells it.
+fn fresh() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs() << 20)
+}

@@ -1,0 +1,86 @@
+//! The server as SQL shows it.
+
+use relay::{
+    Lsn, Outboxes, TableName,
+    source::{
+        Catalog, Encoding, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation,
+        Server, SlotHealth, SlotKind, SlotLook, WalStatus,
+    },
+};
+
+use super::{Postgres, rows};
+use crate::{history::Publishing, plan::Generation};
+
+/// The slot's name.
+pub const SLOT: &str = "outbox";
+/// The publication's name.
+pub const PUBLICATION: &str = "outbox";
+const TABLE_OID: u32 = 16_400;
+
+/// The outbox table's name.
+pub fn table() -> TableName {
+    TableName { schema: "public".to_owned(), name: "outbox".to_owned() }
+}
+
+/// What the router is configured for.
+pub fn outboxes() -> Outboxes {
+    let defaults = relay::OutboxTable::with_defaults(table());
+    Outboxes { tables: vec![relay::OutboxTable { preset: relay::Preset::Default, ..defaults }] }
+}
+
+impl Postgres {
+    /// `pg_replication_slots`.
+    pub fn slot_look(&self) -> SlotLook {
+        let current_wal_lsn = Lsn::from_u64(self.history.end_of_wal);
+        let slot = self.slot.map(|slot| SlotHealth {
+            current_wal_lsn,
+            confirmed_flush_lsn: Some(Lsn::from_u64(slot.confirmed)),
+            restart_lsn: (!slot.is_lost).then(|| Lsn::from_u64(slot.saved)),
+            safe_wal_bytes: None,
+            wal_status: if slot.is_lost { WalStatus::Lost } else { WalStatus::Reserved },
+            active_pid: self.holder().and_then(|holder| i32::try_from(holder.id).ok()),
+            plugin: Some("pgoutput".to_owned()),
+            database: Some("shop".to_owned()),
+            kind: SlotKind::Logical,
+            peculiarity: None,
+            failover: None,
+            synced: None,
+            invalidation_reason: None,
+            inactive_since: None,
+        });
+        SlotLook { current_wal_lsn, at: String::new(), database: "shop".to_owned(), slot }
+    }
+
+    /// `pg_publication` and its tables.
+    pub fn catalog_look(&self) -> Catalog {
+        let columns = rows::names(self.catalog.shape);
+        let oid = Oid::from_u32(TABLE_OID);
+        let publication = (self.catalog.publishing != Publishing::Missing).then(|| Publication {
+            oid: Oid::from_u32(self.publication_oid),
+            inserts: match self.catalog.publishing {
+                Publishing::Withheld => Inserts::Withheld,
+                Publishing::Published | Publishing::Missing => Inserts::Published,
+            },
+            partitions: Partitions::ViaRoot,
+            tables: vec![PublishedTable {
+                oid,
+                name: table(),
+                kind: Kind::Plain,
+                row_filter: None,
+                columns: None,
+            }],
+        });
+        let relation = Relation { oid, name: table(), kind: Kind::Plain, columns };
+        Catalog { publication, relations: vec![relation] }
+    }
+
+    /// What kind of server it is.
+    pub fn server(&self) -> Server {
+        let version = match self.generation {
+            Generation::Old => 14_00_10,
+            Generation::Middle => 17_00_05,
+            Generation::New => 18_00_01,
+        };
+        Server { version, encoding: Encoding::Known("UTF8".to_owned()) }
+    }
+}

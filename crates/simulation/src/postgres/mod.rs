@@ -1,0 +1,230 @@
+//! A PostgreSQL with one slot: transactions in commit order, a confirmed position that lives in memory until the slot is
+//! saved, a walsender that sends a transaction again if and only if its commit record starts at or after it.
+
+use relay::{Code, Moment};
+use std::{collections::VecDeque, time::Duration};
+
+use crate::{
+    history::{Catalog, History, Publishing},
+    plan::Generation,
+    random::Random,
+};
+
+pub mod facts;
+mod rows;
+mod stopping;
+mod walsender;
+
+pub use rows::RENAMED;
+pub use rows::describe;
+pub use walsender::{Connection, Wire};
+
+/// The server closes a connection that says nothing for so long (the router asks for less than the default).
+const WAL_SENDER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The slot.
+#[derive(Debug, Clone, Copy)]
+pub struct Slot {
+    /// `confirmed_flush_lsn`: in memory.
+    pub confirmed: u64,
+    /// As it would be after a crash.
+    pub saved: u64,
+    /// Invalidated.
+    pub is_lost: bool,
+}
+
+/// Whether the server answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// It does.
+    Up,
+    /// A fast stop has begun: it waits for its walsender.
+    Stopping {
+        /// Since when.
+        since: Moment,
+    },
+    /// It is not there.
+    Down {
+        /// Until when.
+        until: Moment,
+    },
+}
+
+/// What a backup has.
+#[derive(Debug, Clone)]
+struct Backup {
+    events: usize,
+    transactions: usize,
+    end_of_wal: u64,
+    places: [u64; crate::history::KEYS],
+    serial: u64,
+    saved: u64,
+}
+
+/// See the module's documentation.
+pub struct Postgres {
+    /// Which one.
+    pub generation: Generation,
+    /// What was committed.
+    pub history: History,
+    /// The slot, if there is one.
+    pub slot: Option<Slot>,
+    /// How rows are written now.
+    pub catalog: Catalog,
+    /// Of the publication: another after it was made anew.
+    pub publication_oid: u32,
+    /// Whether it answers.
+    pub phase: Phase,
+    /// Every connection that somebody still has an end of, the walsender's or the router's.
+    pub connections: Vec<Connection>,
+    connections_made: u64,
+    backup: Option<Backup>,
+    /// The transaction that cannot be sent.
+    pub undecodable: Option<u64>,
+    /// The highest position that was ever confirmed.
+    pub peak: u64,
+}
+
+impl Postgres {
+    /// An empty server with a slot.
+    pub fn new(generation: Generation) -> Self {
+        let history = History::new(generation == Generation::Old);
+        let start = history.end_of_wal;
+        Self {
+            generation,
+            history,
+            slot: Some(Slot { confirmed: start, saved: start, is_lost: false }),
+            catalog: Catalog { publishing: Publishing::Published, shape: 0 },
+            publication_oid: 900,
+            phase: Phase::Up,
+            connections: Vec::new(),
+            connections_made: 0,
+            backup: None,
+            undecodable: None,
+            peak: start,
+        }
+    }
+
+    /// Somebody writes, if the server is up.
+    pub fn write(&mut self, random: &mut Random) {
+        if self.phase == Phase::Up {
+            self.history.write(random, self.catalog);
+        }
+    }
+
+    /// Where the slot stands.
+    pub fn confirmed(&self) -> u64 {
+        self.slot.map_or(0, |slot| slot.confirmed)
+    }
+
+    /// The slot goes to disk.
+    pub fn save_slot(&mut self) {
+        if let Some(slot) = &mut self.slot {
+            slot.saved = slot.confirmed;
+        }
+    }
+
+    /// A router gets a walsender.
+    pub fn connect(&mut self, router: usize, at: Moment) -> u64 {
+        self.connections_made += 1;
+        let next = self.history.first_from(self.confirmed());
+        let id = self.connections_made;
+        self.connections.push(Connection::new(id, router, next, at));
+        id
+    }
+
+    /// The walsender that holds the slot.
+    pub fn holder(&self) -> Option<&Connection> {
+        self.connections.iter().find(|connection| connection.is_served)
+    }
+
+    /// A connection that somebody still has an end of.
+    pub fn connection(&mut self, id: u64) -> Option<&mut Connection> {
+        self.connections.iter_mut().find(|connection| connection.id == id)
+    }
+
+    /// The walsender is gone; what it had sent may still be read.
+    pub fn end_walsenders(&mut self, code: Code) {
+        for connection in &mut self.connections {
+            if connection.is_served {
+                connection.end(code);
+            }
+        }
+    }
+
+    /// The router is gone, or has closed its end: nothing is left of the connection. A server that is not told of it
+    /// keeps the walsender until its patience ends.
+    pub fn close(&mut self, id: u64, is_told: bool) {
+        if let Some(connection) = self.connection(id) {
+            connection.is_abandoned = true;
+            if is_told && !connection.is_swallowed {
+                connection.is_served = false;
+            }
+        }
+        self.connections.retain(|connection| connection.is_served || !connection.is_abandoned);
+    }
+
+    /// Time passes: connections that say nothing are closed, silent ones are asked.
+    pub fn tick(&mut self, at: Moment) {
+        let Self { connections, history, .. } = self;
+        for connection in connections.iter_mut().filter(|connection| connection.is_served) {
+            let silent = at.since(connection.heard_at);
+            if silent >= WAL_SENDER_TIMEOUT {
+                connection.end(Code::ServerUnreachable);
+                connection.was_timed_out = true;
+            } else if silent >= WAL_SENDER_TIMEOUT / 2 && !connection.is_asked {
+                connection.is_asked = true;
+                connection.ask(history);
+            }
+        }
+        self.connections.retain(|connection| connection.is_served || !connection.is_abandoned);
+        self.go_on_stopping(at);
+    }
+
+    /// `kill -9`, and a restart.
+    pub fn crash(&mut self, until: Moment) {
+        self.end_walsenders(Code::ServerUnreachable);
+        self.connections.retain(|connection| !connection.is_abandoned);
+        self.history.abort_all();
+        if let Some(slot) = &mut self.slot {
+            slot.confirmed = slot.saved;
+        }
+        self.phase = Phase::Down { until };
+    }
+
+    /// A backup is taken.
+    pub fn back_up(&mut self) {
+        if let Some(slot) = self.slot {
+            self.backup = Some(Backup {
+                events: self.history.events.len(),
+                transactions: self.history.transactions.len(),
+                end_of_wal: self.history.end_of_wal,
+                places: self.history.places,
+                serial: self.history.serial,
+                saved: slot.saved,
+            });
+        }
+    }
+
+    /// The backup is restored: the same positions will name other events.
+    pub fn restore(&mut self, until: Moment) -> bool {
+        let Some(backup) = self.backup.take() else { return false };
+        self.crash(until);
+        let history = &mut self.history;
+        for event in &mut history.events[backup.events..] {
+            event.is_real = false;
+        }
+        history.transactions.truncate(backup.transactions);
+        history.end_of_wal = backup.end_of_wal;
+        history.places = backup.places;
+        history.serial = backup.serial;
+        self.peak = self.peak.min(backup.end_of_wal);
+        self.slot = Some(Slot { confirmed: backup.saved, saved: backup.saved, is_lost: false });
+        true
+    }
+
+    /// The wire of a connection, from the router's end.
+    pub fn wire(&mut self, id: u64) -> Option<&mut VecDeque<Wire>> {
+        self.connection(id).filter(|one| !one.is_swallowed).map(|connection| &mut connection.wire)
+    }
+}

@@ -1,0 +1,85 @@
+//! Rows of the outbox on the wire, in whatever shape the table had when they were written.
+
+use relay::testing::wire::{self, TEXT, Value};
+
+use crate::history::{Event, Health, IDS, TYPES};
+
+const OUTBOX: u32 = 16_400;
+const OTHER: u32 = 16_500;
+const COLUMNS: [&str; 5] = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
+/// A shape from here on has another name for the key column.
+pub const RENAMED: usize = 1_000;
+
+/// The columns of a shape: turned round, sometimes with one that nobody asked for.
+fn columns(shape: usize) -> Vec<&'static str> {
+    let mut columns = COLUMNS.to_vec();
+    columns.rotate_left(shape % COLUMNS.len());
+    if shape % 2 == 1 {
+        columns.insert(shape % COLUMNS.len(), "note");
+    }
+    if shape >= RENAMED {
+        for column in &mut columns {
+            if *column == "aggregate_id" {
+                *column = "customer_id";
+            }
+        }
+    }
+    columns
+}
+
+/// The columns of a shape, for whoever looks by SQL.
+pub(super) fn names(shape: usize) -> Vec<String> {
+    columns(shape).into_iter().map(str::to_owned).collect()
+}
+
+pub(super) fn relation(shape: usize) -> Vec<u8> {
+    let columns: Vec<(&str, u32)> = columns(shape).into_iter().map(|name| (name, TEXT)).collect();
+    wire::relation(OUTBOX, "outbox", &columns)
+}
+
+pub(super) fn insert(number: usize, event: &Event) -> Vec<u8> {
+    let number = number.to_string();
+    let key = match event.health {
+        Health::Sound => Value::Text(IDS[event.key % IDS.len()]),
+        Health::NullKey => Value::Null,
+    };
+    let values: Vec<Value<'_>> = columns(event.catalog.shape)
+        .into_iter()
+        .map(|column| match column {
+            "id" | "payload" => Value::Text(&number),
+            "aggregate_type" => Value::Text(TYPES[event.key / IDS.len()]),
+            "aggregate_id" | "customer_id" => key,
+            "event_type" => Value::Text("happened"),
+            _ => Value::Text("nobody asked for this"),
+        })
+        .collect();
+    wire::insert(event.lsn, OUTBOX, &values)
+}
+
+pub(super) fn other_relation() -> Vec<u8> {
+    wire::relation(OTHER, "orders", &[("id", TEXT), ("payload", TEXT)])
+}
+
+pub(super) fn other_insert() -> Vec<u8> {
+    wire::insert(1, OTHER, &[Value::Text("1"), Value::Text("2")])
+}
+
+/// A frame in a few words, for a trace.
+pub fn describe(frame: &[u8]) -> String {
+    use pgoutput::{Frame, Message};
+    match Frame::parse(frame) {
+        Ok(Frame::Keepalive(keepalive)) => {
+            format!("keepalive {} {:?}", keepalive.wal_end.as_u64(), keepalive.reply)
+        }
+        Ok(Frame::XLogData(data)) => match Message::parse(data.data) {
+            Ok(Message::Begin(begin)) => format!("begin {}", begin.final_lsn.as_u64()),
+            Ok(Message::Commit(commit)) => format!("commit, end {}", commit.end_lsn.as_u64()),
+            Ok(Message::Insert(insert)) => {
+                format!("insert into {:?} at {}", insert.relation, data.wal_start.as_u64())
+            }
+            Ok(Message::Relation(_)) => "relation".to_owned(),
+            other => format!("{other:?}"),
+        },
+        Err(error) => error.to_string(),
+    }
+}

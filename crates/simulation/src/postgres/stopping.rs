@@ -1,0 +1,51 @@
+//! A fast stop: the walsender sends everything, waits until all of it is confirmed, and asks for that over and over.
+
+use relay::{Code, Moment};
+use std::time::Duration;
+
+use super::{Phase, Postgres, Wire};
+
+/// How long a restart takes.
+const RESTART: Duration = Duration::from_secs(1);
+
+impl Postgres {
+    /// `pg_ctl stop -m fast`, and a start when it is down.
+    pub fn stop(&mut self, at: Moment) {
+        if self.phase == Phase::Up {
+            self.history.abort_all();
+            self.phase = Phase::Stopping { since: at };
+        }
+    }
+
+    pub(super) fn go_on_stopping(&mut self, at: Moment) {
+        match self.phase {
+            Phase::Up => {}
+            Phase::Stopping { .. } => self.wait_for_walsender(at),
+            Phase::Down { until } if until <= at => self.phase = Phase::Up,
+            Phase::Down { .. } => {}
+        }
+    }
+
+    fn wait_for_walsender(&mut self, at: Moment) {
+        let confirmed = self.confirmed();
+        let Self { connections, history, .. } = self;
+        let Some(connection) = connections.iter_mut().find(|connection| connection.is_served)
+        else {
+            self.shut_down(at);
+            return;
+        };
+        if connection.is_caught_up(history) && confirmed >= history.end_of_wal {
+            connection.wire.push_back(Wire::Done);
+            connection.end(Code::ServerNotReady);
+            self.shut_down(at);
+        } else if connection.wire.len() < 100 && connection.is_caught_up(history) {
+            connection.ask(history);
+        }
+    }
+
+    fn shut_down(&mut self, at: Moment) {
+        // A checkpoint of its own.
+        self.save_slot();
+        self.phase = Phase::Down { until: at + RESTART };
+    }
+}

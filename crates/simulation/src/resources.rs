@@ -1,0 +1,108 @@
+//! I9: nothing is left behind by an event. Not a matter of faults and their order, so it is looked at once, over many
+//! events of one session, by the memory that the process holds.
+
+use std::{num::NonZeroI32, time::Duration};
+
+use relay::{
+    Action, Input, Moment, Now, PgTimestamp, Relay, Step, TopicFacts,
+    testing::{
+        MemorySink,
+        wire::{self, TEXT, Value},
+    },
+};
+
+use crate::{
+    invariant::{Invariant, Violation},
+    router,
+};
+
+const WARM: u64 = 4_000;
+const EVENTS: u64 = 20_000;
+/// More than the allocator's own habits, far less than a hundred bytes an event.
+const GROWTH_MAX: u64 = 1 << 20;
+
+/// Takes many events through one session and compares.
+///
+/// # Errors
+/// The process has grown.
+pub fn probe() -> Result<(), Violation> {
+    let mut stream = Stream::begin();
+    stream.events(WARM);
+    let before = resident();
+    stream.events(EVENTS);
+    let growth = resident().saturating_sub(before);
+    if growth > GROWTH_MAX {
+        let what = format!("{EVENTS} events left {growth} bytes behind");
+        return Err(Violation { invariant: Invariant::I9Resources, what });
+    }
+    Ok(())
+}
+
+/// Bytes that the process holds; nothing where nobody can tell.
+fn resident() -> u64 {
+    const PAGE: u64 = 4_096;
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * PAGE
+}
+
+struct Stream {
+    relay: Relay,
+    sink: MemorySink,
+    at: Moment,
+    lsn: u64,
+}
+
+impl Stream {
+    fn begin() -> Self {
+        let at = Moment::default();
+        let mut stream = Self {
+            relay: Relay::new(router::settings(1_000, 1), at),
+            sink: MemorySink::new(2_000),
+            at,
+            lsn: 1 << 20,
+        };
+        stream.handle(Input::SinkReady);
+        stream.handle(Input::Connected);
+        let columns = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
+        stream.offer(&wire::relation(16_400, "outbox", &columns.map(|name| (name, TEXT))));
+        stream
+    }
+
+    fn now(&self) -> Now {
+        Now { at: self.at, wall: PgTimestamp::from_micros(0) }
+    }
+
+    fn handle(&mut self, input: Input<'_>) {
+        self.relay.handle(input, self.now());
+        while let Some(action) = self.relay.next_action() {
+            if let Action::LookUpTopic(id, _) = action {
+                let partitions = NonZeroI32::MIN;
+                let facts = TopicFacts { partitions, max_message_bytes: None };
+                self.relay.handle(Input::Topic(id, Ok(facts)), self.now());
+            }
+        }
+    }
+
+    fn offer(&mut self, frame: &[u8]) {
+        while self.relay.frame(frame, self.now(), &mut self.sink) == Step::Held {
+            self.handle(Input::Tick);
+        }
+    }
+
+    fn events(&mut self, events: u64) {
+        for _ in 0..events {
+            let (commit, end) = (self.lsn, self.lsn + 8);
+            self.lsn = end;
+            self.offer(&wire::begin(commit, 0));
+            let values = ["7", "order", "a", "happened", "7"].map(Value::Text);
+            self.offer(&wire::insert(commit, 16_400, &values));
+            self.offer(&wire::commit(commit, end));
+            let acks = self.sink.ack_all();
+            self.sink.forget();
+            self.handle(Input::Acks(&acks));
+            self.at = self.at + Duration::from_millis(200);
+            self.handle(Input::Tick);
+        }
+    }
+}

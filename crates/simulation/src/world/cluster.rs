@@ -1,0 +1,206 @@
+//! What the cluster does with the records of a router, and what it says of its topics.
+
+use std::num::NonZeroI32;
+
+use relay::{Acks, Code, Failure, Input, TopicFacts, TopicId};
+
+use super::World;
+use crate::{
+    invariant::Invariant,
+    judge::Via,
+    kafka::{Lane, Pending},
+};
+
+impl World {
+    /// Batches of one router are stored.
+    pub(super) fn store(&mut self, router: usize, records: u64) {
+        if !self.routers[router].runs() {
+            return;
+        }
+        for _ in 0..records {
+            let Some(producer) = &self.routers[router].producer else { return };
+            let lanes = producer.waiting();
+            if lanes.is_empty() {
+                return;
+            }
+            let lane = lanes[self.random.index(lanes.len())];
+            if !self.kafka.is_up {
+                return;
+            }
+            if let Some(code) = self.refusal(router, lane) {
+                self.fail(router, lane, code);
+                return;
+            }
+            if self.kafka.takes(lane) {
+                self.store_next(router, lane);
+            }
+        }
+    }
+
+    fn refusal(&mut self, router: usize, lane: Lane) -> Option<Code> {
+        if !self.kafka.has(lane) {
+            return Some(Code::TopicMissing);
+        }
+        let next = self.routers[router].producer.as_ref().and_then(|producer| producer.next(lane));
+        if let (Some(next), Some((refused, _))) = (next, self.refused)
+            && next == refused
+        {
+            self.see_that_care_is_taken(router, refused);
+            return Some(Code::RecordRefused);
+        }
+        self.kafka.rejects.take()
+    }
+
+    fn store_next(&mut self, router: usize, lane: Lane) {
+        let producer = self.routers[router].producer.as_mut();
+        let Some(Pending { event, session, .. }) = producer.and_then(|one| one.store(lane)) else {
+            return;
+        };
+        self.tell(|| format!("event {event} of session {session} is stored in {lane:?}"));
+        self.judge.stored(&mut self.server.history, (event, session), lane, Via::Producer);
+        if std::mem::take(&mut self.kafka.stores_twice) {
+            let again = (event, session);
+            self.judge.stored(&mut self.server.history, again, lane, Via::Repetition);
+        }
+    }
+
+    /// What a producer had sent before it was gone arrives.
+    pub(super) fn free_a_ghost(&mut self) {
+        if self.kafka.ghosts.is_empty() {
+            return;
+        }
+        let ghost = self.random.index(self.kafka.ghosts.len());
+        let ghost = self.kafka.ghosts.swap_remove(ghost);
+        if self.kafka.takes(ghost.lane) && self.kafka.has(ghost.lane) {
+            for Pending { event, session, .. } in ghost.records {
+                let record = (event, session);
+                self.judge.stored(&mut self.server.history, record, ghost.lane, Via::Ghost);
+            }
+        }
+    }
+
+    pub(super) fn acknowledge(&mut self, router: usize, records: u64) {
+        if !self.routers[router].runs() || !self.kafka.is_up || !self.kafka.acks_pass {
+            return;
+        }
+        let mut acks = Acks::default();
+        if let Some(producer) = &mut self.routers[router].producer {
+            for _ in 0..records {
+                let lanes = producer.unacked();
+                if lanes.is_empty() {
+                    break;
+                }
+                producer.ack(lanes[self.random.index(lanes.len())], &mut acks);
+            }
+        }
+        if !acks.is_empty() {
+            self.input(router, Input::Acks(&acks));
+        }
+    }
+
+    fn fail(&mut self, router: usize, lane: Lane, code: Code) {
+        self.judge.interrupted();
+        if code != Code::RecordRefused {
+            // The place to be careful at is now this one.
+            self.forget_who_was_refused();
+        }
+        let producer = self.routers[router].producer.as_mut();
+        let transaction = producer.and_then(|producer| producer.fail(lane));
+        let failure = Failure::new(code, "failed");
+        self.input(router, Input::DeliveryFailed { transaction, failure });
+    }
+
+    pub(super) fn fail_producer(&mut self, router: usize) -> bool {
+        let Some(producer) = &mut self.routers[router].producer else { return false };
+        producer.close();
+        self.forget_who_was_refused();
+        let failure = Failure::new(Code::ProducerFatal, "fatal");
+        self.input(router, Input::DeliveryFailed { transaction: None, failure });
+        true
+    }
+
+    pub(super) fn forget_who_was_refused(&mut self) {
+        if let Some((_, session)) = &mut self.refused {
+            *session = None;
+        }
+    }
+
+    /// A record that is refused again takes nothing but its own transaction with it.
+    fn see_that_care_is_taken(&mut self, router: usize, number: usize) {
+        let process = &self.routers[router];
+        let session = process.session;
+        let Some((_, met)) = &mut self.refused else { return };
+        let knew = met.replace(session).is_some();
+        let connection = process.connection.and_then(|id| self.server.connection(id));
+        let is_told = connection.is_some_and(|one| one.is_served && !one.is_swallowed);
+        if !knew || !is_told {
+            return;
+        }
+        let history = &self.server.history;
+        let event = &history.events[number];
+        let Some(transaction) = history.transactions.get(event.transaction) else { return };
+        let confirmed = history.serial_past(self.server.confirmed());
+        let first = history.events[transaction.events.start].serial;
+        if confirmed < first {
+            self.judge.accuse(Invariant::I4Duplicates, || {
+                format!(
+                    "{} events before one that is refused again come with it",
+                    first - confirmed
+                )
+            });
+        }
+        let past = transaction.events.end;
+        if self.judge.newest(session).is_some_and(|newest| newest >= past) {
+            self.judge.accuse(Invariant::I4Duplicates, || {
+                "events behind one that is refused again were produced with it".to_owned()
+            });
+        }
+    }
+
+    /// Something that was begun is done: a connection, a producer, a look-up.
+    pub(super) fn answer(&mut self, router: usize) {
+        if !self.routers[router].runs() {
+            return;
+        }
+        self.finish_producer(router);
+        self.finish_job(router);
+        self.answer_look_up(router);
+    }
+
+    fn answer_look_up(&mut self, router: usize) {
+        let Some((id, place)) = self.routers[router].asked.pop_front() else { return };
+        let topic = &self.kafka.topics[place];
+        let facts = match topic.partitions {
+            _ if !self.kafka.is_up => Err(Failure::new(Code::KafkaUnreachable, "no answer")),
+            Some(partitions) if !topic.is_denied => Ok(TopicFacts {
+                partitions: NonZeroI32::new(partitions).expect("a topic has partitions"),
+                max_message_bytes: None,
+            }),
+            Some(_) | None => Err(Failure::new(Code::TopicMissing, "not there")),
+        };
+        if let (Ok(_), Some(producer)) = (&facts, &mut self.routers[router].producer) {
+            producer.bind(id, place);
+        }
+        self.input(router, Input::Topic(id, facts));
+    }
+
+    /// The care for topics in use: each is looked at again.
+    pub(super) fn see_topics(&mut self, router: usize) {
+        let down = (!self.kafka.is_up).then(|| Failure::new(Code::KafkaUnreachable, "down"));
+        let is_down = down.is_some();
+        self.input(router, Input::SinkTrouble(down));
+        if is_down || self.routers[router].producer.is_none() {
+            return;
+        }
+        let used: Vec<TopicId> =
+            self.routers[router].relay.topics_in_use().map(|(id, _)| id).collect();
+        for id in used {
+            let Some(place) = self.routers[router].topic(id) else { continue };
+            let topic = &self.kafka.topics[place];
+            match topic.partitions.filter(|_| !topic.is_denied).and_then(NonZeroI32::new) {
+                Some(count) => self.input(router, Input::Partitions(id, count)),
+                None => self.input(router, Input::TopicGone(id)),
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The faults are over: everything has to arrive, or a person was called.
+
+use std::time::Duration;
+
+use relay::{Class, Code, State};
+
+use super::World;
+use crate::{
+    coverage,
+    history::{Health, Publishing},
+    invariant::Invariant,
+};
+
+/// Rounds of a quarter of a second each.
+const PATIENCE: u32 = 700;
+
+impl World {
+    /// Everything that can happen does.
+    pub(super) fn let_everything_happen(&mut self) {
+        for _ in 0..8 {
+            self.server.send(&mut self.random);
+        }
+        self.free_a_ghost();
+        for router in 0..self.routers.len() {
+            self.answer(router);
+            self.read(router, 64);
+            self.store(router, 64);
+            self.acknowledge(router, 64);
+            self.look_around(router);
+        }
+        self.pass_time(Duration::from_millis(250));
+    }
+
+    /// Heals the world, and waits for what must come.
+    pub(super) fn end(&mut self) {
+        coverage::disarm();
+        self.mend_everything();
+        self.kafka.heal();
+        self.server.history.commit_all(&mut self.random);
+        self.write_the_last();
+        for _ in 0..PATIENCE {
+            if self.judge.violation().is_some() {
+                return;
+            }
+            if self.has_called_for_a_person() || self.is_complete() {
+                // Stays so.
+                for _ in 0..3 {
+                    self.let_everything_happen();
+                }
+                self.see_what_the_person_is_told();
+                return;
+            }
+            self.let_everything_happen();
+        }
+        self.blame();
+    }
+
+    /// Rows for every key, under the partition counts of the end.
+    fn write_the_last(&mut self) {
+        for topic in &mut self.kafka.topics {
+            topic.counts = topic.partitions.into_iter().chain(topic.counts.clone()).collect();
+        }
+        let catalog = self.server.catalog;
+        for _ in 0..2 {
+            self.server.history.write_transaction(3, &mut self.random, catalog, Health::Sound);
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.mends.is_empty()
+            && self.history().missing().next().is_none()
+            && self.server.confirmed() == self.history().end_of_wal
+    }
+
+    /// Whether a router has stopped for something that a person has to mend, and something was.
+    fn has_called_for_a_person(&self) -> bool {
+        let is_for_a_person = |code: Code| {
+            matches!(code.class(), Class::Gap)
+                || matches!(code, Code::KeyIsNull | Code::ColumnMissing)
+        };
+        self.needs_person
+            && self.routers.iter().any(|router| {
+                let condition = router.relay.condition(self.at);
+                condition.state == State::Failed
+                    && condition.reason.is_some_and(|reason| is_for_a_person(reason.code))
+            })
+    }
+
+    /// A person who is called must have been; one who is needed must be called.
+    fn see_what_the_person_is_told(&mut self) {
+        if !self.is_complete() && !self.has_called_for_a_person() {
+            self.judge.accuse(Invariant::I11Loudness, || {
+                "a person was called, and is not called any more".to_owned()
+            });
+        }
+        // Whatever the reason, what precedes a bad row arrives.
+        let events = &self.server.history.events;
+        let is_bad = |event: &crate::history::Event| {
+            event.health == Health::NullKey || event.catalog.shape >= crate::postgres::RENAMED
+        };
+        let Some(bad) = events.iter().position(is_bad) else { return };
+        let gap = events.iter().any(|event| event.catalog.publishing != Publishing::Published);
+        let missing = self.server.history.missing().next();
+        if let Some(missing) = missing
+            && missing < bad
+            && !gap
+        {
+            self.judge.accuse(Invariant::I10Liveness, || {
+                format!("event {missing} waits behind {bad}, which is bad")
+            });
+        }
+    }
+
+    /// Neither complete nor stopped.
+    fn blame(&mut self) {
+        let missing: Vec<usize> = self.server.history.missing().take(5).collect();
+        let states: Vec<String> = self
+            .routers
+            .iter()
+            .map(|router| format!("{:?}", router.relay.condition(self.at)))
+            .collect();
+        let confirmed = self.server.confirmed();
+        let end = self.server.history.end_of_wal;
+        let slot = self.server.slot;
+        let is_past = confirmed >= end;
+        let invariant = if is_past { Invariant::I1Complete } else { Invariant::I10Liveness };
+        self.judge.accuse(invariant, || {
+            format!(
+                "events {missing:?} are missing, {confirmed} of {end} is confirmed ({slot:?}), routers say {states:?}"
+            )
+        });
+    }
+}

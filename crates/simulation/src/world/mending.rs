@@ -1,0 +1,102 @@
+//! What goes wrong does not stay wrong: every passing fault has its mend, at a time that was chosen with it.
+
+use std::time::Duration;
+
+use super::World;
+use crate::{history::Publishing, postgres::Slot};
+
+/// What will be whole again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mend {
+    /// The brokers answer.
+    Cluster,
+    /// Every partition has a leader.
+    Leaders,
+    /// Acknowledgements pass.
+    Acks,
+    /// Metadata is right.
+    Metadata,
+    /// A deleted topic is made anew, with so many partitions.
+    Topic(usize, i32),
+    /// A stopped process goes on.
+    Thaw(usize),
+    /// The transaction can be decoded.
+    Decoding,
+    /// The record is taken.
+    Record,
+    /// Somebody makes a new slot.
+    Slot,
+    /// Somebody makes the publication anew.
+    Publication,
+    /// The publication publishes inserts.
+    Inserts,
+}
+
+impl World {
+    /// To be done between `least` and twenty seconds later.
+    pub(super) fn mend_after(&mut self, least: Duration, mend: Mend) {
+        let more = if self.random.one_in(3) { 20_000 } else { 900 };
+        let delay = least + Duration::from_millis(self.random.below(more));
+        self.mends.push((self.at + delay, mend));
+    }
+
+    pub(super) fn mend_what_is_due(&mut self) {
+        let at = self.at;
+        let due: Vec<Mend> =
+            self.mends.extract_if(.., |(when, _)| *when <= at).map(|(_, mend)| mend).collect();
+        for mend in due {
+            self.mend(mend);
+        }
+    }
+
+    /// Everything that is still to be mended, now, but for what a person takes their time with.
+    pub(super) fn mend_everything(&mut self) {
+        let passes = |mend: &Mend| !matches!(mend, Mend::Slot | Mend::Publication | Mend::Inserts);
+        let left = self.mends.extract_if(.., |(_, mend)| passes(mend));
+        let left: Vec<Mend> = left.map(|(_, mend)| mend).collect();
+        for mend in left {
+            self.mend(mend);
+        }
+    }
+
+    fn mend(&mut self, mend: Mend) {
+        match mend {
+            Mend::Cluster => self.kafka.is_up = true,
+            Mend::Leaders => {
+                for topic in &mut self.kafka.topics {
+                    topic.leaderless = 0;
+                }
+            }
+            Mend::Acks => self.kafka.acks_pass = true,
+            Mend::Metadata => {
+                for topic in &mut self.kafka.topics {
+                    topic.is_denied = false;
+                }
+            }
+            Mend::Topic(place, partitions) => {
+                let topic = &mut self.kafka.topics[place];
+                topic.partitions = Some(partitions);
+                topic.counts.push(partitions);
+            }
+            Mend::Thaw(router) => self.thaw(router),
+            Mend::Decoding => self.server.undecodable = None,
+            Mend::Record => self.refused = None,
+            Mend::Slot => {
+                let here = self.server.history.end_of_wal;
+                self.server.slot = Some(Slot { confirmed: here, saved: here, is_lost: false });
+            }
+            Mend::Publication => {
+                self.server.catalog.publishing = Publishing::Published;
+                self.server.publication_oid += 1;
+            }
+            Mend::Inserts => self.server.catalog.publishing = Publishing::Published,
+        }
+    }
+
+    /// SIGCONT: everything that was missed happens now.
+    fn thaw(&mut self, router: usize) {
+        if self.routers[router].frozen_until.take().is_some() {
+            self.wake(router);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Routers, a server and a cluster, and the order in which things happen between them: at every step something that
+//! could happen next does, whichever the seed says.
+
+use std::time::Duration;
+
+use relay::{Moment, Now, PgTimestamp};
+
+use crate::{
+    coverage::{self, Coverage},
+    history::History,
+    invariant::{Invariant, Violation},
+    judge::Judge,
+    kafka::Kafka,
+    plan::{Plan, Trace},
+    postgres::Postgres,
+    random::Random,
+    router::Router,
+};
+
+mod cluster;
+mod ending;
+mod faults;
+mod mending;
+mod monitor;
+mod shell;
+
+use faults::Outcome;
+use mending::Mend;
+
+/// Wakes of routers within one stretch of time before they count as spinning.
+const WAKES_MAX: usize = 3_000;
+
+/// See the module's documentation.
+pub struct World {
+    plan: Plan,
+    random: Random,
+    at: Moment,
+    server: Postgres,
+    kafka: Kafka,
+    routers: Vec<Router>,
+    judge: Judge,
+    /// What was reached.
+    pub coverage: Coverage,
+    /// What will be whole again, and when.
+    mends: Vec<(Moment, Mend)>,
+    /// The highest position that was told on a connection which did not carry it.
+    lost_word: u64,
+    /// The event that the cluster refuses, and the session that has met it.
+    refused: Option<(usize, Option<usize>)>,
+    /// Whether something was done that only a person mends.
+    needs_person: bool,
+}
+
+impl World {
+    /// The world of a plan, before anything happens.
+    pub fn new(plan: Plan) -> Self {
+        let mut random = Random::new(plan.seed);
+        let at = Moment::default();
+        let routers =
+            (0..plan.routers).map(|_| Router::start(plan.window, random.next(), at)).collect();
+        coverage::disarm();
+        Self {
+            random,
+            at,
+            server: Postgres::new(plan.generation),
+            kafka: Kafka::new(plan.partitions),
+            routers,
+            judge: Judge::new(plan.window),
+            coverage: Coverage::default(),
+            mends: Vec::new(),
+            lost_word: 0,
+            refused: None,
+            needs_person: false,
+            plan,
+        }
+    }
+
+    /// Runs to the end, or to the first violation.
+    ///
+    /// # Errors
+    /// The violation.
+    pub fn run(&mut self) -> Result<(), Violation> {
+        let mut faults = std::mem::take(&mut self.plan.faults).into_iter().peekable();
+        for step in 0..self.plan.steps {
+            while let Some(planned) = faults.next_if(|planned| planned.at <= step) {
+                self.tell(|| format!("fault {}", planned.fault.as_str()));
+                if self.inject(planned.fault) == Outcome::Done {
+                    self.coverage.fault(planned.fault);
+                }
+            }
+            self.step();
+            self.hold_against_the_truth()?;
+        }
+        self.end();
+        self.collect();
+        self.hold_against_the_truth()
+    }
+
+    fn hold_against_the_truth(&mut self) -> Result<(), Violation> {
+        match self.judge.violation() {
+            Some(violation) => Err(violation.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// One line of the trace.
+    fn tell(&self, what: impl FnOnce() -> String) {
+        if self.plan.trace == Trace::Told {
+            let millis = self.at.since_origin().as_millis();
+            #[expect(clippy::print_stderr, reason = "asked for, to read along with one seed")]
+            {
+                eprintln!("{millis:>7} ms  {}", what());
+            }
+        }
+    }
+
+    fn now(&self) -> Now {
+        let micros = i64::try_from(self.at.since_origin().as_micros()).expect("a short run");
+        Now { at: self.at, wall: PgTimestamp::from_micros(micros) }
+    }
+
+    fn history(&self) -> &History {
+        &self.server.history
+    }
+
+    /// One thing that can happen next.
+    fn step(&mut self) {
+        let some = 1 + self.random.below(8);
+        let router = self.random.index(self.routers.len());
+        match self.random.below(14) {
+            0..3 => self.server.write(&mut self.random),
+            3 | 4 => self.server.send(&mut self.random),
+            5 | 6 => self.read(router, 3 * some),
+            7 => self.store(router, some),
+            8 => self.acknowledge(router, some),
+            9 => self.answer(router),
+            10 => self.look_around(router),
+            11 => self.free_a_ghost(),
+            _ => self.pass_some_time(some),
+        }
+        if self.random.one_in(40) {
+            self.server.save_slot();
+        }
+    }
+
+    fn pass_some_time(&mut self, some: u64) {
+        let millis = if self.random.one_in(10) { 900 * some } else { 15 * some };
+        self.pass_time(Duration::from_millis(millis));
+    }
+
+    /// Time passes; whoever set an alarm is woken by it.
+    fn pass_time(&mut self, stretch: Duration) {
+        /// The server's own timers.
+        const TICK: Duration = Duration::from_millis(250);
+        let until = self.at + stretch;
+        for _ in 0..WAKES_MAX {
+            let alarm = self.next_alarm();
+            let tick = self.at + TICK;
+            let next = alarm.map_or(until, |alarm| alarm.max(self.at)).min(until).min(tick);
+            self.at = next;
+            self.mend_what_is_due();
+            self.server.tick(next);
+            self.blame_for_timeouts();
+            self.ring();
+            if next == tick {
+                // Nothing that has arrived lies about for so long.
+                self.wake_all();
+            }
+            if next >= until {
+                return;
+            }
+        }
+        self.judge.accuse(Invariant::I8Slot, || format!("woken {WAKES_MAX} times in {stretch:?}"));
+    }
+
+    fn next_alarm(&self) -> Option<Moment> {
+        let awake = self.routers.iter().filter(|router| router.runs());
+        awake.filter_map(|router| router.relay.deadline()).min()
+    }
+
+    fn ring(&mut self) {
+        for router in 0..self.routers.len() {
+            let deadline = self.routers[router].relay.deadline();
+            if self.routers[router].runs() && deadline.is_some_and(|deadline| deadline <= self.at) {
+                self.wake(router);
+            }
+        }
+    }
+
+    fn wake_all(&mut self) {
+        for router in 0..self.routers.len() {
+            if self.routers[router].runs() {
+                self.wake(router);
+            }
+        }
+    }
+
+    /// A walsender loses patience only with a router that cannot speak.
+    fn blame_for_timeouts(&mut self) {
+        let Self { server, routers, .. } = self;
+        let mut is_blamed = false;
+        for connection in &mut server.connections {
+            is_blamed |= std::mem::take(&mut connection.was_timed_out)
+                && !connection.is_swallowed
+                && !connection.is_abandoned
+                && routers[connection.router].runs();
+        }
+        if is_blamed {
+            self.judge.accuse(Invariant::I8Slot, || {
+                "the walsender heard nothing for 10 s of a router that runs".to_owned()
+            });
+        }
+    }
+
+    /// What was seen of the routers.
+    fn collect(&mut self) {
+        for router in 0..self.routers.len() {
+            self.count_errors(router);
+        }
+        self.coverage.collect_failpoints();
+        self.coverage.records = self.judge.records;
+        self.coverage.duplicates = self.judge.duplicates;
+        for code in self.coverage.unexplained() {
+            self.judge.accuse(Invariant::I11Loudness, || {
+                format!("{code} is reported, and nothing here causes it")
+            });
+        }
+    }
+}

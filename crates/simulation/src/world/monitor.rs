@@ -1,0 +1,80 @@
+//! What looks at the world beside the stream: the monitor at slot and publication, the care at topics, and we at the
+//! router's own word for its state.
+
+use std::time::Duration;
+
+use relay::{
+    Input,
+    source::{LastGood, publication, suspected_gap, verdict},
+};
+
+use super::World;
+use crate::postgres::{
+    Phase,
+    facts::{self, PUBLICATION, SLOT},
+};
+
+/// How often.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+impl World {
+    /// Everything that looks, looks, if it is time.
+    pub(super) fn look_around(&mut self, router: usize) {
+        if !self.routers[router].runs() {
+            return;
+        }
+        let state = self.routers[router].relay.condition(self.at).state;
+        self.coverage.state(state);
+        if let Phase::Stopping { .. } = self.server.phase {
+            self.input(router, Input::ServerStopping);
+        }
+        if self.routers[router].look_at <= self.at {
+            self.routers[router].look_at = self.at + LOOK_EVERY;
+            self.look_at_server(router);
+            self.see_topics(router);
+        }
+    }
+
+    fn look_at_server(&mut self, router: usize) {
+        if self.server.phase != Phase::Up {
+            return;
+        }
+        let look = self.server.slot_look();
+        let catalog = self.server.catalog_look();
+        let process = &self.routers[router];
+        let outboxes = facts::outboxes();
+        let watched = publication::Watched { publication: PUBLICATION, outboxes: &outboxes };
+        let before = process.baseline.as_ref().map(|baseline| &baseline.catalog);
+        let mut findings: Vec<_> = verdict::fit(SLOT, &look).err().into_iter().collect();
+        findings.extend(publication::compare(watched, before, &catalog));
+        let now = look.mark();
+        if findings.is_empty() {
+            let confirmed = look.slot.as_ref().and_then(|slot| slot.confirmed_flush_lsn);
+            let last_good = LastGood { checked: now, confirmed };
+            self.routers[router].last_good = Some(last_good);
+            return;
+        }
+        let snapshot = process.relay.snapshot(self.at);
+        let last_good =
+            process.last_good.clone().or_else(|| process.baseline.as_ref().map(LastGood::from));
+        for failure in findings {
+            let code = failure.code;
+            if self.routers[router].suspected.contains(&code) {
+                continue;
+            }
+            if let Some(gap) = suspected_gap(failure, last_good.clone(), &snapshot, &now) {
+                self.routers[router].suspected.insert(code);
+                self.input(router, Input::GapSuspected(gap.failure));
+            }
+        }
+    }
+
+    /// Takes note of the errors that a process has counted since the last time.
+    pub(super) fn count_errors(&mut self, router: usize) {
+        let errors = self.routers[router].relay.snapshot(self.at).errors;
+        for (code, times) in errors {
+            let known = self.routers[router].counted.insert(code, times).unwrap_or(0);
+            self.coverage.code(code, times.saturating_sub(known));
+        }
+    }
+}
