@@ -92,12 +92,14 @@ bugs! {
 #[cfg(feature = "seeded-bugs")]
 mod planted {
     use super::Bug;
+    use pgoutput::Lsn;
     use std::cell::{Cell, RefCell};
 
     thread_local! {
         static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
         static LEAKED: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
         static ASIDE: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+        static LAST_ROW: Cell<Lsn> = const { Cell::new(Lsn::ZERO) };
     }
 
     /// Plants one bug in this thread, or none.
@@ -119,6 +121,11 @@ mod planted {
         }
     }
 
+    /// Whether a row has the position of the last one, for [`Bug::DropTwinRow`].
+    pub(crate) fn is_twin(position: Lsn) -> bool {
+        is(Bug::DropTwinRow) && LAST_ROW.replace(position) == position
+    }
+
     /// Puts a frame aside, for [`Bug::PassOnFull`].
     pub(crate) fn put_aside(frame: &[u8]) {
         ASIDE.set(Some(frame.to_vec()));
@@ -132,7 +139,7 @@ mod planted {
 #[cfg(feature = "seeded-bugs")]
 pub use planted::{is, plant};
 #[cfg(feature = "seeded-bugs")]
-pub(crate) use planted::{leak, put_aside, take_aside};
+pub(crate) use planted::{is_twin, leak, put_aside, take_aside};
 
 /// Whether this bug is planted: never.
 #[cfg(not(feature = "seeded-bugs"))]
@@ -143,6 +150,11 @@ pub const fn is(_bug: Bug) -> bool {
 
 #[cfg(not(feature = "seeded-bugs"))]
 pub(crate) const fn leak() {}
+
+#[cfg(not(feature = "seeded-bugs"))]
+pub(crate) const fn is_twin(_position: pgoutput::Lsn) -> bool {
+    false
+}
 
 #[cfg(not(feature = "seeded-bugs"))]
 pub(crate) const fn put_aside(_frame: &[u8]) {}

@@ -142,11 +142,10 @@ impl Relay {
     /// One `CopyData` payload of the stream. Never waits; [`Step::Held`] means that the frame was not taken.
     #[inline]
     pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> Step {
-        let step = self.offer(payload, now, sink);
         if bug::is(Bug::PassOnFull) {
-            return self.pass_on_full(step, payload, now, sink);
+            return self.pass_on_full(payload, now, sink);
         }
-        step
+        self.offer(payload, now, sink)
     }
 
     #[inline]
@@ -162,22 +161,31 @@ impl Relay {
         }
     }
 
-    /// What [`Bug::PassOnFull`] does: a row that finds the queue full is put aside, until after the next frame.
-    fn pass_on_full<S: RecordSink>(
-        &mut self,
-        step: Step,
-        payload: &[u8],
-        now: Now,
-        sink: &mut S,
-    ) -> Step {
+    /// What [`Bug::PassOnFull`] does: a row that finds the queue full is put aside until after the next row.
+    fn pass_on_full<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> Step {
+        let is_row = payload.get(25) == Some(&b'I');
+        if !is_row
+            && let Some(aside) = bug::take_aside()
+            && self.offer(&aside, now, sink) == Step::Held
+        {
+            bug::put_aside(&aside);
+            return Step::Held;
+        }
+        let step = self.offer(payload, now, sink);
+        let aside = bug::take_aside();
         let Phase::Streaming(session) = &mut self.phase else { return step };
-        if step == Step::Held && matches!(session.hold, Some(Hold::QueueFull { .. })) {
+        if step == Step::Held
+            && aside.is_none()
+            && matches!(session.hold, Some(Hold::QueueFull { .. }))
+        {
             session.hold = None;
             bug::put_aside(payload);
             return Step::Taken;
         }
-        if let Some(aside) = bug::take_aside() {
-            let _its_turn = self.offer(&aside, now, sink);
+        if let Some(aside) = aside
+            && (step == Step::Held || self.offer(&aside, now, sink) == Step::Held)
+        {
+            bug::put_aside(&aside);
         }
         step
     }
@@ -279,7 +287,5 @@ impl Relay {
     }
 }
 
-#[cfg(test)]
-mod driver;
 #[cfg(test)]
 mod tests;

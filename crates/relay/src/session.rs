@@ -4,7 +4,7 @@
 use pgoutput::{DecodeError, Frame, Insert, Lsn, Message, PgTimestamp, ReplyRequest, XLogData};
 
 use crate::{
-    bug::{self, Bug},
+    bug,
     clock::{Moment, Now},
     columns::Event,
     failpoint::{self, Failpoint},
@@ -129,9 +129,8 @@ impl Session {
         match Frame::parse(payload).map_err(|error| protocol(&error))? {
             Frame::XLogData(data) => {
                 let message = Message::parse(data.data).map_err(|error| protocol(&error))?;
-                let is_twin = bug::is(Bug::DropTwinRow) && data.wal_start == self.received;
                 let step = if let Message::Insert(insert) = &message {
-                    if self.ledger.is_old() || is_twin {
+                    if self.ledger.is_old() || bug::is_twin(data.wal_start) {
                         return Ok(Step::Taken);
                     }
                     self.insert(insert, now, topics, sink)?

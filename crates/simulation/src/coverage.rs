@@ -7,7 +7,7 @@ use std::{
 };
 
 use relay::{
-    Code, State,
+    Class, Code, State,
     failpoint::{self, Failpoint},
 };
 
@@ -74,7 +74,7 @@ pub struct Coverage {
 }
 
 /// The codes that this world can cause.
-pub const CODES: [Code; 18] = [
+pub const CODES: [Code; 20] = [
     Code::ServerUnreachable,
     Code::ServerNotReady,
     Code::ServerError,
@@ -91,7 +91,9 @@ pub const CODES: [Code; 18] = [
     Code::ProducerFatal,
     Code::DeliveryFailed,
     Code::TopicShrunk,
+    Code::RecordTooLarge,
     Code::KeyIsNull,
+    Code::RowTooLarge,
     Code::ColumnMissing,
 ];
 
@@ -150,6 +152,11 @@ impl Coverage {
         for state in State::ALL {
             note("state", state.as_str(), self.states.get(state.as_str()));
         }
+        for class in [Class::Transport, Class::Replay, Class::Mendable, Class::Gap] {
+            let of_class = self.codes.iter().filter(|(code, _)| code.class() == class);
+            let times: u64 = of_class.map(|(_, times)| times).sum();
+            note("error class", &format!("{class:?}"), Some(&times));
+        }
         for code in CODES {
             note("error", code.as_str(), self.codes.get(&code));
         }
@@ -172,6 +179,11 @@ impl Coverage {
             .iter()
             .filter_map(|fault| Some(format!("{} {}", fault.as_str(), self.faults.get(fault)?)));
         line("faults", faults.collect());
+        let mut classes = BTreeMap::<String, u64>::new();
+        for (code, times) in &self.codes {
+            *classes.entry(format!("{:?}", code.class()).to_lowercase()).or_default() += times;
+        }
+        line("classes", classes.iter().map(|(class, n)| format!("{class} {n}")).collect());
         line("errors", self.codes.iter().map(|(code, n)| format!("{code} {n}")).collect());
         let points = self.reached.iter().map(|(point, n)| {
             format!("{point:?} {n} ({} kills)", self.kills.get(point).unwrap_or(&0))

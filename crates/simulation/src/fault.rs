@@ -64,6 +64,8 @@ faults! {
     DeleteTopic = "delete-topic";
     /// A topic gets more partitions.
     GrowTopic = "grow-topic";
+    /// A topic takes no record of any size, for a while.
+    LowerLimit = "lower-limit";
 
     /// The slot is dropped, and made anew later.
     DropSlot = "drop-slot";
@@ -81,6 +83,8 @@ faults! {
     RenameKeyColumn = "rename-key-column";
     /// A row cannot become a record: its key is NULL.
     PoisonRow = "poison-row";
+    /// A row is larger than the router reads.
+    OversizedRow = "oversized-row";
 }
 
 impl Fault {
@@ -96,6 +100,7 @@ impl Fault {
                 | Self::WithholdInserts
                 | Self::RenameKeyColumn
                 | Self::PoisonRow
+                | Self::OversizedRow
         )
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::random::Random;
+use crate::{plan::Generation, random::Random};
 
 /// Aggregate types.
 pub const TYPES: [&str; 3] = ["order", "invoice", "refund"];
@@ -36,6 +36,8 @@ pub enum Health {
     Sound,
     /// Its key is NULL.
     NullKey,
+    /// It is larger than the router reads.
+    Oversized,
 }
 
 /// How the catalog stands when a row is written.
@@ -110,13 +112,12 @@ pub struct History {
     /// Published events.
     pub serial: u64,
     writers: Vec<Writer>,
-    /// Whether transactions without rows are sent.
-    sends_empty: bool,
+    generation: Generation,
 }
 
 impl History {
     /// Nothing was written.
-    pub fn new(sends_empty: bool) -> Self {
+    pub fn new(generation: Generation) -> Self {
         Self {
             events: Vec::new(),
             transactions: Vec::new(),
@@ -124,7 +125,7 @@ impl History {
             places: [0; KEYS],
             serial: 0,
             writers: vec![Writer::default(); WRITERS],
-            sends_empty,
+            generation,
         }
     }
 
@@ -210,7 +211,8 @@ impl History {
         let commit_lsn = self.end_of_wal + if random.one_in(3) { 8 } else { 0 };
         let end_lsn = commit_lsn + 8;
         self.end_of_wal = end_lsn;
-        if rows.is_empty() && !self.sends_empty {
+        // Only an old server sends what has no rows.
+        if rows.is_empty() && self.generation != Generation::Old {
             return;
         }
         let first = self.events.len();

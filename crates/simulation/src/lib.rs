@@ -8,7 +8,9 @@
 //! Nothing here is a mock of the core: a violation is a bug of the product, or of this crate.
 #![allow(
     clippy::indexing_slicing,
-    reason = "a simulation that has lost its books must stop, and a panic is a violation"
+    clippy::struct_excessive_bools,
+    clippy::missing_panics_doc,
+    reason = "the state of a model is a set of facts; and one that has lost its books must stop, and a panic is a violation"
 )]
 
 pub mod coverage;

@@ -16,6 +16,7 @@ use simulation::{
 /// Runs the core through simulated worlds.
 #[derive(Debug, Parser)]
 #[command(name = "simulate", version)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 struct Arguments {
     /// How many seeds.
     #[arg(long, default_value_t = 20_000)]

@@ -109,24 +109,28 @@ fn expected(bug: Bug) -> &'static [Invariant] {
         | Bug::ConfirmMaximum
         | Bug::ConfirmOneShort
         | Bug::KeepaliveWhilePending
-        | Bug::KeepaliveWhileOpen
-        | Bug::CreditStaleAck => &[I2NeverAhead],
+        | Bug::KeepaliveWhileOpen => &[I2NeverAhead],
+        Bug::CreditStaleAck => &[I2NeverAhead, I10Liveness],
         Bug::ConfirmPlusOne => &[I1Complete, I2NeverAhead, I3Order, I8Slot],
         Bug::ConfirmCommitLsn | Bug::NoWindow => &[I4Duplicates],
         Bug::KeepaliveBelowSlot | Bug::SilentWhileFull | Bug::NeverLetGo => &[I8Slot],
         Bug::ReplyAtOnce | Bug::NoBackoff => &[I8Slot],
         Bug::SkipEqualOnResume | Bug::DropTwinRow => &[I1Complete, I2NeverAhead, I3Order],
-        Bug::PassOnFull | Bug::RepinAtOnce => &[I3Order],
+        // A row that is put aside before a pause of the stream stays aside.
+        Bug::PassOnFull => &[I3Order, I10Liveness],
+        Bug::RepinAtOnce => &[I3Order],
         Bug::NeverRepin | Bug::SignedHash => &[I3Order],
         Bug::GoOnAfterFailure => &[I1Complete, I2NeverAhead, I3Order, I10Liveness],
         Bug::KeepFailedSink | Bug::ForgetWithdrawal => &[I10Liveness],
-        Bug::TrustSilence | Bug::LookUpOnce => &[I10Liveness],
-        Bug::IgnoreWarning | Bug::GoOnAfterGap => &[I1Complete, I2NeverAhead, I3Order],
+        Bug::TrustSilence => &[I10Liveness],
+        Bug::LookUpOnce => &[I8Slot, I10Liveness],
+        Bug::IgnoreWarning => &[I1Complete, I2NeverAhead, I3Order],
+        Bug::GoOnAfterGap => &[I1Complete, I2NeverAhead, I3Order, I11Loudness],
         Bug::TrustMovedSlot | Bug::TrustNewPublication => {
-            &[I1Complete, I2NeverAhead, I3Order, I11Loudness]
+            &[I1Complete, I2NeverAhead, I3Order, I11Loudness, I10Liveness]
         }
         Bug::SkipHeldRow => &[I1Complete, I2NeverAhead, I3Order],
-        Bug::IgnoreNewShape => &[I6Fidelity],
+        Bug::IgnoreNewShape => &[I6Fidelity, I10Liveness],
         Bug::Leak => &[I9Resources],
     }
 }

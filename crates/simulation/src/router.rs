@@ -59,12 +59,15 @@ pub struct Router {
     pub counted: std::collections::BTreeMap<Code, u64>,
 }
 
+/// The largest row that is read whole.
+pub(crate) const ROW_BYTES: usize = 1 << 20;
+
 /// How the core is set up.
 pub(crate) fn settings(window: u64, seed: u64) -> Settings {
     Settings {
         outboxes: facts::outboxes(),
         window: Window { events: window, bytes: 1 << 20 },
-        row_bytes: 1 << 20,
+        row_bytes: ROW_BYTES,
         timing: Timing {
             status_interval: Duration::from_secs(3),
             silence_limit: Duration::from_secs(10),

@@ -20,6 +20,8 @@ pub struct Topic {
     pub counts: Vec<i32>,
     /// Partitions without a leader, bit by bit.
     pub leaderless: u64,
+    /// Its `max.message.bytes`.
+    pub limit: Option<usize>,
     /// Whether metadata denies that it exists.
     pub is_denied: bool,
 }
@@ -58,6 +60,7 @@ impl Kafka {
             counts: vec![partitions],
             leaderless: 0,
             is_denied: false,
+            limit: None,
         };
         Self {
             topics: TYPES.iter().map(topic).collect(),
@@ -88,6 +91,7 @@ impl Kafka {
         for topic in &mut self.topics {
             topic.leaderless = 0;
             topic.is_denied = false;
+            topic.limit = None;
             if topic.partitions.is_none() {
                 topic.partitions = topic.counts.last().copied();
             }

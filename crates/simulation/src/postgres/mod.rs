@@ -33,6 +33,13 @@ pub struct Slot {
     pub is_lost: bool,
 }
 
+impl Slot {
+    /// A new one.
+    pub fn at(position: u64) -> Self {
+        Self { confirmed: position, saved: position, is_lost: false }
+    }
+}
+
 /// Whether the server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -88,12 +95,12 @@ pub struct Postgres {
 impl Postgres {
     /// An empty server with a slot.
     pub fn new(generation: Generation) -> Self {
-        let history = History::new(generation == Generation::Old);
+        let history = History::new(generation);
         let start = history.end_of_wal;
         Self {
             generation,
             history,
-            slot: Some(Slot { confirmed: start, saved: start, is_lost: false }),
+            slot: Some(Slot::at(start)),
             catalog: Catalog { publishing: Publishing::Published, shape: 0 },
             publication_oid: 900,
             phase: Phase::Up,
@@ -152,14 +159,20 @@ impl Postgres {
         }
     }
 
-    /// The router is gone, or has closed its end: nothing is left of the connection. A server that is not told of it
-    /// keeps the walsender until its patience ends.
-    pub fn close(&mut self, id: u64, is_told: bool) {
+    /// The router has closed its end: nothing is left of the connection.
+    pub fn close(&mut self, id: u64) {
+        if let Some(connection) = self.connection(id)
+            && !connection.is_swallowed
+        {
+            connection.is_served = false;
+        }
+        self.abandon(id);
+    }
+
+    /// The router's end is gone without a word: the server keeps the walsender until its patience ends.
+    pub fn abandon(&mut self, id: u64) {
         if let Some(connection) = self.connection(id) {
             connection.is_abandoned = true;
-            if is_told && !connection.is_swallowed {
-                connection.is_served = false;
-            }
         }
         self.connections.retain(|connection| connection.is_served || !connection.is_abandoned);
     }
@@ -219,7 +232,7 @@ impl Postgres {
         history.places = backup.places;
         history.serial = backup.serial;
         self.peak = self.peak.min(backup.end_of_wal);
-        self.slot = Some(Slot { confirmed: backup.saved, saved: backup.saved, is_lost: false });
+        self.slot = Some(Slot::at(backup.saved));
         true
     }
 

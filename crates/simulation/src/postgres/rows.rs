@@ -40,7 +40,7 @@ pub(super) fn relation(shape: usize) -> Vec<u8> {
 pub(super) fn insert(number: usize, event: &Event) -> Vec<u8> {
     let number = number.to_string();
     let key = match event.health {
-        Health::Sound => Value::Text(IDS[event.key % IDS.len()]),
+        Health::Sound | Health::Oversized => Value::Text(IDS[event.key % IDS.len()]),
         Health::NullKey => Value::Null,
     };
     let values: Vec<Value<'_>> = columns(event.catalog.shape)

@@ -6,7 +6,7 @@ use relay::{Code, Moment, testing::wire};
 
 use super::{Postgres, rows};
 use crate::{
-    history::{History, Publishing},
+    history::{Health, History, Publishing},
     plan::Generation,
     random::Random,
 };
@@ -16,6 +16,8 @@ use crate::{
 pub enum Wire {
     /// `CopyData`.
     Frame(Vec<u8>),
+    /// `CopyData` of which only the beginning was kept.
+    Oversized(Vec<u8>),
     /// The warning that a publication is missing.
     Warning,
     /// ErrorResponse, by the code that we have for it.
@@ -152,24 +154,28 @@ impl Postgres {
         if !events.is_empty() && !events.iter().any(|event| published(&event)) {
             return;
         }
-        let mut frames = vec![wire::begin(transaction.commit_lsn, 0)];
+        let wire = &mut connection.wire;
+        wire.push_back(Wire::Frame(wire::begin(transaction.commit_lsn, 0)));
         for (number, event) in transaction.events.clone().zip(events).filter(|(_, e)| published(e))
         {
             if connection.described != Some(event.catalog.shape) {
                 connection.described = Some(event.catalog.shape);
-                frames.push(rows::relation(event.catalog.shape));
+                wire.push_back(Wire::Frame(rows::relation(event.catalog.shape)));
             }
-            frames.push(rows::insert(number, event));
+            let row = rows::insert(number, event);
+            wire.push_back(match event.health {
+                Health::Oversized => Wire::Oversized(row),
+                Health::Sound | Health::NullKey => Wire::Frame(row),
+            });
             match random.below(24) {
                 // Says nothing about the transaction that is under way.
-                0 => frames.push(wire::keepalive(history.end_of_wal)),
-                1 => frames.extend([rows::other_relation(), rows::other_insert()]),
-                2 => frames.push(rows::relation(event.catalog.shape)),
+                0 => wire.push_back(Wire::Frame(wire::keepalive(history.end_of_wal))),
+                1 => wire.extend([rows::other_relation(), rows::other_insert()].map(Wire::Frame)),
+                2 => wire.push_back(Wire::Frame(rows::relation(event.catalog.shape))),
                 _ => {}
             }
         }
-        frames.push(wire::commit(transaction.commit_lsn, transaction.end_lsn));
-        connection.wire.extend(frames.into_iter().map(Wire::Frame));
+        wire.push_back(Wire::Frame(wire::commit(transaction.commit_lsn, transaction.end_lsn)));
     }
 
     /// The client sent `CopyDone`: nothing more is sent but the answer.

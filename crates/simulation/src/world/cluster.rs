@@ -174,7 +174,7 @@ impl World {
             _ if !self.kafka.is_up => Err(Failure::new(Code::KafkaUnreachable, "no answer")),
             Some(partitions) if !topic.is_denied => Ok(TopicFacts {
                 partitions: NonZeroI32::new(partitions).expect("a topic has partitions"),
-                max_message_bytes: None,
+                max_message_bytes: topic.limit,
             }),
             Some(_) | None => Err(Failure::new(Code::TopicMissing, "not there")),
         };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relay::{Class, Code, State};
 
-use super::World;
+use super::{Call, World};
 use crate::{
     coverage,
     history::{Health, Publishing},
@@ -13,6 +13,8 @@ use crate::{
 
 /// Rounds of a quarter of a second each.
 const PATIENCE: u32 = 700;
+/// Topics are looked at every five seconds; then what was produced before has to be settled.
+const ROUNDS_TO_LOOK: u32 = 44;
 
 impl World {
     /// Everything that can happen does.
@@ -37,6 +39,7 @@ impl World {
         self.mend_everything();
         self.kafka.heal();
         self.server.history.commit_all(&mut self.random);
+        self.see_that_new_partitions_are_used();
         self.write_the_last();
         for _ in 0..PATIENCE {
             if self.judge.violation().is_some() {
@@ -55,19 +58,29 @@ impl World {
         self.blame();
     }
 
-    /// Rows for every key, under the partition counts of the end.
-    fn write_the_last(&mut self) {
-        for topic in &mut self.kafka.topics {
-            topic.counts = topic.partitions.into_iter().chain(topic.counts.clone()).collect();
+    /// Once everybody has had time to look, only the present partition counts are right.
+    fn see_that_new_partitions_are_used(&mut self) {
+        if self.kafka.topics.iter().all(|topic| topic.counts.len() == 1) {
+            return;
         }
+        for _ in 0..ROUNDS_TO_LOOK {
+            self.let_everything_happen();
+        }
+        for topic in &mut self.kafka.topics {
+            topic.counts = topic.partitions.into_iter().collect();
+        }
+    }
+
+    fn write_the_last(&mut self) {
         let catalog = self.server.catalog;
         for _ in 0..2 {
-            self.server.history.write_transaction(3, &mut self.random, catalog, Health::Sound);
+            self.server.history.write_transaction(8, &mut self.random, catalog, Health::Sound);
         }
     }
 
     fn is_complete(&self) -> bool {
         self.mends.is_empty()
+            && self.call != Call::Due
             && self.history().missing().next().is_none()
             && self.server.confirmed() == self.history().end_of_wal
     }
@@ -76,9 +89,9 @@ impl World {
     fn has_called_for_a_person(&self) -> bool {
         let is_for_a_person = |code: Code| {
             matches!(code.class(), Class::Gap)
-                || matches!(code, Code::KeyIsNull | Code::ColumnMissing)
+                || matches!(code, Code::KeyIsNull | Code::ColumnMissing | Code::RowTooLarge)
         };
-        self.needs_person
+        self.call != Call::Wrong
             && self.routers.iter().any(|router| {
                 let condition = router.relay.condition(self.at);
                 condition.state == State::Failed
@@ -96,7 +109,7 @@ impl World {
         // Whatever the reason, what precedes a bad row arrives.
         let events = &self.server.history.events;
         let is_bad = |event: &crate::history::Event| {
-            event.health == Health::NullKey || event.catalog.shape >= crate::postgres::RENAMED
+            event.health != Health::Sound || event.catalog.shape >= crate::postgres::RENAMED
         };
         let Some(bad) = events.iter().position(is_bad) else { return };
         let gap = events.iter().any(|event| event.catalog.publishing != Publishing::Published);
@@ -122,8 +135,11 @@ impl World {
         let confirmed = self.server.confirmed();
         let end = self.server.history.end_of_wal;
         let slot = self.server.slot;
-        let is_past = confirmed >= end;
-        let invariant = if is_past { Invariant::I1Complete } else { Invariant::I10Liveness };
+        let invariant = match (missing.is_empty(), confirmed >= end) {
+            (true, true) => Invariant::I11Loudness,
+            (false, true) => Invariant::I1Complete,
+            (true | false, false) => Invariant::I10Liveness,
+        };
         self.judge.accuse(invariant, || {
             format!(
                 "events {missing:?} are missing, {confirmed} of {end} is confirmed ({slot:?}), routers say {states:?}"

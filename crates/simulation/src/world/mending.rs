@@ -16,6 +16,8 @@ pub(super) enum Mend {
     Acks,
     /// Metadata is right.
     Metadata,
+    /// Topics take records of any size.
+    Limits,
     /// A deleted topic is made anew, with so many partitions.
     Topic(usize, i32),
     /// A stopped process goes on.
@@ -73,6 +75,11 @@ impl World {
                     topic.is_denied = false;
                 }
             }
+            Mend::Limits => {
+                for topic in &mut self.kafka.topics {
+                    topic.limit = None;
+                }
+            }
             Mend::Topic(place, partitions) => {
                 let topic = &mut self.kafka.topics[place];
                 topic.partitions = Some(partitions);
@@ -83,7 +90,7 @@ impl World {
             Mend::Record => self.refused = None,
             Mend::Slot => {
                 let here = self.server.history.end_of_wal;
-                self.server.slot = Some(Slot { confirmed: here, saved: here, is_lost: false });
+                self.server.slot = Some(Slot::at(here));
             }
             Mend::Publication => {
                 self.server.catalog.publishing = Publishing::Published;

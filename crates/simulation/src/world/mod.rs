@@ -12,7 +12,7 @@ use crate::{
     judge::Judge,
     kafka::Kafka,
     plan::{Plan, Trace},
-    postgres::Postgres,
+    postgres::{Connection, Phase, Postgres},
     random::Random,
     router::Router,
 };
@@ -29,6 +29,17 @@ use mending::Mend;
 
 /// Wakes of routers within one stretch of time before they count as spinning.
 const WAKES_MAX: usize = 3_000;
+
+/// Whether a person is to be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    /// Nothing was done that only a person mends.
+    Wrong,
+    /// Something was, though perhaps without consequence.
+    Allowed,
+    /// Something was, and must be noticed even if nothing is missing.
+    Due,
+}
 
 /// See the module's documentation.
 pub struct World {
@@ -47,8 +58,8 @@ pub struct World {
     lost_word: u64,
     /// The event that the cluster refuses, and the session that has met it.
     refused: Option<(usize, Option<usize>)>,
-    /// Whether something was done that only a person mends.
-    needs_person: bool,
+    /// Whether a person is to be called.
+    call: Call,
 }
 
 impl World {
@@ -56,8 +67,9 @@ impl World {
     pub fn new(plan: Plan) -> Self {
         let mut random = Random::new(plan.seed);
         let at = Moment::default();
-        let routers =
-            (0..plan.routers).map(|_| Router::start(plan.window, random.next(), at)).collect();
+        let routers = (0..plan.routers)
+            .map(|_| Router::start(plan.window, random.next_number(), at))
+            .collect();
         coverage::disarm();
         Self {
             random,
@@ -70,7 +82,7 @@ impl World {
             mends: Vec::new(),
             lost_word: 0,
             refused: None,
-            needs_person: false,
+            call: Call::Wrong,
             plan,
         }
     }
@@ -161,10 +173,11 @@ impl World {
             self.mend_what_is_due();
             self.server.tick(next);
             self.blame_for_timeouts();
+            self.blame_for_waiting();
             self.ring();
             if next == tick {
                 // Nothing that has arrived lies about for so long.
-                self.wake_all();
+                self.deliver();
             }
             if next >= until {
                 return;
@@ -187,11 +200,43 @@ impl World {
         }
     }
 
-    fn wake_all(&mut self) {
+    /// What has arrived wakes whoever waits for it; if that brings more, again, but not for ever.
+    fn deliver(&mut self) {
+        const ROUNDS_MAX: usize = 16;
         for router in 0..self.routers.len() {
-            if self.routers[router].runs() {
+            self.look_around(router);
+            let mut rounds = 0;
+            while self.is_readable(router) && rounds < ROUNDS_MAX {
                 self.wake(router);
+                rounds += 1;
             }
+        }
+    }
+
+    fn is_readable(&mut self, router: usize) -> bool {
+        let process = &self.routers[router];
+        let connection = process.connection.filter(|_| process.runs() && process.relay.wants_wal());
+        let Some(id) = connection else { return false };
+        self.server.connection(id).is_some_and(|connection| {
+            !connection.is_swallowed && (!connection.wire.is_empty() || !connection.is_served)
+        })
+    }
+
+    /// A server that stops waits for no longer than it must for a router that could let go of it.
+    fn blame_for_waiting(&mut self) {
+        const PATIENCE: Duration = Duration::from_secs(15);
+        let Phase::Stopping { since } = self.server.phase else { return };
+        let is_excused = |connection: &Connection| {
+            connection.is_swallowed
+                || connection.is_abandoned
+                || !self.routers[connection.router].runs()
+        };
+        if self.server.holder().is_some_and(is_excused) {
+            self.server.phase = Phase::Stopping { since: self.at };
+        } else if self.at.since(since) > PATIENCE {
+            self.judge.accuse(Invariant::I8Slot, || {
+                format!("PostgreSQL has been stopping for more than {PATIENCE:?}")
+            });
         }
     }
 

@@ -9,16 +9,16 @@ use relay::{
     source::{Expectations, Obstacle, judge},
 };
 
-use super::World;
+use super::{Call, World};
 use crate::{
     coverage::Killed,
     invariant::Invariant,
     kafka::Producer,
     postgres::{
-        Phase, Wire,
+        Phase, Postgres, Wire,
         facts::{self, PUBLICATION, SLOT},
     },
-    router::{Job, Router},
+    router::{Job, ROW_BYTES, Router},
 };
 
 /// Updates a second that say nothing new, before they count as a storm.
@@ -123,7 +123,7 @@ impl World {
         process.job = Job::None;
         let session = process.session;
         if let Some(id) = process.connection.take() {
-            self.server.close(id, true);
+            self.server.close(id);
         }
         self.judge.session_ends(session);
     }
@@ -165,6 +165,13 @@ impl World {
         if connection.updates.1 > IDLE_UPDATES_MAX {
             self.judge.accuse(Invariant::I8Slot, || "a storm of status updates".to_owned());
         }
+        if let Phase::Stopping { .. } = self.server.phase {
+            // It asks again, and again.
+            let Postgres { connections, history, .. } = &mut self.server;
+            if let Some(connection) = connections.iter_mut().find(|one| one.id == id) {
+                connection.ask(history);
+            }
+        }
         if flush > 0 {
             self.judge.confirmed(&self.server.history, session, confirmed, flush);
             let takes_back = self.plan.generation == crate::plan::Generation::Old;
@@ -177,7 +184,7 @@ impl World {
 
     fn answer_question(&mut self, router: usize) {
         let Some(id) = self.routers[router].connection else { return };
-        let crate::postgres::Postgres { connections, history, .. } = &mut self.server;
+        let Postgres { connections, history, .. } = &mut self.server;
         let asked = connections.iter_mut().find(|one| one.id == id && one.is_served);
         if let Some(connection) = asked {
             connection.answer(history);
@@ -232,10 +239,14 @@ impl World {
         let connections = self.server.connections.iter();
         let ours: Vec<u64> = connections.filter(|c| c.router == router).map(|c| c.id).collect();
         for id in ours {
-            self.server.close(id, is_told);
+            if is_told {
+                self.server.close(id);
+            } else {
+                self.server.abandon(id);
+            }
         }
         self.destroy_producer(router);
-        let seed = self.random.next();
+        let seed = self.random.next_number();
         self.routers[router] = Router::start(self.plan.window, seed, self.at);
     }
 
@@ -258,6 +269,22 @@ impl World {
                         return;
                     }
                 }
+                Wire::Oversized(prefix) => {
+                    let now = self.now();
+                    let step = self.within(router, |process| {
+                        process.relay.oversized(ROW_BYTES + prefix.len(), &prefix, now)
+                    });
+                    let Some(step) = step else { return };
+                    if step == Step::Held
+                        && let Some(connection) = self.server.connection(id)
+                    {
+                        connection.wire.push_front(Wire::Oversized(prefix));
+                    }
+                    self.act(router);
+                    if step == Step::Held {
+                        return;
+                    }
+                }
                 Wire::Warning => {
                     let notice = ServerNotice {
                         code: "55000".to_owned(),
@@ -276,7 +303,7 @@ impl World {
                         .connection(id)
                         .is_some_and(|connection| connection.said_goodbye && connection.is_served);
                     process.connection = None;
-                    self.server.close(id, true);
+                    self.server.close(id);
                     self.input(router, Input::StreamEnded);
                     return;
                 }
@@ -328,7 +355,7 @@ impl World {
 
     pub(super) fn broken(&mut self, router: usize, id: u64, code: Code) {
         self.routers[router].connection = None;
-        self.server.close(id, true);
+        self.server.close(id);
         self.input(router, Input::Disconnected(Failure::new(code, "the connection ended")));
     }
 
@@ -356,7 +383,7 @@ impl World {
         let refusal = match self.server.phase {
             Phase::Down { .. } => Some(Code::ServerUnreachable),
             Phase::Stopping { .. } => Some(Code::ServerNotReady),
-            Phase::Up if self.needs_person => None,
+            Phase::Up if self.call != Call::Wrong => None,
             Phase::Up => self.random.one_in(8).then_some(Code::ServerUnreachable),
         };
         if let Some(code) = refusal {

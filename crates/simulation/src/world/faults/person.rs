@@ -1,0 +1,113 @@
+//! What only a person ends. It is done to a router that streams and to no other: nobody else could know of it.
+
+use std::time::Duration;
+
+use relay::{Code, State};
+
+use super::Outcome;
+use crate::{
+    coverage,
+    history::{Health, Publishing},
+    postgres::{Phase, RENAMED, Slot},
+    world::{Call, World, mending::Mend},
+};
+
+/// A person takes their time.
+const LATER: Duration = Duration::from_secs(12);
+/// What the router said last is believed for ten seconds: by then it has to be back. Rounds of a quarter of a second.
+const ROUNDS_TO_COME_BACK: u32 = 30;
+
+impl World {
+    /// Does the deed once the router streams.
+    pub(super) fn call_for_a_person(&mut self, call: Call, deed: fn(&mut Self)) -> Outcome {
+        coverage::disarm();
+        if !self.wait_until_streaming() {
+            return Outcome::Pointless;
+        }
+        self.call = call;
+        deed(self);
+        for _ in 0..ROUNDS_TO_COME_BACK {
+            self.let_everything_happen();
+        }
+        Outcome::Done
+    }
+
+    pub(super) fn drop_the_slot(&mut self) {
+        self.replace_slot(None);
+        self.write_on();
+        self.mend_after(LATER, Mend::Slot);
+    }
+
+    /// Dropped and made anew, or advanced by hand: the same to whoever comes back.
+    pub(super) fn move_the_slot(&mut self) {
+        self.write_on();
+        self.replace_slot(Some(Slot::at(self.server.history.end_of_wal)));
+        self.write_on();
+    }
+
+    pub(super) fn lose_the_slot(&mut self) {
+        let lost = self.server.slot.map(|slot| Slot { is_lost: true, ..slot });
+        self.replace_slot(lost);
+        self.write_on();
+    }
+
+    pub(super) fn drop_the_publication(&mut self) {
+        if self.random.one_in(3) {
+            // And made anew before a row is written: the stream will say nothing of it.
+            self.server.publication_oid += 1;
+        } else {
+            self.server.catalog.publishing = Publishing::Missing;
+            self.write_on();
+            self.mend_after(Duration::ZERO, Mend::Publication);
+        }
+    }
+
+    pub(super) fn withhold_inserts(&mut self) {
+        self.server.catalog.publishing = Publishing::Withheld;
+        self.write_on();
+        self.mend_after(LATER, Mend::Inserts);
+    }
+
+    pub(super) fn rename_the_key(&mut self) {
+        self.server.catalog.shape += RENAMED;
+        self.write_on();
+    }
+
+    pub(super) fn write_a_null_key(&mut self) {
+        let _written = self.write_transaction(3, Health::NullKey);
+        self.write_on();
+    }
+
+    pub(super) fn write_a_huge_row(&mut self) {
+        let _written = self.write_transaction(3, Health::Oversized);
+        self.write_on();
+    }
+
+    fn write_on(&mut self) {
+        let _written = self.write_transaction(2, Health::Sound);
+    }
+
+    fn replace_slot(&mut self, slot: Option<Slot>) {
+        self.server.end_walsenders(Code::ServerUnreachable);
+        self.server.slot = slot;
+    }
+
+    /// Lets the world go on without further trouble until its one router streams.
+    fn wait_until_streaming(&mut self) -> bool {
+        self.mend_everything();
+        self.kafka.heal();
+        for _ in 0..300 {
+            let id = self.routers[0].connection;
+            let connection = id.and_then(|id| self.server.connection(id));
+            let is_whole = connection.is_some_and(|one| one.is_served && !one.is_swallowed);
+            let process = &self.routers[0];
+            let state = process.relay.condition(self.at).state;
+            let is_well = state == State::Streaming && self.server.phase == Phase::Up;
+            if is_whole && is_well && process.runs() {
+                return true;
+            }
+            self.let_everything_happen();
+        }
+        false
+    }
+}

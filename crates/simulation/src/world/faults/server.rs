@@ -1,0 +1,87 @@
+//! What befalls PostgreSQL, and the way to it.
+
+use std::time::Duration;
+
+use relay::{Code, Moment};
+
+use super::{NOW, Outcome};
+use crate::{
+    history::Health,
+    postgres::Phase,
+    world::{Call, World, mending::Mend},
+};
+
+impl World {
+    fn is_up(&self) -> bool {
+        self.server.phase == Phase::Up
+    }
+
+    fn soon(&mut self) -> Moment {
+        self.at + Duration::from_millis(self.random.below(2_500))
+    }
+
+    pub(super) fn cut_the_connection(&mut self) -> Outcome {
+        self.judge.interrupted();
+        let is_streaming = self.server.holder().is_some();
+        self.server.end_walsenders(Code::ServerUnreachable);
+        Outcome::from(is_streaming)
+    }
+
+    pub(super) fn swallow_the_connection(&mut self) -> Outcome {
+        self.judge.interrupted();
+        let connections = self.server.connections.iter_mut();
+        let served = connections.filter(|connection| connection.is_served).take(1);
+        let swallowed = served.map(|connection| connection.is_swallowed = true).count();
+        Outcome::from(swallowed == 1)
+    }
+
+    pub(super) fn crash_the_server(&mut self) -> Outcome {
+        if !self.is_up() {
+            return Outcome::Pointless;
+        }
+        self.judge.interrupted();
+        let until = self.soon();
+        self.server.crash(until);
+        Outcome::Done
+    }
+
+    pub(super) fn stop_the_server(&mut self) -> Outcome {
+        if !self.is_up() {
+            return Outcome::Pointless;
+        }
+        self.judge.interrupted();
+        self.server.stop(self.at);
+        Outcome::Done
+    }
+
+    pub(super) fn write_what_cannot_be_decoded(&mut self) -> Outcome {
+        if !self.is_up() {
+            return Outcome::Pointless;
+        }
+        self.judge.interrupted();
+        let _written = self.write_transaction(2, Health::Sound);
+        let last = self.server.history.transactions.last();
+        self.server.undecodable = last.map(|transaction| transaction.commit_lsn);
+        self.mend_after(NOW, Mend::Decoding);
+        Outcome::Done
+    }
+
+    /// The first time, a backup is taken; the next, it is restored.
+    pub(super) fn restore_a_backup(&mut self) -> Outcome {
+        if !self.is_up() {
+            return Outcome::Pointless;
+        }
+        self.judge.interrupted();
+        let until = self.soon();
+        if !self.server.restore(until) {
+            self.server.back_up();
+            return Outcome::Pointless;
+        }
+        self.judge.went_back(&self.server.history);
+        self.lost_word = self.lost_word.min(self.server.history.end_of_wal);
+        self.refused = None;
+        // A router that remembers a later position stops and says so.
+        self.call = Call::Allowed;
+        Outcome::Done
+    }
+}
