@@ -155,11 +155,3 @@ pub(crate) const fn leak() {}
 pub(crate) const fn is_twin(_position: pgoutput::Lsn) -> bool {
     false
 }
-
-#[cfg(not(feature = "seeded-bugs"))]
-pub(crate) const fn put_aside(_frame: &[u8]) {}
-
-#[cfg(not(feature = "seeded-bugs"))]
-pub(crate) const fn take_aside() -> Option<Vec<u8>> {
-    None
-}

@@ -18,7 +18,6 @@ use pgoutput::Lsn;
 
 use crate::{
     backoff::Backoff,
-    bug::{self, Bug},
     clock::{Moment, Now},
     failure::{Code, Failure},
     ports::RecordSink,
@@ -34,6 +33,8 @@ use troubles::Troubles;
 mod ending;
 mod exchange;
 mod inputs;
+#[cfg(feature = "seeded-bugs")]
+mod planted;
 mod proceed;
 mod report;
 mod troubles;
@@ -142,7 +143,8 @@ impl Relay {
     /// One `CopyData` payload of the stream. Never waits; [`Step::Held`] means that the frame was not taken.
     #[inline]
     pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> Step {
-        if bug::is(Bug::PassOnFull) {
+        #[cfg(feature = "seeded-bugs")]
+        if crate::bug::is(crate::bug::Bug::PassOnFull) {
             return self.pass_on_full(payload, now, sink);
         }
         self.offer(payload, now, sink)
@@ -159,35 +161,6 @@ impl Relay {
                 Step::Held
             }
         }
-    }
-
-    /// What [`Bug::PassOnFull`] does: a row that finds the queue full is put aside until after the next row.
-    fn pass_on_full<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> Step {
-        let is_row = payload.get(25) == Some(&b'I');
-        if !is_row
-            && let Some(aside) = bug::take_aside()
-            && self.offer(&aside, now, sink) == Step::Held
-        {
-            bug::put_aside(&aside);
-            return Step::Held;
-        }
-        let step = self.offer(payload, now, sink);
-        let aside = bug::take_aside();
-        let Phase::Streaming(session) = &mut self.phase else { return step };
-        if step == Step::Held
-            && aside.is_none()
-            && matches!(session.hold, Some(Hold::QueueFull { .. }))
-        {
-            session.hold = None;
-            bug::put_aside(payload);
-            return Step::Taken;
-        }
-        if let Some(aside) = aside
-            && (step == Step::Held || self.offer(&aside, now, sink) == Step::Held)
-        {
-            bug::put_aside(&aside);
-        }
-        step
     }
 
     /// A frame larger than `row_bytes` was thrown away while it streamed in; only `prefix` was kept.

@@ -25,6 +25,8 @@ pub enum Job {
 
 /// See the module's documentation.
 pub struct Router {
+    /// Tells it from those before it.
+    pub number: u64,
     /// The core.
     pub relay: Relay,
     /// None while it is being made.
@@ -80,8 +82,9 @@ pub(crate) fn settings(window: u64, seed: u64) -> Settings {
 
 impl Router {
     /// A new process.
-    pub fn start(window: u64, seed: u64, at: Moment) -> Self {
+    pub fn start(number: u64, window: u64, seed: u64, at: Moment) -> Self {
         Self {
+            number,
             relay: Relay::new(settings(window, seed), at),
             producer: None,
             connection: None,

@@ -20,6 +20,10 @@ const STOPPING_GRACE: Duration = Duration::from_secs(10);
 impl Relay {
     pub(super) fn proceed(&mut self, now: Now) {
         let stopping = self.drain_by.is_some();
+        if let Phase::Streaming(_) = self.phase {
+            // May end the session; what follows from that follows at once.
+            self.proceed_streaming(now);
+        }
         match &mut self.phase {
             Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Halted(_) if stopping => {
                 self.exit_without_session();
@@ -40,8 +44,7 @@ impl Relay {
                     self.actions.push_back(Action::WatchSlot);
                 }
             }
-            Phase::Streaming(_) => self.proceed_streaming(now),
-            Phase::Connecting | Phase::Halted(_) | Phase::Over => {}
+            Phase::Streaming(_) | Phase::Connecting | Phase::Halted(_) | Phase::Over => {}
         }
         self.give_up_if_told_to(now);
     }

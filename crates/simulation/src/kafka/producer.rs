@@ -105,6 +105,11 @@ impl Producer {
         self.waiting.get(&lane)?.front().map(|pending| pending.event)
     }
 
+    /// The session whose record a partition gets next.
+    pub fn next_session(&self, lane: Lane) -> Option<usize> {
+        self.waiting.get(&lane)?.front().map(|pending| pending.session)
+    }
+
     /// The cluster stores the next record of a partition: it is not acknowledged yet.
     pub fn store(&mut self, lane: Lane) -> Option<Pending> {
         let mut pending = self.waiting.get_mut(&lane)?.pop_front()?;

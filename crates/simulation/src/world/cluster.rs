@@ -45,7 +45,7 @@ impl World {
         if let (Some(next), Some((refused, _))) = (next, self.refused)
             && next == refused
         {
-            self.see_that_care_is_taken(router, refused);
+            self.see_that_care_is_taken(router, lane, refused);
             return Some(Code::RecordRefused);
         }
         self.kafka.rejects.take()
@@ -120,17 +120,23 @@ impl World {
     }
 
     pub(super) fn forget_who_was_refused(&mut self) {
-        if let Some((_, session)) = &mut self.refused {
-            *session = None;
+        if let Some((_, process)) = &mut self.refused {
+            *process = None;
         }
     }
 
     /// A record that is refused again takes nothing but its own transaction with it.
-    fn see_that_care_is_taken(&mut self, router: usize, number: usize) {
+    fn see_that_care_is_taken(&mut self, router: usize, lane: Lane, number: usize) {
         let process = &self.routers[router];
-        let session = process.session;
+        let (session, number_of_process) = (process.session, process.number);
+        let next = process.producer.as_ref().and_then(|producer| producer.next_session(lane));
         let Some((_, met)) = &mut self.refused else { return };
-        let knew = met.replace(session).is_some();
+        // A record of a session that is over has no place any more: care is taken when it fails again.
+        if process.connection.is_none() || next != Some(session) {
+            *met = None;
+            return;
+        }
+        let knew = met.replace(number_of_process) == Some(number_of_process);
         let connection = process.connection.and_then(|id| self.server.connection(id));
         let is_told = connection.is_some_and(|one| one.is_served && !one.is_swallowed);
         if !knew || !is_told {

@@ -56,8 +56,10 @@ pub struct World {
     mends: Vec<(Moment, Mend)>,
     /// The highest position that was told on a connection which did not carry it.
     lost_word: u64,
-    /// The event that the cluster refuses, and the session that has met it.
-    refused: Option<(usize, Option<usize>)>,
+    /// The event that the cluster refuses, and the process that has met it.
+    refused: Option<(usize, Option<u64>)>,
+    /// Processes that were started so far.
+    processes: u64,
     /// Whether a person is to be called.
     call: Call,
 }
@@ -67,9 +69,9 @@ impl World {
     pub fn new(plan: Plan) -> Self {
         let mut random = Random::new(plan.seed);
         let at = Moment::default();
-        let routers = (0..plan.routers)
-            .map(|_| Router::start(plan.window, random.next_number(), at))
-            .collect();
+        let start = |number| Router::start(number, plan.window, random.next_number(), at);
+        let processes = u64::try_from(plan.routers).expect("a few");
+        let routers = (0..processes).map(start).collect();
         coverage::disarm();
         Self {
             random,
@@ -82,6 +84,7 @@ impl World {
             mends: Vec::new(),
             lost_word: 0,
             refused: None,
+            processes,
             call: Call::Wrong,
             plan,
         }

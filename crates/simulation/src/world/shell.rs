@@ -247,7 +247,9 @@ impl World {
         }
         self.destroy_producer(router);
         let seed = self.random.next_number();
-        self.routers[router] = Router::start(self.plan.window, seed, self.at);
+        self.processes += 1;
+        let number = self.processes;
+        self.routers[router] = Router::start(number, self.plan.window, seed, self.at);
     }
 
     /// Offers frames until the core wants no more.

@@ -197,6 +197,20 @@ fn a_stopping_server_gets_a_moment_for_what_is_on_its_way_and_is_then_let_go() {
 }
 
 #[test]
+fn a_process_that_stops_leaves_with_the_server_that_it_lets_go() {
+    let mut script = Script::streaming();
+    script.transaction(100, &["a"]);
+    script.handle(Input::ServerStopping);
+    script.handle(Input::Shutdown);
+    script.actions();
+    script.at = script.at + Duration::from_secs(3);
+    script.handle(Input::Tick);
+    let left_behind = Action::Exit(Outcome::DeadlinePassed);
+    assert_eq!(script.actions().last(), Some(&left_behind), "not one wake-up later");
+    assert_eq!(script.relay.deadline(), None);
+}
+
+#[test]
 fn a_row_for_a_person_does_not_keep_a_server_from_stopping() {
     let mut script = Script::streaming();
     script.begin(100);
