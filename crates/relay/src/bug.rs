@@ -51,6 +51,8 @@ bugs! {
     KeepFailedSink = "keep-failed-sink";
     /// PostgreSQL 18's warning that a publication is missing is passed over.
     IgnoreWarning = "ignore-warning";
+    /// A slot that is missing is made. (Planted in the simulation's shell: the core has no way to make one.)
+    RecreateSlot = "recreate-slot";
     /// A slot that was missing, and is there again, is taken for the old one.
     GoOnAfterGap = "go-on-after-gap";
     /// A slot that stands elsewhere than where it was left is taken as it is.

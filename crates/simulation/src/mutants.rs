@@ -125,7 +125,7 @@ fn expected(bug: Bug) -> &'static [Invariant] {
         Bug::TrustSilence => &[I10Liveness],
         Bug::LookUpOnce => &[I8Slot, I10Liveness],
         Bug::IgnoreWarning => &[I1Complete, I2NeverAhead, I3Order],
-        Bug::GoOnAfterGap => &[I1Complete, I2NeverAhead, I3Order, I11Loudness],
+        Bug::RecreateSlot | Bug::GoOnAfterGap => &[I1Complete, I2NeverAhead, I3Order, I11Loudness],
         Bug::TrustMovedSlot | Bug::TrustNewPublication => {
             &[I1Complete, I2NeverAhead, I3Order, I11Loudness, I10Liveness]
         }

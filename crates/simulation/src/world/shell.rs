@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use relay::{
     Action, Code, Failure, Input, Lsn, Outcome, ServerNotice, Step, TopicName,
+    bug::{self, Bug},
     failpoint::{self, Failpoint},
     source::{Expectations, Obstacle, judge},
 };
@@ -15,7 +16,7 @@ use crate::{
     invariant::Invariant,
     kafka::Producer,
     postgres::{
-        Phase, Postgres, Wire,
+        Phase, Postgres, Slot, Wire,
         facts::{self, PUBLICATION, SLOT},
     },
     router::{Job, ROW_BYTES, Router},
@@ -400,6 +401,9 @@ impl World {
             confirmed: process.word.holds(self.at),
             earlier: process.baseline.clone(),
         };
+        if bug::is(Bug::RecreateSlot) && self.server.slot.is_none() {
+            self.server.slot = Some(Slot::at(self.server.history.end_of_wal));
+        }
         let look = self.server.slot_look();
         match judge(&expected, self.server.server(), &look, self.server.catalog_look()) {
             Err(Obstacle::SlotInUse { pid }) => {
