@@ -156,7 +156,7 @@ impl Source {
     }
 
     fn remember(&self, baseline: Baseline) {
-        self.told(baseline.confirmed());
+        self.word().found(baseline.confirmed(), self.clock.now().at);
         self.baselines.send_replace(Some(baseline));
     }
 

@@ -21,7 +21,13 @@ impl Word {
     /// confirmed, and let go of it again. Later, one that stands ahead may be another router's work and proves nothing.
     pub const HOLDS: Duration = Duration::from_secs(10);
 
-    /// Notes what the server was told, or where the slot stood at the start of a session.
+    /// Notes where the slot stood at the start of a session. What was told before says nothing more, not even if it was
+    /// more: a server that was restored, or has crashed, starts over from here.
+    pub fn found(&mut self, position: Lsn, now: Moment) {
+        self.0 = Some(Told { flush: position, at: now });
+    }
+
+    /// Notes what the server was told.
     pub fn told(&mut self, flush: Lsn, now: Moment) {
         let flush = self.0.map_or(flush, |told| told.flush.max(flush));
         self.0 = Some(Told { flush, at: now });
@@ -58,6 +64,16 @@ mod tests {
         word.told(Lsn::from_u64(5), at(3));
         assert_eq!(word.holds(at(12)), Some(Lsn::from_u64(8)));
         assert_eq!(word.holds(at(13)), None);
+    }
+
+    #[test]
+    fn a_slot_that_is_found_further_back_can_stand_no_further_than_that() {
+        let mut word = Word::default();
+        word.told(Lsn::from_u64(100), at(1));
+        word.found(Lsn::from_u64(40), at(20));
+        assert_eq!(word.holds(at(21)), Some(Lsn::from_u64(40)), "or an advance to 90 would pass");
+        word.told(Lsn::from_u64(50), at(22));
+        assert_eq!(word.holds(at(23)), Some(Lsn::from_u64(50)));
     }
 
     #[test]

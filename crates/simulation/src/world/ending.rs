@@ -86,7 +86,7 @@ impl World {
     }
 
     /// Whether a router has stopped for something that a person has to mend, and something was.
-    fn has_called_for_a_person(&self) -> bool {
+    pub(super) fn has_called_for_a_person(&self) -> bool {
         let is_for_a_person = |code: Code| {
             matches!(code.class(), Class::Gap)
                 || matches!(code, Code::KeyIsNull | Code::ColumnMissing | Code::RowTooLarge)

@@ -14,7 +14,7 @@ use crate::{
     plan::{Plan, Trace},
     postgres::{Connection, Phase, Postgres},
     random::Random,
-    router::Router,
+    router::{Job, Router},
 };
 
 mod cluster;
@@ -206,8 +206,20 @@ impl World {
     /// What has arrived wakes whoever waits for it; if that brings more, again, but not for ever.
     fn deliver(&mut self) {
         const ROUNDS_MAX: usize = 16;
+        if let Phase::Stopping { .. } = self.server.phase {
+            // It does not stop before everything is sent.
+            for _ in 0..4 {
+                self.server.send(&mut self.random);
+            }
+        }
         for router in 0..self.routers.len() {
             self.look_around(router);
+            for _ in 0..ROUNDS_MAX {
+                // A refusal comes at once, and so may the next attempt.
+                if self.routers[router].runs() && self.routers[router].job == Job::Connect {
+                    self.finish_job(router);
+                }
+            }
             let mut rounds = 0;
             while self.is_readable(router) && rounds < ROUNDS_MAX {
                 self.wake(router);

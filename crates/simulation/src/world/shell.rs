@@ -393,6 +393,10 @@ impl World {
             self.input(router, Input::Disconnected(Failure::new(code, "refused")));
             return;
         }
+        if bug::is(Bug::RecreateSlot) && self.server.slot.is_none() {
+            self.server.slot = Some(Slot::at(self.server.history.end_of_wal));
+            self.routers[router].word.forget();
+        }
         let process = &self.routers[router];
         let expected = Expectations {
             slot: SLOT.to_owned(),
@@ -401,9 +405,6 @@ impl World {
             confirmed: process.word.holds(self.at),
             earlier: process.baseline.clone(),
         };
-        if bug::is(Bug::RecreateSlot) && self.server.slot.is_none() {
-            self.server.slot = Some(Slot::at(self.server.history.end_of_wal));
-        }
         let look = self.server.slot_look();
         match judge(&expected, self.server.server(), &look, self.server.catalog_look()) {
             Err(Obstacle::SlotInUse { pid }) => {
@@ -422,7 +423,7 @@ impl World {
         let alive = self.within(router, |process| {
             failpoint::reached(Failpoint::SlotChecked);
             failpoint::reached(Failpoint::Connected);
-            process.word.told(slot_at, at);
+            process.word.found(slot_at, at);
             process.baseline = Some(baseline);
             process.connection = Some(id);
             failpoint::reached(Failpoint::ReplicationStarted);

@@ -14,8 +14,9 @@ use crate::{
 
 /// A person takes their time.
 const LATER: Duration = Duration::from_secs(12);
-/// What the router said last is believed for ten seconds: by then it has to be back. Rounds of a quarter of a second.
-const ROUNDS_TO_COME_BACK: u32 = 30;
+/// Rounds of a quarter of a second each.
+const ROUNDS: u32 = 30;
+const ROUNDS_MAX: u32 = 400;
 
 impl World {
     /// Does the deed once the router streams.
@@ -25,8 +26,14 @@ impl World {
             return Outcome::Pointless;
         }
         self.call = call;
+        let session = self.routers[0].session;
         deed(self);
-        for _ in 0..ROUNDS_TO_COME_BACK {
+        // What a router said last is believed for ten seconds: whoever lost the connection comes back without delay.
+        for round in 0..ROUNDS_MAX {
+            let is_back = self.routers[0].session != session || self.has_called_for_a_person();
+            if round >= ROUNDS && (is_back || self.server.holder().is_some()) {
+                break;
+            }
             self.let_everything_happen();
         }
         Outcome::Done
