@@ -90,7 +90,7 @@ impl World {
             Mend::Record => self.refused = None,
             Mend::Slot => {
                 let here = self.server.history.end_of_wal;
-                self.server.slot = Some(Slot::at(here));
+                self.server.slot.get_or_insert(Slot::at(here));
             }
             Mend::Publication => {
                 self.server.catalog.publishing = Publishing::Published;
