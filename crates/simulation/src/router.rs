@@ -51,8 +51,8 @@ pub struct Router {
     pub last_good: Option<LastGood>,
     /// When the monitor and the care for topics look next.
     pub look_at: Moment,
-    /// Until when it stands still.
-    pub frozen_until: Option<Moment>,
+    /// Since when it stands still.
+    pub frozen_since: Option<Moment>,
     /// Whether the present session ends in good order.
     pub takes_leave: bool,
     /// Attempts to connect in the present second.
@@ -97,7 +97,7 @@ impl Router {
             suspected: BTreeSet::new(),
             last_good: None,
             look_at: at,
-            frozen_until: None,
+            frozen_since: None,
             takes_leave: false,
             attempts: (0, 0),
             counted: std::collections::BTreeMap::new(),
@@ -106,7 +106,7 @@ impl Router {
 
     /// Whether it runs.
     pub fn runs(&self) -> bool {
-        self.frozen_until.is_none()
+        self.frozen_since.is_none()
     }
 
     /// The place of a topic that the core knows by number.

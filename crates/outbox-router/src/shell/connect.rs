@@ -83,6 +83,11 @@ impl Source {
         self.word().told(flush, self.clock.now().at);
     }
 
+    /// Time has passed that nobody noticed: another process may have held the slot.
+    pub(super) fn doubt_word(&self) {
+        self.word().forget();
+    }
+
     fn word(&self) -> MutexGuard<'_, Word> {
         self.word.lock().unwrap_or_else(PoisonError::into_inner)
     }

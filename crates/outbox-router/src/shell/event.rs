@@ -72,7 +72,7 @@ impl Shell {
         }
     }
 
-    fn wake_at(&self) -> Instant {
+    pub(super) fn wake_at(&self) -> Instant {
         let core = self.relay.deadline().map(|moment| self.clock.instant(moment));
         let report = self.reported_at + REPORT_INTERVAL;
         [core, self.care.wake_at()].into_iter().flatten().fold(report, Instant::min)

@@ -143,8 +143,21 @@ impl Shell {
                 return outcome;
             }
             self.report_if_due();
+            let due = self.wake_at();
             let event = self.next_event().await;
+            self.look_at_the_time(due);
             self.apply(event);
+        }
+    }
+
+    /// One that is woken long after it had to be was stopped meanwhile: the core must know before anything is read or
+    /// produced.
+    fn look_at_the_time(&mut self, due: Instant) {
+        const WORTH_TELLING: Duration = Duration::from_secs(1);
+        let late = Instant::now().saturating_duration_since(due);
+        if late >= WORTH_TELLING {
+            self.source.doubt_word();
+            self.input(Input::StoodStill(late));
         }
     }
 

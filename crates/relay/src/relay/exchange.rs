@@ -83,6 +83,8 @@ pub enum Input<'a> {
     GapSuspected(Failure),
     /// The monitor saw that the server is stopping: once is enough for a session.
     ServerStopping,
+    /// This process did nothing for so long, although it had to: it was stopped (SIGSTOP, a suspended machine), or starved.
+    StoodStill(Duration),
     /// SIGTERM.
     Shutdown,
     /// Time passed.

@@ -66,6 +66,7 @@ impl Relay {
                     session.let_go_by(at + STOPPING_PATIENCE);
                 }
             }
+            Input::StoodStill(duration) => self.stood_still(duration, at),
             Input::Shutdown => {
                 self.drain_by = Some(self.drain_by.unwrap_or(at + self.drain));
                 failpoint::reached(Failpoint::DrainBegun);
@@ -110,6 +111,23 @@ impl Relay {
             let why =
                 Failure::new(Code::ServerNotReady, "PostgreSQL ended the stream: it is stopping");
             self.lost(why, at);
+        }
+    }
+
+    /// Whoever stands still for longer than the server waits has lost the slot to another, and does not know it yet: what
+    /// lies in the socket was read there meanwhile, and what lies in the producer's queue comes late. Both are thrown away;
+    /// if the slot is ours after all, it replays them.
+    fn stood_still(&mut self, duration: Duration, at: Moment) {
+        let has_something = matches!(self.phase, Phase::Streaming(_)) || self.left_in_flight > 0;
+        if duration >= self.terms.timing.silence_limit / 2 && has_something {
+            let why = format!(
+                "this process stood still for {} s, so the server may have given the slot to another",
+                duration.as_secs()
+            );
+            let failure = Failure::new(Code::ServerSilent, why).hint(
+                "look for what stopped or starved it: SIGSTOP, a suspended machine, a CPU limit",
+            );
+            self.sink_failed(None, failure, at);
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use relay::Input;
+
 use super::World;
 use crate::{history::Publishing, postgres::Slot};
 
@@ -102,7 +104,12 @@ impl World {
 
     /// SIGCONT: everything that was missed happens now.
     fn thaw(&mut self, router: usize) {
-        if self.routers[router].frozen_until.take().is_some() {
+        if let Some(since) = self.routers[router].frozen_since.take() {
+            let late = self.at.since(since);
+            if late >= Duration::from_secs(1) {
+                self.routers[router].word.forget();
+                self.input(router, Input::StoodStill(late));
+            }
             self.wake(router);
         }
     }

@@ -4,14 +4,17 @@
 use std::time::Duration;
 
 use relay::{
-    Input,
+    Class, Input, State,
     source::{LastGood, publication, suspected_gap, verdict},
 };
 
-use super::World;
-use crate::postgres::{
-    Phase,
-    facts::{self, PUBLICATION, SLOT},
+use super::{Call, World};
+use crate::{
+    invariant::Invariant,
+    postgres::{
+        Phase,
+        facts::{self, PUBLICATION, SLOT},
+    },
 };
 
 /// How often.
@@ -23,8 +26,17 @@ impl World {
         if !self.routers[router].runs() {
             return;
         }
-        let state = self.routers[router].relay.condition(self.at).state;
-        self.coverage.state(state);
+        let condition = self.routers[router].relay.condition(self.at);
+        self.coverage.state(condition.state);
+        if self.call == Call::Wrong
+            && condition.state == State::Failed
+            && let Some(reason) = condition.reason
+            && reason.class() == Class::Gap
+        {
+            self.judge.accuse(Invariant::I11Loudness, || {
+                format!("a person is called, and nobody is needed: {reason}")
+            });
+        }
         if let Phase::Stopping { .. } = self.server.phase {
             self.input(router, Input::ServerStopping);
         }

@@ -222,6 +222,30 @@ fn a_row_for_a_person_does_not_keep_a_server_from_stopping() {
 }
 
 #[test]
+fn a_process_that_stood_still_throws_away_what_it_held_and_starts_over() {
+    let mut script = Script::streaming();
+    script.transaction(100, &["a"]);
+    script.run_for(Duration::from_millis(200));
+    script.actions();
+    script.handle(Input::StoodStill(Duration::from_secs(4)));
+    assert_eq!(script.actions(), [], "the server has waited longer for others");
+    script.handle(Input::StoodStill(Duration::from_secs(5)));
+    assert_eq!(script.actions(), [Action::ReplaceSink, Action::Disconnect]);
+    assert_eq!(script.state(), (State::Starting, Some(Code::ServerSilent)));
+    assert_eq!(script.frame(&row("b")), Step::Taken, "and is not produced");
+    assert_eq!(script.keys()[1..], ["a"]);
+}
+
+#[test]
+fn standing_still_with_nothing_in_hand_is_no_failure() {
+    let mut script = Script::streaming();
+    script.handle(Input::Disconnected(Failure::new(Code::ServerUnreachable, "cut")));
+    script.actions();
+    script.handle(Input::StoodStill(Duration::from_secs(60)));
+    assert!(!script.actions().contains(&Action::ReplaceSink));
+}
+
+#[test]
 fn a_silent_server_is_asked_and_then_left() {
     let mut script = Script::streaming();
     script.run_for(Duration::from_secs(11));

@@ -26,8 +26,7 @@ impl World {
             return Outcome::Pointless;
         }
         self.judge.interrupted();
-        let hour = Duration::from_secs(3_600);
-        self.routers[router].frozen_until = Some(self.at + hour);
+        self.routers[router].frozen_since = Some(self.at);
         // Often longer than the walsender waits.
         let least = if self.random.one_in(3) { NOW } else { Duration::from_secs(11) };
         self.mend_after(least, Mend::Thaw(router));
