@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use relay::failpoint::{self, Failpoint};
 use relay::{Code, Failure, Lsn, Outboxes};
 use tokio::{sync::watch, time::Instant};
 
@@ -119,6 +120,7 @@ impl Source {
             }
             Err(Obstacle::Failed(failure)) => return Connected::Failed(failure),
         };
+        failpoint::reached(Failpoint::SlotChecked);
         let encoding = match &baseline.server.encoding {
             Encoding::SqlAscii => ClientEncoding::SqlAscii,
             Encoding::Known(_) => ClientEncoding::Utf8,
@@ -134,6 +136,7 @@ impl Source {
             Ok(connection) => connection,
             Err(error) => return Connected::Failed(connect_failure(&error)),
         };
+        failpoint::reached(Failpoint::Connected);
         match connection.start_replication(&self.slot, &[&self.publication]).await {
             Ok(stream) => {
                 let slot_at = baseline.confirmed();
