@@ -11,6 +11,8 @@ pub mod admin;
 pub mod app;
 pub mod cli;
 pub mod config;
+#[cfg(feature = "failpoints")]
+pub mod failpoint;
 pub mod kafka;
 pub mod monitor;
 pub mod postgres;

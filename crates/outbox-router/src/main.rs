@@ -20,6 +20,12 @@ use relay::Outcome;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    #[cfg(feature = "failpoints")]
+    if let Err(exit) = outbox_router::failpoint::arm(
+        std::env::var(outbox_router::failpoint::VARIABLE).ok().as_deref(),
+    ) {
+        return exit;
+    }
     let cli = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => error.exit(),

@@ -81,6 +81,40 @@ impl Failpoint {
         Self::DrainTold,
         Self::DrainEnded,
     ];
+
+    /// Its name outside of the code.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SlotChecked => "slot-checked",
+            Self::Connected => "connected",
+            Self::ReplicationStarted => "replication-started",
+            Self::RelationTaken => "relation-taken",
+            Self::BeginTaken => "begin-taken",
+            Self::BeforeEnqueue => "before-enqueue",
+            Self::AfterEnqueue => "after-enqueue",
+            Self::QueueFull => "queue-full",
+            Self::CommitTaken => "commit-taken",
+            Self::KeepaliveTaken => "keepalive-taken",
+            Self::WarningTaken => "warning-taken",
+            Self::BeforeAcks => "before-acks",
+            Self::AfterAcks => "after-acks",
+            Self::AckedButOpen => "acked-but-open",
+            Self::BeforeAdvance => "before-advance",
+            Self::AfterAdvance => "after-advance",
+            Self::BeforeStatus => "before-status",
+            Self::AfterStatus => "after-status",
+            Self::DeliveryFailed => "delivery-failed",
+            Self::StreamEnded => "stream-ended",
+            Self::DrainBegun => "drain-begun",
+            Self::DrainTold => "drain-told",
+            Self::DrainEnded => "drain-ended",
+        }
+    }
+
+    /// The one of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|point| point.as_str() == name)
+    }
 }
 
 #[cfg(feature = "failpoints")]
@@ -108,3 +142,20 @@ pub fn reached(point: Failpoint) {
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub const fn reached(_point: Failpoint) {}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_lead_back_to_their_place() {
+        let names: BTreeSet<&str> = Failpoint::ALL.iter().map(|point| point.as_str()).collect();
+        assert_eq!(names.len(), Failpoint::ALL.len());
+        for point in Failpoint::ALL {
+            assert_eq!(Failpoint::parse(point.as_str()), Some(point));
+        }
+        assert_eq!(Failpoint::parse("elsewhere"), None);
+    }
+}

@@ -5,8 +5,9 @@
 //!
 //! * [`postgres`], [`kafka`], [`router`]: real processes that can be stopped, killed and started again.
 //! * [`proxy`]: a TCP connection that can be paused, cut, delayed, swallowed, or have its answers held.
+//! * [`tap`]: what a router tells PostgreSQL, read off the wire.
 //! * [`load`]: writers that do everything an application does to an outbox table.
-//! * [`reader`], [`truth`], [`witness`], [`checker`]: what is in Kafka, what should be, when it was
+//! * [`reader`], [`tail`], [`truth`], [`witness`], [`checker`]: what is in Kafka, what should be, when it was
 //!   committed, and the verdict.
 
 pub mod checker;
@@ -18,6 +19,8 @@ pub mod process;
 pub mod proxy;
 pub mod reader;
 pub mod router;
+pub mod tail;
+pub mod tap;
 pub mod truth;
 pub mod wait;
 pub mod witness;

@@ -18,10 +18,10 @@ use tokio::time::Instant;
 
 use crate::kafka::{client_config, led_partitions};
 
-const REQUEST: Duration = Duration::from_secs(10);
-const POLL: Duration = Duration::from_millis(100);
+pub(crate) const REQUEST: Duration = Duration::from_secs(10);
+pub(crate) const POLL: Duration = Duration::from_millis(100);
 /// How long reading may make no progress.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One record as a consumer got it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    fn new(topic: &Arc<str>, message: &BorrowedMessage<'_>) -> Self {
+    pub(crate) fn new(topic: &Arc<str>, message: &BorrowedMessage<'_>) -> Self {
         let headers = message.headers().map(|headers| {
             headers
                 .iter()
@@ -90,7 +90,7 @@ pub async fn read_all(bootstrap: &str, topics: &[&str]) -> anyhow::Result<Vec<Se
     .await?
 }
 
-fn consumer(bootstrap: &str) -> anyhow::Result<BaseConsumer> {
+pub(crate) fn consumer(bootstrap: &str) -> anyhow::Result<BaseConsumer> {
     Ok(client_config(bootstrap)
         .set("group.id", "testbed-reader")
         .set("enable.auto.commit", "false")
@@ -141,7 +141,7 @@ fn read_topic(bootstrap: &str, topic: &Arc<str>, seen: &mut Vec<Seen>) -> anyhow
 }
 
 /// Whether the client library itself tries again.
-fn passing(error: &KafkaError) -> bool {
+pub(crate) fn passing(error: &KafkaError) -> bool {
     use rdkafka::types::RDKafkaErrorCode as Code;
     let code = error.rdkafka_error_code();
     code.is_some_and(|code| {

@@ -7,6 +7,7 @@ use std::{
 
 use relay::{
     Code, Failure, Lsn, Outboxes,
+    failpoint::{self, Failpoint},
     source::{Baseline, Encoding, Expectations, Obstacle, Word},
 };
 use tokio::sync::watch;
@@ -116,6 +117,7 @@ impl Source {
             }
             Err(Obstacle::Failed(failure)) => return Connected::Failed(failure),
         };
+        failpoint::reached(Failpoint::SlotChecked);
         let encoding = match &baseline.server.encoding {
             Encoding::SqlAscii => ClientEncoding::SqlAscii,
             Encoding::Known(_) => ClientEncoding::Utf8,
@@ -131,6 +133,7 @@ impl Source {
             Ok(connection) => connection,
             Err(error) => return Connected::Failed(connect_failure(&error)),
         };
+        failpoint::reached(Failpoint::Connected);
         match connection.start_replication(&self.slot, &[&self.publication]).await {
             Ok(stream) => {
                 let slot_at = baseline.confirmed();

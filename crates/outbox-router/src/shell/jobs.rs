@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use relay::failpoint::{self, Failpoint};
 use relay::{Code, Failure, Input, Lsn, TopicFacts, TopicId, TopicName};
 use tokio::task::JoinError;
 
@@ -133,6 +134,7 @@ impl Shell {
     }
 
     fn connected(&mut self, mut stream: ReplicationStream, slot_at: Lsn) {
+        failpoint::reached(Failpoint::ReplicationStarted);
         if let Ok(Some(Incoming::Closed)) = stream.peek() {
             self.input(Input::Disconnected(super::failure::closed()));
             return;

@@ -22,6 +22,7 @@ use std::{
     time::Duration,
 };
 
+use relay::failpoint::{self, Failpoint};
 use relay::{Acks, Action, Input, Outcome, Pace, Relay};
 use tokio::{
     sync::{mpsc, watch},
@@ -175,11 +176,9 @@ impl Shell {
             Event::Monitor(MonitorEvent::ServerStopping) => self.input(Input::ServerStopping),
             Event::Job(done) => self.finished(done),
             Event::Wal(fill) => self.filled(fill),
-            Event::Written(result) => {
-                if let Err(error) = result {
-                    self.disconnected(failure::broken(&error));
-                }
-            }
+            // Nothing is ever queued without a status.
+            Event::Written(Ok(())) => failpoint::reached(Failpoint::AfterStatus),
+            Event::Written(Err(error)) => self.disconnected(failure::broken(&error)),
         }
         self.collect_acks();
         self.pass();
@@ -193,6 +192,7 @@ impl Shell {
             Action::WatchSlot => self.start(Job::WatchSlot),
             Action::Disconnect => self.disconnect(),
             Action::Status(update) => {
+                failpoint::reached(Failpoint::BeforeStatus);
                 if let Some(stream) = &mut self.stream {
                     self.source.told(update.flush.lsn());
                     stream.queue_status(&failure::encode(update));

@@ -92,6 +92,12 @@ impl Router {
         self
     }
 
+    /// Sets a variable of the environment for the next starts, or takes it away.
+    pub fn set_env(&mut self, name: &str, value: Option<&str>) {
+        self.environment.retain(|(known, _)| known != name);
+        self.environment.extend(value.map(|value| (name.to_owned(), value.to_owned())));
+    }
+
     /// Replaces the configuration; the next start reads it.
     ///
     /// # Errors

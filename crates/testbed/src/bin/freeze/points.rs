@@ -1,0 +1,94 @@
+//! The failpoints of the router, and what brings it to each of them.
+//!
+//! The names are the router's own, which says them when it is asked: a failpoint that is missing here, or one that is
+//! gone, ends the run before it begins.
+
+use anyhow::{Context, ensure};
+use testbed::router::Router;
+
+/// The variable that arms the router.
+pub(crate) const VARIABLE: &str = "OUTBOX_ROUTER_FAILPOINT";
+
+/// What has to happen for the router to get there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Nothing but the usual load.
+    OfItself,
+    /// A transaction larger than the window: its rows are acknowledged before its commit is read.
+    LargeTransaction,
+    /// SIGTERM.
+    Sigterm,
+    /// SIGTERM, and the drain that follows: nothing has to come again.
+    Drain,
+    /// PostgreSQL is stopped fast.
+    StopServer,
+    /// A topic takes no more than tiny batches from now on.
+    RefuseBatches,
+    /// Acknowledgements are held while the connection to PostgreSQL breaks: two windows meet in one queue.
+    FillQueue,
+}
+
+/// A failpoint.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) name: &'static str,
+    pub(crate) way: Way,
+    /// The router is killed when it gets there for the n-th time, n being between 1 and this.
+    pub(crate) times_at_most: u32,
+}
+
+const fn once(name: &'static str, way: Way) -> Point {
+    Point { name, way, times_at_most: 1 }
+}
+
+const fn often(name: &'static str, times_at_most: u32) -> Point {
+    Point { name, way: Way::OfItself, times_at_most }
+}
+
+/// All of them, in the order of one transaction's way.
+pub(crate) const POINTS: [Point; 23] = [
+    once("slot-checked", Way::OfItself),
+    once("connected", Way::OfItself),
+    once("replication-started", Way::OfItself),
+    once("relation-taken", Way::OfItself),
+    often("begin-taken", 80),
+    often("before-enqueue", 200),
+    often("after-enqueue", 200),
+    once("queue-full", Way::FillQueue),
+    often("commit-taken", 80),
+    often("keepalive-taken", 20),
+    often("warning-taken", 4),
+    often("before-acks", 50),
+    often("after-acks", 50),
+    Point { name: "acked-but-open", way: Way::LargeTransaction, times_at_most: 3 },
+    often("before-advance", 80),
+    often("after-advance", 80),
+    often("before-status", 20),
+    often("after-status", 20),
+    once("delivery-failed", Way::RefuseBatches),
+    once("stream-ended", Way::StopServer),
+    once("drain-begun", Way::Sigterm),
+    once("drain-told", Way::Sigterm),
+    once("drain-ended", Way::Drain),
+];
+
+/// Checks that the router has these failpoints and no others.
+///
+/// # Errors
+///
+/// Fails when it has not, or was built without any.
+pub(crate) async fn are_those_of(router: &mut Router) -> anyhow::Result<()> {
+    router.set_env(VARIABLE, Some("list"));
+    // A router without failpoints does what it is told: something that ends.
+    let output = router.command(&["check"]).await;
+    router.set_env(VARIABLE, None);
+    let text = String::from_utf8(output?.stdout).context("its failpoints are no text")?;
+    let theirs: Vec<&str> = text.lines().collect();
+    let ours: Vec<&str> = POINTS.iter().map(|point| point.name).collect();
+    ensure!(
+        theirs == ours,
+        "the router says of its failpoints: {theirs:?}; this tool knows {ours:?}; build both anew, \
+         the router with `cargo build --package outbox-router --features failpoints`"
+    );
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! What brings the router to the failpoints that an ordinary day does not reach, with real servers only.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use testbed::load::big_transaction;
+use testbed::postgres::Stop;
+use testbed::proxy::Mode;
+use testbed::wait::eventually;
+use tokio::time::sleep;
+
+use crate::points::Way;
+use crate::stage::{NARROW_BYTES, SOON, Setup, Stage};
+
+/// Rows of a transaction that is several windows large.
+const LARGE_ROWS: i64 = 1500;
+/// Rows and bytes that fill the queue of a narrow router several times over.
+const WIDE_ROWS: i64 = 60;
+const WIDE_BYTES: i32 = 8000;
+/// Two records of a wide row do not fit into what is left of a window when it counts as full.
+const FULL_BYTES: u64 = NARROW_BYTES - 20_000;
+/// A broker takes no batch that is longer, and every batch is.
+const TINY_BATCH: &str = "64";
+
+/// How the router has to be set up for it.
+pub(crate) fn setup(way: Way) -> Setup {
+    match way {
+        Way::OfItself
+        | Way::LargeTransaction
+        | Way::Sigterm
+        | Way::Drain
+        | Way::StopServer
+        | Way::RefuseBatches => Setup::Direct,
+        Way::FillQueue => Setup::Narrow,
+    }
+}
+
+/// How many sessions the router loses by it, beside the last.
+pub(crate) fn interruptions(way: Way) -> usize {
+    match way {
+        Way::OfItself
+        | Way::LargeTransaction
+        | Way::Sigterm
+        | Way::Drain
+        | Way::StopServer
+        | Way::RefuseBatches => 0,
+        Way::FillQueue => 1,
+    }
+}
+
+/// Brings the router, which was just started, there; it is at work for `lead` before that.
+pub(crate) async fn provoke(stage: &mut Stage, way: Way, lead: Duration) -> anyhow::Result<()> {
+    match way {
+        Way::OfItself => {}
+        Way::LargeTransaction => {
+            big_transaction(&stage.session, &stage.schema, LARGE_ROWS, 50).await?;
+        }
+        Way::Sigterm | Way::Drain => {
+            at_work(stage, lead).await?;
+            stage.router.sigterm()?;
+        }
+        Way::StopServer => {
+            at_work(stage, lead).await?;
+            stage.postgres.stop(Stop::Fast, SOON).await?;
+        }
+        Way::RefuseBatches => {
+            at_work(stage, lead).await?;
+            for topic in &stage.topics {
+                stage.kafka.set_topic(topic, &[("max.message.bytes", TINY_BATCH)]).await?;
+            }
+        }
+        Way::FillQueue => {
+            at_work(stage, lead).await?;
+            fill_queue(stage).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn at_work(stage: &mut Stage, lead: Duration) -> anyhow::Result<()> {
+    stage.wait_flowing().await?;
+    sleep(lead).await;
+    Ok(())
+}
+
+/// Mends what was broken, as far as the next round needs it whole.
+pub(crate) async fn mend(stage: &mut Stage, way: Way) -> anyhow::Result<()> {
+    match way {
+        Way::OfItself | Way::LargeTransaction | Way::Sigterm | Way::Drain => {}
+        Way::StopServer => {
+            stage.postgres.start_again().await?;
+            stage.session = stage.postgres.connect().await?;
+        }
+        Way::RefuseBatches => {
+            for topic in &stage.topics {
+                stage.kafka.set_topic(topic, &[]).await?;
+            }
+        }
+        Way::FillQueue => {
+            // What was held back goes nowhere: who waited for it is dead.
+            stage.proxy.cut();
+            stage.proxy.set(Mode::Forward).await?;
+        }
+    }
+    Ok(())
+}
+
+/// A session fills its window, dies with all of it in the producer's queue, and the next one fills another.
+async fn fill_queue(stage: &mut Stage) -> anyhow::Result<()> {
+    // A window full of small rows would be full by their number, and leave room in the queue.
+    stage.wait_confirmed(SOON).await?;
+    stage.proxy.set(Mode::HoldAnswers).await?;
+    for _ in 0..3 {
+        big_transaction(&stage.session, &stage.schema, WIDE_ROWS, WIDE_BYTES).await?;
+    }
+    eventually(SOON, "a full window", async || {
+        let bytes = stage.status_number("/window/bytes").await?;
+        Ok(bytes.is_some_and(|bytes| bytes >= FULL_BYTES).then_some(()))
+    })
+    .await?;
+    let (walsender, _) = stage.slot().await?;
+    let walsender = walsender.context("nobody holds the slot")?;
+    let ended = stage.session.query_one("SELECT pg_terminate_backend($1)", &[&walsender]).await?;
+    ensure!(ended.get::<_, bool>(0), "walsender {walsender} was not there any more");
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! The servers, the writers, and the router that is killed: everything that rounds happen to.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+use testbed::kafka::{self, Kafka};
+use testbed::load::{Load, Pace, Preset, Running, Schema};
+use testbed::postgres::{self, DATABASE, Postgres, SUPERUSER, Session};
+use testbed::proxy::Proxy;
+use testbed::router::Router;
+use testbed::tail::Tail;
+use testbed::tap::Tap;
+use testbed::truth::Mapping;
+use testbed::wait::eventually;
+use tokio_postgres::types::PgLsn;
+
+use crate::books::Memory;
+use crate::observer;
+
+/// Name of slot, publication and role.
+pub(crate) const SLOT: &str = "outbox_router";
+/// Aggregate types, each with a topic of its own.
+const TYPES: [&str; 2] = ["order", "invoice"];
+const PARTITIONS: i32 = 3;
+/// Small, so that it is the limit on duplicates and not merely above it.
+pub(crate) const WINDOW_EVENTS: usize = 300;
+/// Of a router whose queue is to run full: two windows must be more than a window and a row.
+pub(crate) const NARROW_BYTES: u64 = 256 * 1024;
+
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+
+/// How the router reaches Kafka, and how much it may have under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Setup {
+    /// Straight.
+    Direct,
+    /// Through the proxy, which can hold answers.
+    Proxied,
+    /// Through the proxy, with a window of a few rows.
+    Narrow,
+}
+
+/// Fields are dropped in order: the router first, the servers last.
+pub(crate) struct Stage {
+    pub(crate) router: Router,
+    /// `None` when they were stopped.
+    pub(crate) writers: Option<Running>,
+    pub(crate) tail: Tail,
+    pub(crate) session: Session,
+    pub(crate) proxy: Proxy,
+    /// Between the router and PostgreSQL.
+    pub(crate) tap: Tap,
+    pub(crate) postgres: Postgres,
+    pub(crate) kafka: Kafka,
+    pub(crate) schema: Schema,
+    pub(crate) mapping: Mapping,
+    pub(crate) topics: Vec<String>,
+    version: u16,
+}
+
+impl Stage {
+    /// Starts everything but the router.
+    pub(crate) async fn build(version: u16, seed: u64) -> anyhow::Result<Self> {
+        // The proxy comes first: the broker has to be told what to advertise.
+        let proxy = Proxy::start("127.0.0.1:1")?;
+        let brokers = kafka::Options::default().advertise(proxy.address());
+        let (mut kafka, postgres) = tokio::try_join!(
+            Kafka::start(brokers),
+            Postgres::start(postgres::Options::version(version))
+        )?;
+        let tap = Tap::start(postgres.address()).await?;
+        proxy.set_target(kafka.broker(1)?.proxied_address()?);
+        let mapping = Mapping::default();
+        let topics: Vec<String> =
+            TYPES.map(|name| format!("{}{name}", mapping.topic_prefix)).into();
+        for topic in &topics {
+            kafka.create_topic(topic, PARTITIONS, &[]).await?;
+        }
+        let names: Vec<&str> = topics.iter().map(String::as_str).collect();
+        let tail = Tail::open(&kafka.bootstrap(), &names)?;
+        let schema = Schema::new(Preset::Default).types(&TYPES).aggregates(60);
+        let session = postgres.connect().await?;
+        prepare(&session, &schema).await?;
+        let load = Load {
+            writers: 6,
+            pace: Pace::AsFastAsPossible { think: Duration::from_millis(8) },
+            seed,
+            ..Load::default()
+        };
+        let writers = Some(load.start(&postgres.url(SUPERUSER, DATABASE), &schema));
+        let router = Router::with_config("")?;
+        Ok(Self {
+            router,
+            writers,
+            tail,
+            session,
+            proxy,
+            tap,
+            postgres,
+            kafka,
+            schema,
+            mapping,
+            topics,
+            version,
+        })
+    }
+
+    /// Starts the router.
+    pub(crate) fn start(&mut self, setup: Setup) -> anyhow::Result<()> {
+        self.router.set_config(&self.config(setup))?;
+        self.router.start_again()
+    }
+
+    fn config(&self, setup: Setup) -> String {
+        let bootstrap = match setup {
+            Setup::Direct => self.kafka.bootstrap(),
+            Setup::Proxied | Setup::Narrow => self.proxy.address(),
+        };
+        let sizes = match setup {
+            Setup::Direct | Setup::Proxied => String::new(),
+            Setup::Narrow => {
+                format!("window_bytes = \"{}KiB\"\nrow_bytes = \"64KiB\"\n", NARROW_BYTES / 1024)
+            }
+        };
+        // A TOML string is written as in JSON.
+        let text = |value: String| Value::from(value);
+        format!(
+            "name = \"freeze\"\n[postgres]\nurl = {}\nslot = \"{SLOT}\"\npublication = \"{SLOT}\"\n\
+             [[outbox]]\ntable = \"public.outbox\"\ntopic = {}\n\
+             [kafka]\nbootstrap_servers = {}\n\
+             [limits]\nwindow_events = {WINDOW_EVENTS}\n{sizes}\
+             [log]\nformat = \"text\"\n",
+            text(format!("postgres://{SLOT}@127.0.0.1:{}/{DATABASE}", self.tap.port())),
+            text(format!("{}${{aggregate_type}}", self.mapping.topic_prefix)),
+            text(bootstrap),
+        )
+    }
+
+    /// Waits until the router sends what is new to every topic.
+    pub(crate) async fn wait_flowing(&mut self) -> anyhow::Result<()> {
+        let before = self.tail.ends()?;
+        eventually(SOON, "new records in every topic", || {
+            let now = self.tail.ends();
+            let grown = now.map(|now| {
+                let grew = |topic: &String| now.records_of(topic) > before.records_of(topic);
+                self.topics.iter().all(grew).then_some(())
+            });
+            async move { grown }
+        })
+        .await
+    }
+
+    /// Waits until the slot has confirmed everything that was written before this call.
+    pub(crate) async fn wait_confirmed(&self, deadline: Duration) -> anyhow::Result<()> {
+        let end = self.postgres.current_wal_lsn().await?;
+        eventually(deadline, format!("{end} to be confirmed"), async || {
+            Ok((self.slot().await?.1 >= end).then_some(()))
+        })
+        .await
+    }
+
+    /// The slot's position, once no walsender holds it any more: one may still read what a dead router has sent.
+    pub(crate) async fn confirmed_when_free(&self) -> anyhow::Result<PgLsn> {
+        eventually(SOON, "the slot to be free", async || {
+            let (active, confirmed) = self.slot().await?;
+            Ok(active.is_none().then_some(confirmed))
+        })
+        .await
+    }
+
+    /// Who holds the slot, and where it stands.
+    pub(crate) async fn slot(&self) -> anyhow::Result<(Option<i32>, PgLsn)> {
+        let row = self
+            .session
+            .query_one(
+                "SELECT active_pid, confirmed_flush_lsn FROM pg_replication_slots \
+                 WHERE slot_name = $1::text::name",
+                &[&SLOT],
+            )
+            .await
+            .context("cannot look at the slot")?;
+        Ok((row.get(0), row.get(1)))
+    }
+
+    /// What a slot is worth after the server was stopped in order: before 17 nothing saved it then.
+    pub(crate) const fn memory(&self) -> Memory {
+        if self.version < 17 { Memory::Lost } else { Memory::Kept }
+    }
+
+    /// One number out of the router's `/status.json`.
+    pub(crate) async fn status_number(&self, pointer: &str) -> anyhow::Result<Option<u64>> {
+        let status = self.router.status().await.unwrap_or_default();
+        Ok(status.pointer(pointer).and_then(Value::as_u64))
+    }
+}
+
+/// Tables, publication and slots. A hundredth of the rows has a value that PostgreSQL cannot write down without a warning,
+/// to whoever reads it: the walsender tells it to the router, in the middle of the stream.
+async fn prepare(session: &Session, schema: &Schema) -> anyhow::Result<()> {
+    schema.create(session).await?;
+    session
+        .batch_execute(&format!(
+            "CREATE TABLE testbed.other (n int8);
+             CREATE CAST (bytea AS xml) WITHOUT FUNCTION;
+             ALTER TABLE {table} ADD COLUMN note xml;
+             ALTER TABLE {table} ALTER COLUMN note SET DEFAULT \
+                 CASE WHEN random() < 0.01 THEN ('<?xml'::bytea)::xml END;
+             CREATE ROLE {SLOT} LOGIN REPLICATION;
+             CREATE PUBLICATION {SLOT} FOR TABLE {table} \
+                 WITH (publish = 'insert', publish_via_partition_root = true);",
+            table = schema.table
+        ))
+        .await
+        .context("cannot prepare the database")?;
+    let made = session
+        .execute("SELECT pg_create_logical_replication_slot($1::text::name, 'pgoutput')", &[&SLOT])
+        .await
+        .context("cannot create the slot")?;
+    ensure!(made == 1, "the slot was not created");
+    observer::create(session).await
+}

@@ -1,0 +1,100 @@
+//! The end of a run: a router that nobody kills delivers the rest, and the whole history is judged.
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use testbed::checker::{self, check};
+use testbed::truth::Truth;
+
+use crate::books::{Books, Ending};
+use crate::points::Way;
+use crate::report::Tally;
+use crate::round::look;
+use crate::stage::{SOON, Setup, Stage};
+
+/// How long the last router may take to deliver everything.
+const DELIVERY: Duration = Duration::from_secs(60);
+
+/// How a run ends that proves something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Every promise held.
+    Held,
+    /// One did not.
+    Broken,
+}
+
+/// The judgement.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    kills: usize,
+    ahead: usize,
+    excused: usize,
+    history: checker::Verdict,
+    violations: Vec<String>,
+}
+
+impl Verdict {
+    /// Whether everything held.
+    pub(crate) fn outcome(&self) -> Outcome {
+        if self.history.is_clean() && self.violations.is_empty() && self.ahead == 0 {
+            Outcome::Held
+        } else {
+            Outcome::Broken
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kills, ahead, excused, history, violations } = self;
+        writeln!(f, "{history}")?;
+        if *excused > 0 {
+            writeln!(
+                f,
+                "{excused} of the duplicates had been confirmed on the wire: the server did not take it, or did not save it"
+            )?;
+        }
+        for text in history.examples().iter().chain(violations) {
+            writeln!(f, "  {text}")?;
+        }
+        let order = history.order.count() + history.runs.count() + history.affinity.count();
+        let (lost, duplicates) = (history.lost.count(), history.duplicates);
+        write!(
+            f,
+            "kills {kills} · lost {lost} · order violations {order} · confirmed ahead {ahead} · duplicates {duplicates}"
+        )
+    }
+}
+
+/// Lets the rest be delivered, and judges.
+pub(crate) async fn reach(
+    mut stage: Stage,
+    books: &mut Books,
+    tally: &mut Tally,
+) -> anyhow::Result<Verdict> {
+    let writers = stage.writers.take().context("the writers were stopped before")?;
+    let never = writers.stop().await?.never;
+    stage.start(Setup::Direct)?;
+    let delivered = stage.wait_confirmed(DELIVERY).await;
+    stage.router.sigterm()?;
+    let status = stage.router.wait_exit(SOON).await?;
+    tally.repeated(look(&mut stage, books, Way::OfItself, Ending::Drained).await?);
+
+    let truth = Truth::from_ledger(&stage.session, &stage.mapping).await?.never(never);
+    let (told, seen) = (truth.events.len(), books.committed());
+    ensure!(told == seen, "the ledger has {told} events, the observer saw {seen}");
+    let history = check(&truth, stage.tail.seen(), &checker::Options::default());
+    let (one, other) = (history.duplicates, books.duplicates());
+    ensure!(one == other, "duplicates were counted in two ways: {one} and {other}");
+    let kills = tally.kills();
+    ensure!(one > 0 || kills < 10, "every kill hit an idle router: the run proves nothing");
+
+    let mut violations = books.violations().to_vec();
+    violations.extend(delivered.err().map(|error| format!("{error:#}")));
+    if !status.success() {
+        violations.push(format!("the last router did not drain: {status}"));
+    }
+    Ok(Verdict { kills, ahead: books.ahead(), excused: books.excused(), history, violations })
+}

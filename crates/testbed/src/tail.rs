@@ -1,0 +1,165 @@
+//! A reader that goes to the end of its topics whenever it is told to, and no further back than it has been.
+//!
+//! Where topics are looked at hundreds of times in one run, reading from the start each time would be what takes the
+//! time. One connection is kept, and the client library has most of the records before they are asked for.
+
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::Message;
+use rdkafka::{Offset, TopicPartitionList};
+use tokio::task::block_in_place;
+use tokio::time::Instant;
+
+use crate::kafka::led_partitions;
+use crate::reader::{PATIENCE, POLL, REQUEST, Seen, consumer, passing};
+
+/// One partition, and the offset of the next record that will be read from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Position {
+    topic: Arc<str>,
+    partition: i32,
+    next: i64,
+}
+
+/// Where every partition ended at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ends(Vec<Position>);
+
+impl Ends {
+    /// Whether a record was there at that moment.
+    pub fn hold(&self, record: &Seen) -> bool {
+        self.0.iter().any(|end| {
+            (&end.topic, end.partition) == (&record.topic, record.partition)
+                && record.offset < end.next
+        })
+    }
+
+    /// Records of one topic.
+    pub fn records_of(&self, topic: &str) -> i64 {
+        self.0.iter().filter(|end| *end.topic == *topic).map(|end| end.next).sum()
+    }
+}
+
+/// The reader, with everything it has read. Its calls block; they need a runtime of several threads.
+pub struct Tail {
+    consumer: BaseConsumer,
+    positions: Vec<Position>,
+    seen: Vec<Seen>,
+}
+
+impl Tail {
+    /// Starts at offset 0 of every partition that `topics` have now.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a topic does not exist.
+    pub fn open(bootstrap: &str, topics: &[&str]) -> anyhow::Result<Self> {
+        block_in_place(|| {
+            let consumer = consumer(bootstrap)?;
+            let mut positions = Vec::new();
+            let mut assignment = TopicPartitionList::new();
+            for topic in topics {
+                for partition in led_partitions(&consumer, topic)? {
+                    assignment.add_partition_offset(topic, partition, Offset::Offset(0))?;
+                    positions.push(Position { topic: Arc::from(*topic), partition, next: 0 });
+                }
+            }
+            consumer.assign(&assignment)?;
+            Ok(Self { consumer, positions, seen: Vec::new() })
+        })
+    }
+
+    /// Where every partition ends now.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a leader cannot be reached.
+    pub fn ends(&self) -> anyhow::Result<Ends> {
+        let end = |at: &Position| -> anyhow::Result<Position> {
+            let (low, next) = self.consumer.fetch_watermarks(&at.topic, at.partition, REQUEST)?;
+            ensure!(low == 0, "records of topic \"{}\" were deleted", at.topic);
+            Ok(Position { next, ..at.clone() })
+        };
+        block_in_place(|| self.positions.iter().map(end).collect::<Result<_, _>>().map(Ends))
+    }
+
+    /// Reads on to `ends` at least, and gives what is new.
+    ///
+    /// # Errors
+    ///
+    /// Fails when reading makes no progress.
+    pub fn read_to(&mut self, ends: &Ends) -> anyhow::Result<&[Seen]> {
+        let before = self.seen.len();
+        let mut progress = Instant::now();
+        while !self.has_reached(ends) {
+            match block_in_place(|| self.consumer.poll(POLL)) {
+                Some(Ok(message)) => {
+                    let at = self
+                        .positions
+                        .iter_mut()
+                        .find(|at| {
+                            *at.topic == *message.topic() && at.partition == message.partition()
+                        })
+                        .context("got a record of a partition that was not asked for")?;
+                    at.next = message.offset() + 1;
+                    self.seen.push(Seen::new(&at.topic, &message));
+                    progress = Instant::now();
+                }
+                Some(Err(error))
+                    if !passing(&error) && !matches!(error, KafkaError::PartitionEOF(_)) =>
+                {
+                    return Err(error).context("cannot read the topics");
+                }
+                Some(Err(_)) | None => {
+                    ensure!(
+                        progress.elapsed() < PATIENCE,
+                        "reading made no progress for {PATIENCE:?}"
+                    );
+                }
+            }
+        }
+        Ok(self.seen.get(before..).unwrap_or_default())
+    }
+
+    /// Everything that was read.
+    pub fn seen(&self) -> &[Seen] {
+        &self.seen
+    }
+
+    fn has_reached(&self, ends: &Ends) -> bool {
+        self.positions.iter().zip(&ends.0).all(|(at, end)| at.next >= end.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    fn record(topic: &str, partition: i32, offset: i64) -> Seen {
+        Seen {
+            topic: Arc::from(topic),
+            partition,
+            offset,
+            key: None,
+            value: None,
+            headers: Vec::new(),
+            timestamp: None,
+            received: SystemTime::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn ends_hold_what_lies_before_them_in_the_same_partition() {
+        let end =
+            |topic: &str, partition, next| Position { topic: Arc::from(topic), partition, next };
+        let ends = Ends(vec![end("a", 0, 5), end("a", 1, 2), end("b", 0, 0)]);
+        assert!(ends.hold(&record("a", 0, 4)) && ends.hold(&record("a", 1, 1)));
+        assert!(!ends.hold(&record("a", 0, 5)) && !ends.hold(&record("b", 0, 0)));
+        assert_eq!((ends.records_of("a"), ends.records_of("b")), (7, 0));
+    }
+}
