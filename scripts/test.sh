@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Everything that a change must pass, in the order in which it fails fastest.
 #
-#   scripts/test.sh               all of it: format, lints, unit and property tests, docs, end to end on PostgreSQL 15 and 18
-#   scripts/test.sh --fast        without the end-to-end scenarios
+#   scripts/test.sh               all of it: format, lints, unit and property tests, docs, simulation, seeded bugs, kills,
+#                                 end to end on PostgreSQL 15 and 18
+#   scripts/test.sh --fast        format, lints, unit and property tests, docs
+#   scripts/test.sh --prove       simulation, seeded bugs, and kills of the real router
 #   scripts/test.sh --e2e 18      the end-to-end scenarios alone, on one version of PostgreSQL
 #
 # Installs what is missing. A server that cannot be had is a failure, never a skipped test.
@@ -10,12 +12,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 versions=(15 18)
-parts=(fast e2e)
+parts=(fast prove e2e)
 case "${1:-}" in
     "") ;;
     --fast) parts=(fast) ;;
+    --prove) parts=(prove) ;;
     --e2e) parts=(e2e); [ -z "${2:-}" ] || versions=("$2") ;;
-    *) echo "usage: scripts/test.sh [--fast | --e2e [VERSION]]" >&2; exit 2 ;;
+    *) echo "usage: scripts/test.sh [--fast | --prove | --e2e [VERSION]]" >&2; exit 2 ;;
 esac
 
 step() { printf '\n== %s\n' "$*"; }
@@ -39,6 +42,21 @@ for part in "${parts[@]}"; do
             cargo test --workspace --exclude e2e --locked
             step "documentation"
             RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+            ;;
+        prove)
+            step "a release has neither failpoints nor seeded bugs"
+            if cargo tree --locked --package outbox-router --edges features,normal |
+                grep -E 'feature "(failpoints|seeded-bugs|testing)"'; then
+                echo "a feature for tests is part of the product" >&2
+                exit 1
+            fi
+            step "simulation, from fresh seeds"
+            scripts/simulate.sh --fresh --seconds 20
+            step "seeded bugs"
+            scripts/mutants.sh
+            step "kills at every failpoint, and held answers"
+            cargo test --locked --package outbox-router --features failpoints --lib failpoint
+            scripts/freeze.sh --per-failpoint 1 --hold 2 --postgres 18
             ;;
         e2e)
             # With debug assertions and overflow checks: what they would catch is what these scenarios provoke.
