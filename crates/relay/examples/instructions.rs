@@ -1,0 +1,309 @@
+//! The core under a steady load, for counting what an event costs: `scripts/instructions.sh` runs this under callgrind.
+//!
+//! ```text
+//! instructions                   names the shapes
+//! instructions SHAPE EVENTS      the first EVENTS of SHAPE's events go through the core
+//! ```
+//! It does what the shell does: frames in by passes, acknowledgements back as a broker gives them (by partition), a
+//! status update when one is due. Sockets, timers and the producer are left out. Whatever EVENTS is, all frames are
+//! written before the first is read, so that the difference between two runs is what the core did for the events
+//! between them, and nothing else.
+
+use std::{
+    env,
+    error::Error,
+    hint::black_box,
+    io::{self, Write},
+    num::NonZeroI32,
+    time::Duration,
+};
+
+use relay::{
+    Acks, Action, Format, Input, Moment, Now, OnFatal, OutboxTable, Outboxes, PgTimestamp, Preset,
+    Record, RecordSink, Refusal, Relay, Settings, Step, TableName, Ticket, Timing, TopicFacts,
+    TopicId, Window,
+    testing::wire::{self, Value},
+};
+
+/// The most events that a run may ask for.
+const EVENTS: usize = 8_000;
+/// Events between two polls of the acknowledgements.
+const EVENTS_PER_PASS: usize = 1_000;
+const PARTITIONS: NonZeroI32 = NonZeroI32::new(6).unwrap();
+const OUTBOX: u32 = 16_400;
+const JSONB: u32 = 3802;
+const BYTEA: u32 = 17;
+const UUID: u32 = 2950;
+/// 2026-01-01, in microseconds since 2000.
+const COMMITTED_AT: i64 = 820_540_800_000_000;
+
+/// What the rows of a run look like.
+#[derive(Clone, Copy)]
+struct Shape {
+    name: &'static str,
+    rows_per_transaction: usize,
+    table: Table,
+    headers: Option<&'static str>,
+    topics: &'static [&'static str],
+}
+
+/// How the table is made, and with it what a record looks like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Table {
+    /// Our own.
+    Default,
+    /// Our own, with a binary payload.
+    Bytea,
+    /// Debezium's, routed as Debezium does.
+    Debezium,
+}
+
+const BATCH: Shape = Shape {
+    name: "batch",
+    rows_per_transaction: 100,
+    table: Table::Default,
+    headers: None,
+    topics: &["order"],
+};
+
+/// The plain case first; each of the others differs from it in one thing.
+const SHAPES: [Shape; 6] = [
+    BATCH,
+    Shape { name: "single", rows_per_transaction: 1, ..BATCH },
+    Shape {
+        name: "headers",
+        headers: Some(r#"{"tenant": "acme", "attempt": 1, "user": "0198c3f2", "parent": null}"#),
+        ..BATCH
+    },
+    Shape { name: "debezium", table: Table::Debezium, ..BATCH },
+    Shape { name: "bytea", table: Table::Bytea, ..BATCH },
+    Shape {
+        name: "topics",
+        topics: &["order", "invoice", "customer", "shipment", "payment", "refund", "cart", "stock"],
+        ..BATCH
+    },
+];
+
+impl Shape {
+    fn table(&self) -> OutboxTable {
+        let name = TableName { schema: "public".into(), name: "outbox".into() };
+        let table = OutboxTable::with_defaults(name);
+        match self.table {
+            Table::Default | Table::Bytea => table,
+            Table::Debezium => {
+                OutboxTable { preset: Preset::Debezium, format: Format::Debezium, ..table }
+            }
+        }
+    }
+
+    fn relation(&self) -> Vec<u8> {
+        let payload = if self.table == Table::Bytea { BYTEA } else { JSONB };
+        let columns: &[(&str, u32)] = match self.table {
+            Table::Default | Table::Bytea => &[
+                ("id", UUID),
+                ("aggregate_type", wire::TEXT),
+                ("aggregate_id", wire::TEXT),
+                ("event_type", wire::TEXT),
+                ("payload", payload),
+                ("headers", JSONB),
+                ("created_at", 1184),
+            ],
+            Table::Debezium => &[
+                ("id", UUID),
+                ("aggregatetype", wire::TEXT),
+                ("aggregateid", wire::TEXT),
+                ("type", wire::TEXT),
+                ("payload", payload),
+            ],
+        };
+        wire::relation(OUTBOX, "outbox", columns)
+    }
+
+    /// One row, its payload 400 bytes long.
+    fn row(&self, number: usize, position: u64) -> Vec<u8> {
+        let id = format!("0198c3f2-7d1a-7c3e-8b4f-{number:012x}");
+        let topic = self.topics.iter().cycle().nth(number % self.topics.len()).unwrap_or(&"order");
+        let key = format!("customer-{:05}", number.wrapping_mul(7919) % 100_000);
+        let payload = match self.table {
+            Table::Default | Table::Debezium => {
+                format!(r#"{{"number": {number:08}, "text": "{}"}}"#, "x".repeat(371))
+            }
+            Table::Bytea => format!("\\x{number:08x}{}", "c3a9".repeat(198)),
+        };
+        let headers = self.headers.map_or(Value::Null, Value::Text);
+        let common = [id.as_str(), topic, &key, "OrderPlaced", &payload].map(Value::Text);
+        match self.table {
+            Table::Default | Table::Bytea => {
+                let created_at = Value::Text("2026-01-01 00:00:00.000000+00");
+                let values: Vec<_> = common.into_iter().chain([headers, created_at]).collect();
+                wire::insert(position, OUTBOX, &values)
+            }
+            Table::Debezium => wire::insert(position, OUTBOX, &common),
+        }
+    }
+
+    /// What the server sends for all events: each pass is whole transactions and a keepalive.
+    fn passes(&self) -> Vec<Vec<Vec<u8>>> {
+        let mut position = 1 << 24;
+        (0..EVENTS)
+            .step_by(EVENTS_PER_PASS)
+            .map(|first| {
+                let mut frames = Vec::new();
+                for start in (first..first + EVENTS_PER_PASS).step_by(self.rows_per_transaction) {
+                    let commit = position + 1024;
+                    frames.push(wire::begin(commit, COMMITTED_AT));
+                    for number in start..start + self.rows_per_transaction {
+                        frames.push(self.row(number, position));
+                    }
+                    frames.push(wire::commit(commit, commit + 48));
+                    position = commit + 48;
+                }
+                frames.push(wire::keepalive(position));
+                frames
+            })
+            .collect()
+    }
+}
+
+/// Stands in for the producer: keeps tickets by partition until the poll. Its own instructions are not the core's, and
+/// are told apart from them.
+#[derive(Default)]
+struct Broker {
+    partitions: [Vec<(Ticket, TopicId)>; 6],
+}
+
+impl RecordSink for Broker {
+    #[inline]
+    fn produce(&mut self, record: &Record<'_>, ticket: Ticket) -> Result<(), Refusal> {
+        let record = black_box(record);
+        if let Ok(index) = usize::try_from(record.partition)
+            && let Some(partition) = self.partitions.get_mut(index)
+        {
+            partition.push((ticket, record.topic));
+        }
+        Ok(())
+    }
+}
+
+struct Shell {
+    relay: Relay,
+    broker: Broker,
+    acks: Acks,
+    at: Moment,
+}
+
+impl Shell {
+    fn now(&self) -> Now {
+        Now { at: self.at, wall: PgTimestamp::from_micros(COMMITTED_AT + 3_500) }
+    }
+
+    fn handle(&mut self, input: Input<'_>) {
+        self.relay.handle(input, self.now());
+        self.act();
+    }
+
+    fn act(&mut self) {
+        while let Some(action) = self.relay.next_action() {
+            match action {
+                Action::LookUpTopic(id, _) => {
+                    let facts =
+                        TopicFacts { partitions: PARTITIONS, max_message_bytes: Some(1 << 20) };
+                    self.relay.handle(Input::Topic(id, Ok(facts)), self.now());
+                }
+                Action::Status(update) => {
+                    black_box(update);
+                }
+                Action::Connect
+                | Action::WatchSlot
+                | Action::Disconnect
+                | Action::CopyDone
+                | Action::ReplaceSink
+                | Action::Exit(_) => {}
+            }
+        }
+    }
+
+    fn pass(&mut self, frames: &[Vec<u8>]) -> Result<(), String> {
+        let now = self.now();
+        for frame in frames {
+            while !self.relay.wants_wal()
+                || self.relay.frame(frame, now, &mut self.broker) == Step::Held
+            {
+                self.act();
+                if !self.relay.wants_wal() {
+                    return Err("a frame was held for good".to_owned());
+                }
+            }
+        }
+        self.acks.clear();
+        for partition in &mut self.broker.partitions {
+            for (ticket, topic) in partition.drain(..) {
+                self.acks.push(Ticket::from_opaque(ticket.into_opaque()), topic);
+            }
+        }
+        self.relay.handle(Input::Acks(&self.acks), now);
+        self.act();
+        self.at = self.at + Duration::from_millis(5);
+        self.handle(Input::Tick);
+        Ok(())
+    }
+}
+
+fn settings(shape: Shape) -> Settings {
+    Settings {
+        outboxes: Outboxes { tables: vec![shape.table()] },
+        window: Window { events: 20_000, bytes: 32 << 20 },
+        row_bytes: 16 << 20,
+        timing: Timing {
+            status_interval: Duration::from_secs(3),
+            silence_limit: Duration::from_secs(60),
+        },
+        drain: Duration::from_secs(25),
+        on_fatal: OnFatal::Stay,
+        seed: 1,
+    }
+}
+
+fn run(shape: Shape, events: usize) -> Result<(), String> {
+    let passes = shape.passes();
+    let at = Moment::default();
+    let relay = Relay::new(settings(shape), at);
+    let mut shell = Shell { relay, broker: Broker::default(), acks: Acks::default(), at };
+    shell.handle(Input::SinkReady);
+    shell.handle(Input::Connected);
+    shell.pass(&[shape.relation()])?;
+    for frames in passes.iter().take(events / EVENTS_PER_PASS) {
+        shell.pass(frames)?;
+    }
+    shell.at = shell.at + Duration::from_secs(3);
+    shell.handle(Input::Tick);
+    let snapshot = shell.relay.snapshot(shell.at);
+    let acked: u64 = snapshot.topics.iter().map(|topic| topic.acked).sum();
+    if usize::try_from(acked) != Ok(events) || snapshot.confirmed != snapshot.received {
+        return Err(format!("{acked} of {events} events went through, not all of it confirmed"));
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if arguments.is_empty() {
+        for shape in SHAPES {
+            writeln!(io::stdout(), "{}", shape.name)?;
+        }
+        return Ok(());
+    }
+    let [name, events] = arguments.as_slice() else {
+        return Err("usage: instructions [SHAPE EVENTS]".into());
+    };
+    let shape = SHAPES
+        .into_iter()
+        .find(|shape| shape.name == name)
+        .ok_or_else(|| format!("no shape is called {name}"))?;
+    let events: usize = events.parse()?;
+    if events == 0 || events > EVENTS || !events.is_multiple_of(EVENTS_PER_PASS) {
+        return Err(format!("EVENTS is a multiple of {EVENTS_PER_PASS}, at most {EVENTS}").into());
+    }
+    run(shape, events)?;
+    Ok(())
+}
