@@ -40,6 +40,8 @@ for part in "${parts[@]}"; do
             cargo clippy --workspace --all-targets --locked -- -D warnings
             step "unit and property tests"
             cargo test --workspace --exclude e2e --locked
+            step "instructions per event"
+            scripts/instructions.sh
             step "documentation"
             RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
             ;;
