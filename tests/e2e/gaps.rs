@@ -1,4 +1,6 @@
-//! Rows may be missing for ever: the router stops, says which interval, and never goes on by itself.
+//! Rows may be missing for ever: the router stops, says which interval, and never goes on by itself. Servers
+//! that come back as others are in [`histories`], publications that were wrong unseen in [`moments`], what is
+//! told before a slot is lost in [`warnings`].
 
 use std::time::Duration;
 
@@ -9,6 +11,10 @@ use testbed::postgres::Session;
 use testbed::wait::eventually;
 use tokio::time::Instant;
 use tokio_postgres::types::PgLsn;
+
+mod histories;
+mod moments;
+mod warnings;
 
 /// From the damage to `failed`.
 const WITHIN: Duration = Duration::from_secs(10);
