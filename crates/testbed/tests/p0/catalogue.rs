@@ -218,4 +218,4 @@ impl TryFrom<String> for Reference {
 }
 
 #[cfg(test)]
-mod unit;
+mod tests;

@@ -112,7 +112,7 @@ fn leading_name(line: &str) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod unit {
+mod tests {
     use super::*;
 
     const SOURCE: &str = "
