@@ -125,6 +125,10 @@ async fn expect_standstill(stage: &mut Stage, codes: &[&str]) {
     assert_eq!((standing(stage, &session).await, produced(stage).await), before);
     let status = stage.router.wait_state("failed", SOON).await.unwrap();
     assert!(is_one_of(&status, codes), "another reason now: {status}");
+    // One interval, not another behind it.
+    let log = stage.router.log();
+    let twice = log.lines().find(|line| line.matches("may be missing in kafka").count() > 1);
+    assert_eq!(twice, None);
 }
 
 /// Slot and publication as the server has them.

@@ -80,3 +80,24 @@ async fn inserts_that_were_not_published_for_a_moment_are_a_gap() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn generated_headers_that_postgresql_does_not_publish_stop_the_router_too() {
+    let mut stage = Stage::builder().prepare().await.unwrap();
+    let session = stage.session().await.unwrap();
+    session
+        .batch_execute(
+            "ALTER TABLE outbox DROP COLUMN headers, ADD COLUMN tenant text;
+             ALTER TABLE outbox ADD COLUMN headers jsonb
+                 GENERATED ALWAYS AS (('{\"tenant\": \"' || tenant || '\"}')::jsonb) STORED;
+             INSERT INTO outbox (aggregate_type, aggregate_id, event_type, tenant) \
+                 VALUES ('order', 'order-1', 'Placed', 'acme')",
+        )
+        .await
+        .unwrap();
+    stage.router.start_again().unwrap();
+    let status = stage.router.wait_state("failed", SOON).await.unwrap();
+    let told = text(&status, "/reason/message").unwrap();
+    assert!(told.contains("headers") && told.contains("outbox"), "{status}");
+    assert_eq!(produced(&stage).await.iter().sum::<i64>(), 0, "a record without its headers");
+}
