@@ -1,16 +1,24 @@
-//! A router that was frozen until another had taken over, and wakes up with what it held.
+//! A router that comes back when another has taken over: thawed, with what it held, or after its connection
+//! was cut. Where the slot stands then is the successor's work, and no gap.
 
 use std::time::Duration;
 
-use e2e::{SOON, Stage, committed, largest_transaction};
+use e2e::{ROLE, SOON, Stage, committed, largest_transaction};
 use serde_json::Value;
 use testbed::checker::LateRuns;
 use testbed::load::Load;
+use testbed::postgres::DATABASE;
+use testbed::proxy::Mode;
 use testbed::router::Router;
+use testbed::wait::eventually;
 
 use super::{DEADLINE, load};
 
 const WINDOW: usize = 500;
+
+fn acked(status: &Value) -> u64 {
+    status.pointer("/totals/events_acked").and_then(Value::as_u64).unwrap_or_default()
+}
 
 #[tokio::test]
 async fn a_frozen_router_that_wakes_up_behind_its_successor_stands_by_and_breaks_no_order() {
@@ -22,13 +30,11 @@ async fn a_frozen_router_that_wakes_up_behind_its_successor_stands_by_and_breaks
     committed(&running, 300).await.unwrap();
 
     stage.router.pause().unwrap();
-    let acked = |status: &Value| status["totals"]["events_acked"].as_u64().unwrap_or_default();
     let taken_over = |status: &Value| acked(status) > 0;
     successor.wait_status("the successor at work", SOON, taken_over).await.unwrap();
     let holder = stage.slot().await.unwrap().active_pid;
     let before = acked(&successor.status().await.unwrap());
     stage.router.resume().unwrap();
-    // Where the slot stands now is its successor's work, and no gap.
     let waiting = stage.router.wait_state("standby", SOON).await.unwrap();
     assert_eq!(waiting["positions"]["holder_pid"].as_i64(), holder.map(i64::from), "{waiting}");
 
@@ -50,4 +56,32 @@ async fn a_frozen_router_that_wakes_up_behind_its_successor_stands_by_and_breaks
     successor.sigterm().unwrap();
     assert_eq!(successor.wait_exit(SOON).await.unwrap().code(), Some(0));
     stage.router.wait_state("streaming", Duration::from_secs(10)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_router_that_was_cut_off_for_a_moment_stands_by_for_the_one_that_took_over() {
+    let mut stage = Stage::builder().proxied_postgres().start().await.unwrap();
+    stage.late_runs = LateRuns::Allowed;
+    let direct = format!("postgres://{ROLE}@127.0.0.1:{}/{DATABASE}", stage.postgres.port());
+    let config = stage.config.clone().set("postgres.url", direct).to_string();
+    let mut successor = Router::start(&config).unwrap();
+    successor.wait_state("standby", SOON).await.unwrap();
+    let running = stage.load(load());
+    committed(&running, 300).await.unwrap();
+
+    let proxy = stage.postgres_proxy().unwrap();
+    proxy.set(Mode::Refuse).await.unwrap();
+    proxy.cut();
+    let taken_over = |status: &Value| acked(status) > 0;
+    successor.wait_status("the successor at work", SOON, taken_over).await.unwrap();
+    let left = stage.confirmed().await.unwrap();
+    let moved = || async { Ok((stage.confirmed().await? > left).then_some(())) };
+    eventually(SOON, "a position confirmed by the successor", moved).await.unwrap();
+    stage.postgres_proxy().unwrap().set(Mode::Forward).await.unwrap();
+    stage.router.wait_state("standby", SOON).await.unwrap();
+
+    stage.note(running.stop().await.unwrap());
+    stage.wait_delivered(DEADLINE).await.unwrap();
+    stage.wait_confirmed(SOON).await.unwrap();
+    println!("{}", stage.verdict().await.unwrap().clean().unwrap());
 }
