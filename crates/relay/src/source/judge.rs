@@ -66,13 +66,19 @@ pub fn judge(
 /// read, since somebody has locked a table.
 ///
 /// # Errors
-/// The slot is not fit, or does not stand where this process left it.
+/// The slot is not fit, or stands, held by nobody, elsewhere than where this process left it.
 pub fn judge_slot<'l>(
     expected: &Expectations,
     look: &'l SlotLook,
 ) -> Result<&'l SlotHealth, Failure> {
     let fit = verdict::fit(&expected.slot, look).and_then(|slot| {
-        expected.confirmed.map_or(Ok(()), |ours| verdict::unmoved(&expected.slot, ours, slot))?;
+        if let Some(ours) = expected.confirmed {
+            verdict::same_history(&expected.slot, ours, look.current_wal_lsn)?;
+            // While another process holds it, it stands where that one has brought it.
+            if !slot.is_active() {
+                verdict::unmoved(&expected.slot, ours, slot)?;
+            }
+        }
         Ok(slot)
     });
     fit.map_err(|failure| {

@@ -104,6 +104,17 @@ fn a_held_slot_is_stood_by_unless_something_is_wrong() {
 }
 
 #[test]
+fn where_a_slot_stands_that_another_holds_is_its_holders_work() {
+    let told = after_a_session(Some(39 * MIB));
+    let held = look(Some(SlotHealth { active_pid: Some(7), ..slot() }));
+    assert_eq!(judged(&told, &held, healthy()).unwrap_err(), Obstacle::SlotInUse { pid: 7 });
+    // A defect is one, whoever holds the slot.
+    assert_eq!(refused(&told, &held, Catalog::default()).0, Code::PublicationMissing);
+    let lost = SlotHealth { active_pid: Some(7), wal_status: WalStatus::Lost, ..slot() };
+    assert_eq!(refused(&told, &look(Some(lost)), healthy()).0, Code::SlotLost);
+}
+
+#[test]
 fn the_slot_comes_before_the_publication() {
     let none = Catalog::default();
     assert_eq!(refused(&expectations(), &look(None), none), (Code::SlotMissing, None));
