@@ -143,11 +143,13 @@ impl Source {
     }
 
     async fn preflight(&self) -> Result<Baseline, Obstacle> {
+        let word = *self.word();
         let expected = Expectations {
             slot: self.slot.clone(),
             publication: self.publication.clone(),
             outboxes: self.outboxes.clone(),
-            confirmed: self.word().holds(self.clock.now().at),
+            confirmed: word.holds(self.clock.now().at),
+            furthest: word.furthest(),
             earlier: self.baselines.borrow().clone(),
         };
         let SqlSession { client, mut driver } = self.server.sql().await?;

@@ -16,6 +16,7 @@ fn expectations(name: &str) -> Expectations {
         publication: settings.publication,
         outboxes: settings.outboxes,
         confirmed: None,
+        furthest: None,
         earlier: None,
     }
 }

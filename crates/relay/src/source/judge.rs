@@ -72,12 +72,12 @@ pub fn judge_slot<'l>(
     look: &'l SlotLook,
 ) -> Result<&'l SlotHealth, Failure> {
     let fit = verdict::fit(&expected.slot, look).and_then(|slot| {
-        if let Some(ours) = expected.confirmed {
-            verdict::same_history(&expected.slot, ours, look.current_wal_lsn)?;
-            // While another process holds it, it stands where that one has brought it.
-            if !slot.is_active() {
-                verdict::unmoved(&expected.slot, ours, slot)?;
-            }
+        if let Some(furthest) = expected.furthest {
+            verdict::same_history(&expected.slot, furthest, look.current_wal_lsn)?;
+        }
+        // While another process holds it, it stands where that one has brought it.
+        if let Some(ours) = expected.confirmed.filter(|_| !slot.is_active()) {
+            verdict::unmoved(&expected.slot, ours, slot)?;
         }
         Ok(slot)
     });

@@ -403,6 +403,7 @@ impl World {
             publication: PUBLICATION.to_owned(),
             outboxes: facts::outboxes(),
             confirmed: process.word.holds(self.at),
+            furthest: process.word.furthest(),
             earlier: process.baseline.clone(),
         };
         let look = self.server.slot_look();

@@ -17,6 +17,7 @@ fn expectations() -> Expectations {
         publication: "p".to_owned(),
         outboxes: Outboxes::default(),
         confirmed: None,
+        furthest: None,
         earlier: None,
     }
 }
@@ -41,12 +42,17 @@ fn judged(
     judge(expected, server, look, catalog)
 }
 
-/// The failure's code and from where on rows are at risk, in MiB.
-fn refused(expected: &Expectations, look: &SlotLook, catalog: Catalog) -> (Code, Option<u64>) {
+fn refusal(expected: &Expectations, look: &SlotLook, catalog: Catalog) -> Failure {
     match judged(expected, look, catalog).unwrap_err() {
-        Obstacle::Failed(failure) => (failure.code, failure.lsn.map(|lsn| lsn.as_u64() / MIB)),
+        Obstacle::Failed(failure) => failure,
         in_use @ Obstacle::SlotInUse { .. } => panic!("{in_use:?}"),
     }
+}
+
+/// The failure's code and from where on rows are at risk, in MiB.
+fn refused(expected: &Expectations, look: &SlotLook, catalog: Catalog) -> (Code, Option<u64>) {
+    let failure = refusal(expected, look, catalog);
+    (failure.code, failure.lsn.map(|lsn| lsn.as_u64() / MIB))
 }
 
 #[test]
@@ -81,6 +87,22 @@ fn a_slot_ahead_of_our_word_is_told_only_while_the_word_holds() {
     let told = after_a_session(Some(39 * MIB));
     assert_eq!(refused(&told, &seen, healthy()), (Code::SlotMoved, Some(39)));
     assert!(judged(&after_a_session(None), &seen, healthy()).is_ok());
+}
+
+#[test]
+fn wal_that_ends_before_what_was_ever_confirmed_is_another_history_at_any_time() {
+    let reached = |furthest| Expectations {
+        furthest: Some(Lsn::from_u64(furthest)),
+        ..after_a_session(None)
+    };
+    let seen = look(Some(slot()));
+    assert!(judged(&reached(100 * MIB), &seen, healthy()).is_ok());
+    let failure = refusal(&reached(100 * MIB + 1), &seen, healthy());
+    assert_eq!(failure.code, Code::SlotMoved);
+    assert!(failure.message.contains("another history"), "{failure}");
+    // Whoever holds the slot there.
+    let held = look(Some(SlotHealth { active_pid: Some(7), ..slot() }));
+    assert_eq!(refused(&reached(100 * MIB + 1), &held, healthy()).0, Code::SlotMoved);
 }
 
 #[test]
