@@ -6,10 +6,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use e2e::{SLOT, SOON, Stage, text};
+use serde_json::Value;
 use testbed::postgres::Stop;
 use tokio::time::sleep;
+use tokio_postgres::types::PgLsn;
 
-use super::{WITHIN, count, expect_standstill, expect_told, flowing, write};
+use super::{WITHIN, count, expect_standstill, expect_told, flowing, has_interval, write};
 
 /// How a server comes back from files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,12 +92,22 @@ async fn expect_another_history(how: Comeback, away: Duration) {
     std::fs::remove_dir_all(&data).unwrap();
     std::fs::rename(&copy, &data).unwrap();
     come_back(&mut stage, how).await;
-    let status = stage.router.wait_state("failed", SOON).await.unwrap();
+    let stopped = |status: &Value| text(status, "/state") == Some("failed") && has_interval(status);
+    let status = stage.router.wait_status("failed, with an interval", SOON, stopped).await.unwrap();
     assert_eq!(text(&status, "/reason/code"), Some("P014"), "{status}");
     let message = text(&status, "/reason/message").unwrap();
     assert!(message.contains("another history"), "{message}");
+    // From the end of the one history to that of the other, and told once.
+    let [from, to]: [PgLsn; 2] = ["from", "to"].map(|end| {
+        let lsn = text(&status, &format!("/reason/interval/{end}/lsn")).unwrap();
+        assert!(message.contains(lsn), "no {lsn} in {message}");
+        lsn.parse().unwrap()
+    });
+    assert!(from < to, "{status}");
     expect_told(&stage, &["P014"]).await;
     expect_standstill(&mut stage, &["P014"]).await;
+    let log = stage.router.log();
+    assert_eq!(log.lines().filter(|line| line.contains("another history")).count(), 1, "{log}");
 }
 
 #[tokio::test]

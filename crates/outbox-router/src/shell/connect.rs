@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::clock::Clock;
 use crate::{
-    monitor::{SqlSession, connection::drive, preflight},
+    monitor::{Preflights, SqlSession, connection::drive, preflight},
     postgres::{
         ClientEncoding, ConnInfo, Options, ReplicationConnection, ReplicationStream, ServerTrouble,
         command_failure, connect_failure, connect_sql, sql_failure,
@@ -41,8 +41,8 @@ pub struct Source {
     pub outboxes: Outboxes,
     /// The largest row that is read whole.
     pub row_bytes: usize,
-    /// What the last preflight saw, for the monitor, and for the next one to compare with.
-    pub baselines: watch::Sender<Option<Baseline>>,
+    /// What the last preflights saw, for the monitor, and for the next one to compare with.
+    pub preflights: watch::Sender<Preflights>,
     /// The clock whose origin the core was made with.
     pub clock: Clock,
     /// What we last told the slot.
@@ -109,6 +109,11 @@ impl Source {
                 self.word().forget();
                 return Connected::Held(Some(pid));
             }
+            Err(Obstacle::Gap(gap)) => {
+                let failure = gap.failure.clone();
+                self.preflights.send_modify(|preflights| preflights.gap = Some(*gap));
+                return Connected::Failed(failure);
+            }
             Err(Obstacle::Failed(failure)) => return Connected::Failed(failure),
         };
         let encoding = match &baseline.server.encoding {
@@ -150,7 +155,7 @@ impl Source {
             outboxes: self.outboxes.clone(),
             confirmed: word.holds(self.clock.now().at),
             furthest: word.furthest(),
-            earlier: self.baselines.borrow().clone(),
+            earlier: self.preflights.borrow().baseline.clone(),
         };
         let SqlSession { client, mut driver } = self.server.sql().await?;
         let look = async { Ok(preflight(&client, &expected).await) };
@@ -159,7 +164,7 @@ impl Source {
 
     fn remember(&self, baseline: Baseline) {
         self.word().found(baseline.confirmed(), self.clock.now().at);
-        self.baselines.send_replace(Some(baseline));
+        self.preflights.send_replace(Preflights { baseline: Some(baseline), gap: None });
     }
 
     /// Returns when the slot is free. Every look has its limit: a frozen server keeps connections alive that nobody

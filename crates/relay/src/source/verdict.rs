@@ -72,8 +72,8 @@ pub fn same_history(name: &str, ours: Lsn, current_wal_lsn: Lsn) -> Result<(), F
         return Ok(());
     }
     Err(moved(format!(
-        "the server's wal ends at {current_wal_lsn}, but up to {ours} was confirmed to slot \"{name}\": this \
-         is another history"
+        "the server's wal ends at {current_wal_lsn}, but up to {ours} was confirmed to slot \"{name}\": \
+         this is another history"
     )))
 }
 

@@ -44,6 +44,7 @@ fn judged(
 
 fn refusal(expected: &Expectations, look: &SlotLook, catalog: Catalog) -> Failure {
     match judged(expected, look, catalog).unwrap_err() {
+        Obstacle::Gap(gap) => gap.failure,
         Obstacle::Failed(failure) => failure,
         in_use @ Obstacle::SlotInUse { .. } => panic!("{in_use:?}"),
     }
@@ -97,9 +98,18 @@ fn wal_that_ends_before_what_was_ever_confirmed_is_another_history_at_any_time()
     };
     let seen = look(Some(slot()));
     assert!(judged(&reached(100 * MIB), &seen, healthy()).is_ok());
-    let failure = refusal(&reached(100 * MIB + 1), &seen, healthy());
-    assert_eq!(failure.code, Code::SlotMoved);
-    assert!(failure.message.contains("another history"), "{failure}");
+    let Err(Obstacle::Gap(gap)) = judged(&reached(101 * MIB), &seen, healthy()) else {
+        panic!("another history is no gap")
+    };
+    // From the end of the one to that of the other, and told once.
+    let [from, to] = [100, 101].map(|at| Mark { lsn: Lsn::from_u64(at * MIB), at: None });
+    assert_eq!(gap.interval, Interval { from: Some(from), to });
+    let Failure { code, message, .. } = gap.failure;
+    assert_eq!(code, Code::SlotMoved);
+    assert!(
+        message.contains("another history") && !message.contains("may be missing"),
+        "{message}"
+    );
     // Whoever holds the slot there.
     let held = look(Some(SlotHealth { active_pid: Some(7), ..slot() }));
     assert_eq!(refused(&reached(100 * MIB + 1), &held, healthy()).0, Code::SlotMoved);
