@@ -6,7 +6,7 @@
 
 use std::{io, net::SocketAddr, sync::Mutex, thread, time::Duration};
 
-use relay::{OnFatal, Outcome, Relay, Settings, Timing, Window, source::Baseline};
+use relay::{OnFatal, Outcome, Relay, Settings, Timing, Window};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -112,13 +112,13 @@ impl App {
         let (relay_reports, relay_seen) = watch::channel(first);
         let (monitor_reports, monitor_seen) =
             watch::channel(MonitorReport::initial(Instant::now()));
-        let (baselines, baseline_seen) = watch::channel(None);
+        let (preflights, preflights_seen) = watch::channel(monitor::Preflights::default());
         let (events, monitor_events) = mpsc::channel(MONITOR_EVENTS);
         let (stop, stopping) = watch::channel(Running::On);
 
         let mut ended = on_its_own_thread(Parts {
             relay,
-            source: self.source(baselines, clock),
+            source: self.source(preflights, clock),
             kafka: self.kafka.clone(),
             monitor: monitor_events,
             reports: relay_reports,
@@ -131,7 +131,7 @@ impl App {
             monitor::ConnectBy(|| server.sql()),
             monitor::Channels {
                 relay: relay_seen.clone(),
-                baseline: baseline_seen,
+                preflights: preflights_seen,
                 events,
                 report: monitor_reports,
             },
@@ -179,14 +179,14 @@ impl App {
         Server { conninfo: self.conninfo.clone(), application_name: self.config.name.clone() }
     }
 
-    fn source(&self, baselines: watch::Sender<Option<Baseline>>, clock: Clock) -> Source {
+    fn source(&self, preflights: watch::Sender<monitor::Preflights>, clock: Clock) -> Source {
         Source {
             server: self.server(),
             slot: self.config.postgres.slot.as_str().to_owned(),
             publication: self.config.postgres.publication.as_str().to_owned(),
             outboxes: self.config.outboxes(),
             row_bytes: size(self.config.limits.row_bytes),
-            baselines,
+            preflights,
             clock,
             word: Mutex::default(),
         }

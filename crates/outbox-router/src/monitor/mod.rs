@@ -27,7 +27,7 @@ pub mod threshold;
 
 pub use connection::{Connect, ConnectBy, SqlSession};
 pub use lag::{Blame, Lag, WindowLimits};
-pub use preflight::preflight;
+pub use preflight::{Preflights, preflight};
 pub use relay::source::{
     Baseline, Encoding, Expectations, Gap, Interval, Mark, Obstacle, Server, SlotHealth, SlotKind,
     SlotLook, WalStatus,

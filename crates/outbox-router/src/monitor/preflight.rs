@@ -7,7 +7,8 @@
 use relay::{
     Code, Failure,
     source::{
-        Baseline, Encoding, Expectations, Obstacle, Server, judge, judge_slot, quote_identifier,
+        Baseline, Encoding, Expectations, Gap, Obstacle, Server, judge, judge_slot,
+        quote_identifier,
     },
 };
 use tokio_postgres::{Client, Row};
@@ -17,6 +18,15 @@ use super::{
     slot,
 };
 use crate::postgres::sql_failure;
+
+/// What the last preflights have left behind: for the next to compare with, and for the monitor.
+#[derive(Debug, Clone, Default)]
+pub struct Preflights {
+    /// Of the last that let a stream start.
+    pub baseline: Option<Baseline>,
+    /// The gap that the last one found.
+    pub gap: Option<Gap>,
+}
 
 /// Looks at everything, in the order in which a person would have to mend it.
 ///

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration, time::SystemTime};
 use relay::{
     Code, Failure, Outboxes, Snapshot, State,
     source::{
-        Baseline, Catalog, LastGood, SlotHealth, SlotLook,
+        Catalog, LastGood, SlotHealth, SlotLook,
         publication::{Watched, compare},
         verdict,
     },
@@ -22,6 +22,7 @@ use super::{
     lag::{Blame, Lag, WindowLimits},
     pace::Pace,
     pins::{self, WalPin},
+    preflight::Preflights,
     report::{MonitorReport, Polled, RelayReport, SlotView},
     slot,
     threshold::{Thresholds, Watch},
@@ -61,8 +62,8 @@ pub enum MonitorEvent {
 pub struct Channels {
     /// The relay's side of the story.
     pub relay: watch::Receiver<RelayReport>,
-    /// What preflight saw before the latest session.
-    pub baseline: watch::Receiver<Option<Baseline>>,
+    /// What preflight saw before the latest session, and what it found instead of another.
+    pub preflights: watch::Receiver<Preflights>,
     /// To the relay. When it is full, the same is told again after the next look.
     pub events: mpsc::Sender<MonitorEvent>,
     /// To whoever shows it.
@@ -218,7 +219,8 @@ impl<C> Monitor<C> {
     /// What publication and tables are compared with: our own memory, or what preflight saw before our first look.
     fn before(&self) -> Option<Catalog> {
         self.remembered.clone().or_else(|| {
-            self.channels.baseline.borrow().as_ref().map(|baseline| baseline.catalog.clone())
+            let preflights = self.channels.preflights.borrow();
+            preflights.baseline.as_ref().map(|baseline| baseline.catalog.clone())
         })
     }
 
@@ -253,6 +255,7 @@ impl<C> Monitor<C> {
         let published = compare(watched, before.as_ref(), &catalog);
         let confirmed = slot.as_ref().ok().and_then(|slot| slot.confirmed_flush_lsn);
         self.report.findings = slot.err().into_iter().chain(published).collect();
+        self.keep_gap_of_preflight();
         for failure in self.report.findings.clone() {
             self.gap(failure, &checked);
         }

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::clock::Clock;
 use crate::{
-    monitor::{SqlSession, connection::drive, preflight},
+    monitor::{Preflights, SqlSession, connection::drive, preflight},
     postgres::{
         ClientEncoding, ConnInfo, Options, ReplicationConnection, ReplicationStream, ServerTrouble,
         command_failure, connect_failure, connect_sql, sql_failure,
@@ -42,8 +42,8 @@ pub struct Source {
     pub outboxes: Outboxes,
     /// The largest row that is read whole.
     pub row_bytes: usize,
-    /// What the last preflight saw, for the monitor, and for the next one to compare with.
-    pub baselines: watch::Sender<Option<Baseline>>,
+    /// What the last preflights saw, for the monitor, and for the next one to compare with.
+    pub preflights: watch::Sender<Preflights>,
     /// The clock whose origin the core was made with.
     pub clock: Clock,
     /// What we last told the slot.
@@ -115,6 +115,11 @@ impl Source {
                 self.word().forget();
                 return Connected::Held(Some(pid));
             }
+            Err(Obstacle::Gap(gap)) => {
+                let failure = gap.failure.clone();
+                self.preflights.send_modify(|preflights| preflights.gap = Some(*gap));
+                return Connected::Failed(failure);
+            }
             Err(Obstacle::Failed(failure)) => return Connected::Failed(failure),
         };
         failpoint::reached(Failpoint::SlotChecked);
@@ -151,12 +156,14 @@ impl Source {
     }
 
     async fn preflight(&self) -> Result<Baseline, Obstacle> {
+        let word = *self.word();
         let expected = Expectations {
             slot: self.slot.clone(),
             publication: self.publication.clone(),
             outboxes: self.outboxes.clone(),
-            confirmed: self.word().holds(self.clock.now().at),
-            earlier: self.baselines.borrow().clone(),
+            confirmed: word.holds(self.clock.now().at),
+            furthest: word.furthest(),
+            earlier: self.preflights.borrow().baseline.clone(),
         };
         let SqlSession { client, mut driver } = self.server.sql().await?;
         let look = async { Ok(preflight(&client, &expected).await) };
@@ -165,7 +172,7 @@ impl Source {
 
     fn remember(&self, baseline: Baseline) {
         self.word().found(baseline.confirmed(), self.clock.now().at);
-        self.baselines.send_replace(Some(baseline));
+        self.preflights.send_replace(Preflights { baseline: Some(baseline), gap: None });
     }
 
     /// Returns when the slot is free. Every look has its limit: a frozen server keeps connections alive that nobody

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use outbox_router::monitor::{
-    Baseline, Channels, MonitorEvent, MonitorReport, RelayReport, Settings, Thresholds,
+    Channels, MonitorEvent, MonitorReport, Preflights, RelayReport, Settings, Thresholds,
     WindowLimits, run,
 };
 use relay::{
@@ -25,8 +25,7 @@ pub(crate) struct Bench {
     pub(crate) events: mpsc::Receiver<MonitorEvent>,
     pub(crate) report: watch::Receiver<MonitorReport>,
     pub(crate) relay: watch::Sender<RelayReport>,
-    #[expect(dead_code, reason = "kept open: the application's end lives as long as the monitor")]
-    baseline: watch::Sender<Option<Baseline>>,
+    pub(crate) preflights: watch::Sender<Preflights>,
     task: JoinHandle<()>,
 }
 
@@ -81,15 +80,15 @@ impl Bench {
         let (report_out, report) = watch::channel(MonitorReport::initial(Instant::now()));
         let (relay, relay_seen) =
             watch::channel(RelayReport { snapshot: snapshot(state), published_at: Instant::now() });
-        let (baseline, baseline_seen) = watch::channel(None);
+        let (preflights, preflights_seen) = watch::channel(Preflights::default());
         let channels = Channels {
             relay: relay_seen,
-            baseline: baseline_seen,
+            preflights: preflights_seen,
             events: events_out,
             report: report_out,
         };
         let task = tokio::spawn(run(settings, postgres.connector(), channels));
-        Self { events, report, relay, baseline, task }
+        Self { events, report, relay, preflights, task }
     }
 
     /// The first report that `wanted` accepts.

@@ -1,6 +1,7 @@
 //! Everything that makes rows go missing is told to the relay by its code, with the interval at risk.
 
-use relay::{Code, Outboxes, State};
+use outbox_router::monitor::Gap;
+use relay::{Code, Condition, Failure, Lsn, Outboxes, State};
 
 use crate::{
     bench::{Bench, COLUMNS, make_slot, set_up, settings},
@@ -160,6 +161,24 @@ async fn a_router_that_is_still_being_set_up_has_no_gap() {
     set_up(&client, "x").await;
     let report = bench.until_well().await;
     assert_eq!(report.gap, None);
+}
+
+#[tokio::test]
+async fn a_gap_that_preflight_found_is_kept_as_it_was_told() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    bench.until_well().await;
+    let [end, furthest] = [7, 9].map(Lsn::from_u64);
+    let gap = Gap::of_another_history(Failure::new(Code::SlotMoved, "moved"), end, furthest);
+    bench.preflights.send_modify(|preflights| preflights.gap = Some(gap.clone()));
+    bench.set_relay(|relay| {
+        relay.confirmed = furthest;
+        relay.condition = Condition { state: State::Failed, reason: Some(gap.failure.clone()) };
+    });
+    let report = bench.until("the gap", |report| report.gap.is_some()).await;
+    assert_eq!(report.gap, Some(gap));
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ fn expectations(name: &str) -> Expectations {
         publication: settings.publication,
         outboxes: settings.outboxes,
         confirmed: None,
+        furthest: None,
         earlier: None,
     }
 }
@@ -26,6 +27,7 @@ async fn fit(client: &Client, expected: &Expectations) -> Baseline {
 
 async fn refused(client: &Client, expected: &Expectations) -> Failure {
     match preflight(client, expected).await.unwrap_err() {
+        Obstacle::Gap(gap) => gap.failure,
         Obstacle::Failed(failure) => failure,
         in_use @ Obstacle::SlotInUse { .. } => panic!("{in_use:?}"),
     }

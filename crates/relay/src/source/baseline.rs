@@ -18,6 +18,8 @@ pub struct Expectations {
     /// highest position that this process sent, or the slot's own at the start of its first session if that is higher.
     /// `None` before the first session, and whenever another process may have held the slot in between (standby).
     pub confirmed: Option<Lsn>,
+    /// The furthest that this process ever told or found: so much WAL there must be. `None` before the first session.
+    pub furthest: Option<Lsn>,
     /// The baseline of this process's earlier session: what must still be the same.
     pub earlier: Option<Baseline>,
 }

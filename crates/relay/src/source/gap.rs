@@ -1,4 +1,5 @@
-//! A gap: rows that may be missing for ever, with the interval of WAL and time that a person has to look at.
+//! A gap: rows that may be missing for ever, with the interval of WAL and time that a person has to look at. Whoever
+//! finds it writes the interval into the message, once; from there on both travel together.
 
 use std::fmt;
 
@@ -25,12 +26,12 @@ impl fmt::Display for Mark {
     }
 }
 
-/// What is at risk: rows committed after `from` and up to `to`.
+/// What is at risk: what was committed after `from` and up to `to`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interval {
     /// The last moment at which all was well; `None` when this process never saw it well.
     pub from: Option<Mark>,
-    /// When the defect was seen.
+    /// When the defect was seen; of another history: how far the one that is gone had come.
     pub to: Mark,
 }
 
@@ -58,5 +59,18 @@ impl Gap {
         };
         failure.lsn = Some(interval.from.as_ref().map_or(to.lsn, |from| from.lsn));
         Self { failure, interval }
+    }
+
+    /// The server's WAL ends at `end`, and up to `furthest` was confirmed: two histories use the same positions. When
+    /// they parted, this server does not know.
+    pub fn of_another_history(mut failure: Failure, end: Lsn, furthest: Lsn) -> Self {
+        failure.message = format!(
+            "{}; what was committed after {end} and up to {furthest} then is in kafka and not in \
+             this database",
+            failure.message
+        );
+        failure.lsn = Some(end);
+        let timeless = |lsn| Mark { lsn, at: None };
+        Self { failure, interval: Interval { from: Some(timeless(end)), to: timeless(furthest) } }
     }
 }

@@ -19,7 +19,9 @@ pub enum Obstacle {
         /// Its walsender.
         pid: i32,
     },
-    /// Something is wrong.
+    /// Rows may be missing.
+    Gap(Box<Gap>),
+    /// Something else is wrong.
     Failed(Failure),
 }
 
@@ -48,7 +50,7 @@ pub fn judge(
             Some(earlier) => Some(earlier.checked.clone()),
             None => slot.confirmed_flush_lsn.map(|lsn| Mark { lsn, at: None }),
         };
-        return Err(with_interval(failure, from, look.mark()).into());
+        return Err(at_risk(failure, from, look.mark()));
     }
     // Last, so that a standby hears of a defect before the holder dies of it.
     if let Some(pid) = slot.active_pid {
@@ -66,36 +68,49 @@ pub fn judge(
 /// read, since somebody has locked a table.
 ///
 /// # Errors
-/// The slot is not fit, or does not stand where this process left it.
+/// The slot is not fit, or stands, held by nobody, elsewhere than where this process left it.
 pub fn judge_slot<'l>(
     expected: &Expectations,
     look: &'l SlotLook,
-) -> Result<&'l SlotHealth, Failure> {
-    let fit = verdict::fit(&expected.slot, look).and_then(|slot| {
-        expected.confirmed.map_or(Ok(()), |ours| verdict::unmoved(&expected.slot, ours, slot))?;
-        Ok(slot)
-    });
-    fit.map_err(|failure| {
-        // The position is the last that is safe; the time is that of the last look, which was no later.
-        let ours = expected.earlier.as_ref().map(|earlier| Mark {
-            lsn: expected.confirmed.unwrap_or_else(|| earlier.confirmed()),
-            at: earlier.checked.at.clone(),
-        });
+) -> Result<&'l SlotHealth, Obstacle> {
+    // The position is the last that is safe; the time is that of the last look, which was no later.
+    let ours = || {
+        let earlier = expected.earlier.as_ref()?;
+        let lsn = expected.confirmed.unwrap_or_else(|| earlier.confirmed());
+        Some(Mark { lsn, at: earlier.checked.at.clone() })
+    };
+    let slot = verdict::fit(&expected.slot, look).map_err(|failure| {
         // A lost slot still knows what was confirmed to it, if only that.
         let remembered = || {
             let slot = look.slot.as_ref().filter(|_| failure.code == Code::SlotLost)?;
             Some(Mark { lsn: slot.confirmed_flush_lsn?, at: None })
         };
-        let from = ours.or_else(remembered);
-        with_interval(failure, from, look.mark())
-    })
+        let from = ours().or_else(remembered);
+        at_risk(failure, from, look.mark())
+    })?;
+    if let Some(furthest) = expected.furthest {
+        let end = look.current_wal_lsn;
+        verdict::same_history(&expected.slot, furthest, end).map_err(|failure| {
+            Obstacle::Gap(Box::new(Gap::of_another_history(failure, end, furthest)))
+        })?;
+    }
+    // While another process holds it, it stands where that one has brought it.
+    if let Some(left) = expected.confirmed.filter(|_| !slot.is_active()) {
+        verdict::unmoved(&expected.slot, left, slot)
+            .map_err(|failure| at_risk(failure, ours(), look.mark()))?;
+    }
+    Ok(slot)
 }
 
 /// Names the interval, where rows are at risk and something was well before.
-fn with_interval(failure: Failure, from: Option<Mark>, to: Mark) -> Failure {
+fn at_risk(failure: Failure, from: Option<Mark>, to: Mark) -> Obstacle {
     match (failure.class(), from) {
-        (Class::Gap, from @ Some(_)) => Gap::new(failure, Interval { from, to }).failure,
-        (Class::Gap | Class::Mendable | Class::Replay | Class::Transport, _) => failure,
+        (Class::Gap, from @ Some(_)) => {
+            Obstacle::Gap(Box::new(Gap::new(failure, Interval { from, to })))
+        }
+        (Class::Gap | Class::Mendable | Class::Replay | Class::Transport, _) => {
+            Obstacle::Failed(failure)
+        }
     }
 }
 

@@ -62,38 +62,45 @@ fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
     )
 }
 
-/// Whether the slot stands where this process left it.
+/// Whether the server's WAL still holds everything that this process told or found. Nobody makes WAL shorter: one that
+/// ends before that is another history, of a backup or of a standby that was behind, however long ago that was.
+///
+/// # Errors
+/// It does not.
+pub fn same_history(name: &str, ours: Lsn, current_wal_lsn: Lsn) -> Result<(), Failure> {
+    if bug::is(Bug::TrustMovedSlot) || current_wal_lsn >= ours {
+        return Ok(());
+    }
+    Err(moved(format!(
+        "the server's wal ends at {current_wal_lsn}, but up to {ours} was confirmed to slot \"{name}\": \
+         this is another history"
+    )))
+}
+
+/// Whether a slot that nobody holds stands where this process left it.
 ///
 /// Behind is normal: a crash of PostgreSQL forgets what was confirmed since the slot was last saved, and the rows are
-/// sent again. Ahead means that somebody else moved it or made it anew. A server whose WAL ends before what was
-/// confirmed is another history.
+/// sent again. Ahead means that somebody else moved it or made it anew.
 ///
 /// # Errors
 /// It does not.
 pub fn unmoved(name: &str, ours: Lsn, slot: &SlotHealth) -> Result<(), Failure> {
-    if bug::is(Bug::TrustMovedSlot) {
-        return Ok(());
-    }
-    let what = if slot.current_wal_lsn < ours {
-        format!(
-            "the server's wal ends at {}, but {ours} was confirmed to slot \"{name}\": this is \
-             another history",
-            slot.current_wal_lsn
-        )
-    } else {
-        let Some(theirs) = slot.confirmed_flush_lsn.filter(|&theirs| theirs > ours) else {
-            return Ok(());
-        };
-        format!(
+    let ahead = slot.confirmed_flush_lsn.filter(|&theirs| theirs > ours);
+    match ahead.filter(|_| !bug::is(Bug::TrustMovedSlot)) {
+        None => Ok(()),
+        Some(theirs) => Err(moved(format!(
             "slot \"{name}\" stands at {theirs}, {} past {ours} where this router left it: it was \
              made anew or advanced by somebody else",
             wording::bytes(bytes_between(ours, theirs))
-        )
-    };
-    Err(Failure::new(Code::SlotMoved, what).hint(
+        ))),
+    }
+}
+
+fn moved(what: String) -> Failure {
+    Failure::new(Code::SlotMoved, what).hint(
         "look for who dropped, advanced or restored it; publish the missing rows from the table, \
          then outbox-router teardown and outbox-router setup --apply",
-    ))
+    )
 }
 
 #[cfg(test)]
@@ -141,7 +148,9 @@ mod tests {
 
     #[test]
     fn a_server_that_ends_before_what_was_confirmed_is_another_history() {
-        let failure = unmoved("s", Lsn::from_u64((100 << 20) + 1), &slot()).unwrap_err();
+        let end = Lsn::from_u64(100 << 20);
+        assert_eq!(same_history("s", end, end), Ok(()));
+        let failure = same_history("s", Lsn::from_u64(end.as_u64() + 1), end).unwrap_err();
         assert_eq!(failure.code, Code::SlotMoved);
         assert!(failure.message.contains("another history"), "{failure}");
     }

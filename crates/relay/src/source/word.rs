@@ -6,9 +6,13 @@ use pgoutput::Lsn;
 
 use crate::clock::Moment;
 
-/// The highest position that this process told the server, or found at the slot, until somebody else may have moved it.
+/// The highest position that this process told the server, or found at the slot: until somebody else may have moved it,
+/// where the slot can stand; and for ever, what the server's WAL must hold.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Word(Option<Told>);
+pub struct Word {
+    told: Option<Told>,
+    furthest: Option<Lsn>,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Told {
@@ -24,23 +28,32 @@ impl Word {
     /// Notes where the slot stood at the start of a session. What was told before says nothing more, not even if it was
     /// more: a server that was restored, or has crashed, starts over from here.
     pub fn found(&mut self, position: Lsn, now: Moment) {
-        self.0 = Some(Told { flush: position, at: now });
+        self.note(position, now);
     }
 
     /// Notes what the server was told.
     pub fn told(&mut self, flush: Lsn, now: Moment) {
-        let flush = self.0.map_or(flush, |told| told.flush.max(flush));
-        self.0 = Some(Told { flush, at: now });
+        self.note(self.told.map_or(flush, |told| told.flush.max(flush)), now);
+    }
+
+    fn note(&mut self, flush: Lsn, at: Moment) {
+        self.told = Some(Told { flush, at });
+        self.furthest = self.furthest.max(Some(flush));
     }
 
     /// The furthest that the slot can stand, while that is certain.
     pub fn holds(&self, now: Moment) -> Option<Lsn> {
-        self.0.filter(|told| now.since(told.at) < Self::HOLDS).map(|told| told.flush)
+        self.told.filter(|told| now.since(told.at) < Self::HOLDS).map(|told| told.flush)
     }
 
     /// Another process holds the slot and moves it: where it stood when we knew it says nothing any more.
     pub fn forget(&mut self) {
-        self.0 = None;
+        self.told = None;
+    }
+
+    /// The furthest of all: the server had that much WAL, whoever has held the slot since.
+    pub fn furthest(&self) -> Option<Lsn> {
+        self.furthest
     }
 }
 
@@ -74,6 +87,18 @@ mod tests {
         assert_eq!(word.holds(at(21)), Some(Lsn::from_u64(40)), "or an advance to 90 would pass");
         word.told(Lsn::from_u64(50), at(22));
         assert_eq!(word.holds(at(23)), Some(Lsn::from_u64(50)));
+    }
+
+    #[test]
+    fn that_the_server_had_so_much_wal_is_never_forgotten() {
+        let mut word = Word::default();
+        assert_eq!(word.furthest(), None);
+        word.found(Lsn::from_u64(8), at(1));
+        assert_eq!(word.furthest(), Some(Lsn::from_u64(8)));
+        word.told(Lsn::from_u64(100), at(2));
+        word.forget();
+        word.found(Lsn::from_u64(40), at(500));
+        assert_eq!(word.furthest(), Some(Lsn::from_u64(100)));
     }
 
     #[test]

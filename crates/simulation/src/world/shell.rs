@@ -403,6 +403,7 @@ impl World {
             publication: PUBLICATION.to_owned(),
             outboxes: facts::outboxes(),
             confirmed: process.word.holds(self.at),
+            furthest: process.word.furthest(),
             earlier: process.baseline.clone(),
         };
         let look = self.server.slot_look();
@@ -411,6 +412,7 @@ impl World {
                 self.routers[router].word.forget();
                 self.input(router, Input::SlotHeld(Some(pid)));
             }
+            Err(Obstacle::Gap(gap)) => self.input(router, Input::Disconnected(gap.failure)),
             Err(Obstacle::Failed(failure)) => self.input(router, Input::Disconnected(failure)),
             Ok(baseline) => self.start_streaming(router, baseline),
         }

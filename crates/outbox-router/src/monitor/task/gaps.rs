@@ -23,6 +23,16 @@ impl<C> Monitor<C> {
         self.record(gap, &snapshot);
     }
 
+    /// Keeps the gap that the relay has halted at because preflight found it. The relay has told all of it.
+    pub(super) fn keep_gap_of_preflight(&mut self) {
+        let snapshot = self.snapshot();
+        let Some(halted_by) = halted_by(&snapshot) else { return };
+        let found = self.channels.preflights.borrow().gap.clone();
+        if let Some(gap) = found.filter(|gap| gap.failure.code == halted_by.code) {
+            self.report.gap.get_or_insert(gap);
+        }
+    }
+
     /// Takes over the gap that the relay heard of from the stream.
     pub(super) fn adopt_gap(&mut self, now: &Mark) {
         let snapshot = self.snapshot();
@@ -47,6 +57,6 @@ impl<C> Monitor<C> {
     fn last_good(&self) -> Option<LastGood> {
         self.last_good
             .clone()
-            .or_else(|| self.channels.baseline.borrow().as_ref().map(LastGood::from))
+            .or_else(|| self.channels.preflights.borrow().baseline.as_ref().map(LastGood::from))
     }
 }

@@ -17,6 +17,7 @@ fn expectations() -> Expectations {
         publication: "p".to_owned(),
         outboxes: Outboxes::default(),
         confirmed: None,
+        furthest: None,
         earlier: None,
     }
 }
@@ -41,12 +42,18 @@ fn judged(
     judge(expected, server, look, catalog)
 }
 
-/// The failure's code and from where on rows are at risk, in MiB.
-fn refused(expected: &Expectations, look: &SlotLook, catalog: Catalog) -> (Code, Option<u64>) {
+fn refusal(expected: &Expectations, look: &SlotLook, catalog: Catalog) -> Failure {
     match judged(expected, look, catalog).unwrap_err() {
-        Obstacle::Failed(failure) => (failure.code, failure.lsn.map(|lsn| lsn.as_u64() / MIB)),
+        Obstacle::Gap(gap) => gap.failure,
+        Obstacle::Failed(failure) => failure,
         in_use @ Obstacle::SlotInUse { .. } => panic!("{in_use:?}"),
     }
+}
+
+/// The failure's code and from where on rows are at risk, in MiB.
+fn refused(expected: &Expectations, look: &SlotLook, catalog: Catalog) -> (Code, Option<u64>) {
+    let failure = refusal(expected, look, catalog);
+    (failure.code, failure.lsn.map(|lsn| lsn.as_u64() / MIB))
 }
 
 #[test]
@@ -84,6 +91,31 @@ fn a_slot_ahead_of_our_word_is_told_only_while_the_word_holds() {
 }
 
 #[test]
+fn wal_that_ends_before_what_was_ever_confirmed_is_another_history_at_any_time() {
+    let reached = |furthest| Expectations {
+        furthest: Some(Lsn::from_u64(furthest)),
+        ..after_a_session(None)
+    };
+    let seen = look(Some(slot()));
+    assert!(judged(&reached(100 * MIB), &seen, healthy()).is_ok());
+    let Err(Obstacle::Gap(gap)) = judged(&reached(101 * MIB), &seen, healthy()) else {
+        panic!("another history is no gap")
+    };
+    // From the end of the one to that of the other, and told once.
+    let [from, to] = [100, 101].map(|at| Mark { lsn: Lsn::from_u64(at * MIB), at: None });
+    assert_eq!(gap.interval, Interval { from: Some(from), to });
+    let Failure { code, message, .. } = gap.failure;
+    assert_eq!(code, Code::SlotMoved);
+    assert!(
+        message.contains("another history") && !message.contains("may be missing"),
+        "{message}"
+    );
+    // Whoever holds the slot there.
+    let held = look(Some(SlotHealth { active_pid: Some(7), ..slot() }));
+    assert_eq!(refused(&reached(100 * MIB + 1), &held, healthy()).0, Code::SlotMoved);
+}
+
+#[test]
 fn a_publication_made_anew_puts_at_risk_what_was_written_since_the_last_look() {
     let mut catalog = healthy();
     catalog.publication.as_mut().unwrap().oid = Oid::from_u32(2);
@@ -101,6 +133,17 @@ fn a_held_slot_is_stood_by_unless_something_is_wrong() {
     assert_eq!(obstacle, Obstacle::SlotInUse { pid: 7 });
     let none = Catalog::default();
     assert_eq!(refused(&expectations(), &held, none).0, Code::PublicationMissing);
+}
+
+#[test]
+fn where_a_slot_stands_that_another_holds_is_its_holders_work() {
+    let told = after_a_session(Some(39 * MIB));
+    let held = look(Some(SlotHealth { active_pid: Some(7), ..slot() }));
+    assert_eq!(judged(&told, &held, healthy()).unwrap_err(), Obstacle::SlotInUse { pid: 7 });
+    // A defect is one, whoever holds the slot.
+    assert_eq!(refused(&told, &held, Catalog::default()).0, Code::PublicationMissing);
+    let lost = SlotHealth { active_pid: Some(7), wal_status: WalStatus::Lost, ..slot() };
+    assert_eq!(refused(&told, &look(Some(lost)), healthy()).0, Code::SlotLost);
 }
 
 #[test]
