@@ -21,11 +21,8 @@ use crate::{
     kafka::{CreateTopics, KafkaSettings, SettingRefused},
     monitor::{self, MonitorReport, RelayReport, Thresholds, WindowLimits},
     postgres::{ConnInfo, ConnInfoError},
-    shell::{Clock, Parts, Running, Server, Shell, Source},
+    shell::{Clock, Parts, Running, Server, Shell, Source, WAL_SENDER_TIMEOUT},
 };
-
-/// What the server allows a silent client; a third of it is our own beat.
-const WAL_SENDER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Events of the monitor that the relay has not taken; each code is told once, so this is never full.
 const MONITOR_EVENTS: usize = 16;

@@ -46,6 +46,8 @@ use crate::{
     postgres::ReplicationStream,
 };
 
+/// What the server allows a silent client; a third of it is our own beat.
+pub const WAL_SENDER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the rest of the process learns how things are, while nothing changes.
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 /// And at most this often while much does.
@@ -154,9 +156,8 @@ impl Shell {
     /// One that is woken long after it had to be was stopped meanwhile: the core must know before anything is read or
     /// produced.
     fn look_at_the_time(&mut self, due: Instant) {
-        const WORTH_TELLING: Duration = Duration::from_secs(1);
         let late = Instant::now().saturating_duration_since(due);
-        if late >= WORTH_TELLING {
+        if late >= WAL_SENDER_TIMEOUT / 2 {
             self.source.doubt_word();
             self.input(Input::StoodStill(late));
         }

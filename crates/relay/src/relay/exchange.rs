@@ -83,7 +83,8 @@ pub enum Input<'a> {
     GapSuspected(Failure),
     /// The monitor saw that the server is stopping: once is enough for a session.
     ServerStopping,
-    /// This process did nothing for so long, although it had to: it was stopped (SIGSTOP, a suspended machine), or starved.
+    /// This process did nothing for so long, although it had to, that the server may have given the slot to another: it was
+    /// stopped (SIGSTOP, a suspended machine), or starved.
     StoodStill(Duration),
     /// SIGTERM.
     Shutdown,

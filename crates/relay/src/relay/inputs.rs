@@ -119,7 +119,7 @@ impl Relay {
     /// if the slot is ours after all, it replays them.
     fn stood_still(&mut self, duration: Duration, at: Moment) {
         let has_something = matches!(self.phase, Phase::Streaming(_)) || self.left_in_flight > 0;
-        if duration >= self.terms.timing.silence_limit / 2 && has_something {
+        if has_something {
             let why = format!(
                 "this process stood still for {} s, so the server may have given the slot to another",
                 duration.as_secs()

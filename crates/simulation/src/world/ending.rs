@@ -28,6 +28,7 @@ impl World {
             self.read(router, 64);
             self.store(router, 64);
             self.acknowledge(router, 64);
+            self.notice_ends();
             self.look_around(router);
         }
         self.pass_time(Duration::from_millis(250));

@@ -7,6 +7,9 @@ use relay::Input;
 use super::World;
 use crate::{history::Publishing, postgres::Slot};
 
+/// How late a process has to be woken to know that it was stopped: half of what the walsender waits.
+const STOOD_STILL: Duration = Duration::from_secs(5);
+
 /// What will be whole again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mend {
@@ -106,7 +109,7 @@ impl World {
     fn thaw(&mut self, router: usize) {
         if let Some(since) = self.routers[router].frozen_since.take() {
             let late = self.at.since(since);
-            if late >= Duration::from_secs(1) {
+            if late >= STOOD_STILL {
                 self.routers[router].word.forget();
                 self.input(router, Input::StoodStill(late));
             }

@@ -98,6 +98,7 @@ impl World {
         let mut faults = std::mem::take(&mut self.plan.faults).into_iter().peekable();
         for step in 0..self.plan.steps {
             while let Some(planned) = faults.next_if(|planned| planned.at <= step) {
+                self.notice_ends();
                 self.tell(|| format!("fault {}", planned.fault.as_str()));
                 if self.inject(planned.fault) == Outcome::Done {
                     self.coverage.fault(planned.fault);
@@ -153,6 +154,7 @@ impl World {
             11 => self.free_a_ghost(),
             _ => self.pass_some_time(some),
         }
+        self.notice_ends();
         if self.random.one_in(40) {
             self.server.save_slot();
         }
@@ -177,6 +179,7 @@ impl World {
             self.server.tick(next);
             self.blame_for_timeouts();
             self.blame_for_waiting();
+            self.notice_ends();
             self.ring();
             if next == tick {
                 // Nothing that has arrived lies about for so long.

@@ -16,7 +16,7 @@ use crate::{
     invariant::Invariant,
     kafka::Producer,
     postgres::{
-        Phase, Postgres, Slot, Wire,
+        Connection, Phase, Postgres, Slot, Wire,
         facts::{self, PUBLICATION, SLOT},
     },
     router::{Job, ROW_BYTES, Router},
@@ -353,6 +353,25 @@ impl World {
             .filter(|connection| !connection.is_served && !connection.is_swallowed);
         if let Some(code) = ended.map(|connection| connection.ended_by) {
             self.broken(router, id, code);
+        }
+    }
+
+    /// Whoever waits at an empty socket hears of its end at once.
+    pub(super) fn notice_ends(&mut self) {
+        for router in 0..self.routers.len() {
+            let process = &self.routers[router];
+            let Some(id) =
+                process.connection.filter(|_| process.runs() && process.relay.wants_wal())
+            else {
+                continue;
+            };
+            let waits = |one: &&mut Connection| !one.is_swallowed && one.wire.is_empty();
+            let Some(connection) = self.server.connection(id).filter(waits) else {
+                continue;
+            };
+            if !connection.is_served {
+                self.notice_end(router, id);
+            }
         }
     }
 
