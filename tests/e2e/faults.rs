@@ -3,6 +3,7 @@
 mod late_answers;
 mod silence;
 mod unreachable;
+mod zombie;
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
-//! Rows may be missing for ever: the router stops, says which interval, and never goes on by itself.
+//! Rows may be missing for ever: the router stops, says which interval, and never goes on by itself. Servers
+//! that come back as others are in [`histories`], publications that were wrong unseen in [`moments`], what is
+//! told before a slot is lost in [`warnings`].
 
 use std::time::Duration;
 
@@ -9,6 +11,10 @@ use testbed::postgres::Session;
 use testbed::wait::eventually;
 use tokio::time::Instant;
 use tokio_postgres::types::PgLsn;
+
+mod histories;
+mod moments;
+mod warnings;
 
 /// From the damage to `failed`.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -119,6 +125,10 @@ async fn expect_standstill(stage: &mut Stage, codes: &[&str]) {
     assert_eq!((standing(stage, &session).await, produced(stage).await), before);
     let status = stage.router.wait_state("failed", SOON).await.unwrap();
     assert!(is_one_of(&status, codes), "another reason now: {status}");
+    // One interval, not another behind it.
+    let log = stage.router.log();
+    let twice = log.lines().find(|line| line.matches("may be missing in kafka").count() > 1);
+    assert_eq!(twice, None);
 }
 
 /// Slot and publication as the server has them.

@@ -6,10 +6,12 @@
 )]
 
 mod bad_rows;
+mod brokers;
 mod ddl;
 mod delivery;
 mod faults;
 mod gaps;
 mod kills;
+mod positions;
 mod setup;
 mod shutdown;

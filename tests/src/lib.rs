@@ -17,7 +17,7 @@ mod stage;
 pub use bounds::{Interruptions, largest_transaction, memory_limit};
 pub use broker::Broker;
 pub use config::Config;
-pub use load::committed;
+pub use load::{committed, make_event_function};
 pub use stage::{Builder, Stage};
 
 use std::time::Duration;

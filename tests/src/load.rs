@@ -1,6 +1,8 @@
-//! Watching writers at work.
+//! Watching writers at work, and writing single events where the moment of each statement matters.
 
-use testbed::load::Running;
+use anyhow::Context;
+use testbed::load::{LEDGER, Running};
+use testbed::postgres::Session;
 use testbed::wait::eventually;
 
 use crate::SOON;
@@ -16,4 +18,25 @@ pub async fn committed(running: &Running, more: u64) -> anyhow::Result<()> {
         Ok((running.committed() >= wanted).then_some(()))
     })
     .await
+}
+
+/// Makes `testbed.event(n)`: one event of aggregate `n` of the preset `default` with its ledger row, in
+/// whatever transaction and savepoint calls it. What is rolled back leaves no trace in the ledger.
+///
+/// # Errors
+///
+/// Fails when the server refuses.
+pub async fn make_event_function(session: &Session) -> anyhow::Result<()> {
+    let sql = format!(
+        "CREATE FUNCTION testbed.event(n int) RETURNS void LANGUAGE sql AS $$
+            WITH a AS (UPDATE testbed.aggregate t SET seq = seq + 1 WHERE t.n = $1 RETURNING *),
+            o AS (INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+                SELECT type, id, 'Changed', jsonb_build_object('seq', seq, 'pad', repeat('x', 400))
+                FROM a RETURNING *)
+            INSERT INTO {LEDGER} (id, aggregate_type, aggregate_id, seq, event_type, payload_bytes,
+                payload_sha256)
+            SELECT o.id, type, a.id, seq, event_type, octet_length(payload::text),
+                sha256(convert_to(payload::text, 'UTF8')) FROM a, o $$"
+    );
+    session.batch_execute(&sql).await.context("cannot make testbed.event")
 }

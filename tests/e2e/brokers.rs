@@ -1,0 +1,136 @@
+//! Brokers that come and go while others stay, and topics that are taken away.
+
+use std::time::Duration;
+
+use e2e::{SOON, Stage, committed};
+use testbed::kafka;
+use testbed::load::{LEDGER, Load, Pace};
+use testbed::wait::eventually;
+
+const DEADLINE: Duration = Duration::from_secs(90);
+
+fn load() -> Load {
+    let pace = Pace::AsFastAsPossible { think: Duration::from_millis(10) };
+    Load { writers: 4, pace, ..Load::default() }
+}
+
+#[tokio::test]
+async fn too_few_replicas_and_a_rolling_restart_lose_nothing_and_keep_the_order() {
+    let mut stage = Stage::builder()
+        .own_kafka(kafka::Options::default().brokers(3).set("min.insync.replicas", "2"))
+        .without_topics()
+        .set("kafka.create_topics.partitions", 3)
+        .set("kafka.create_topics.replication_factor", 3)
+        .start()
+        .await
+        .unwrap();
+    let running = stage.load(load());
+    committed(&running, 200).await.unwrap();
+    stage.wait_delivered(DEADLINE).await.unwrap();
+    let walsender = stage.slot().await.unwrap().active_pid;
+
+    // One of three is left, which takes nothing: `acks=all` asks for two.
+    for id in [2, 3] {
+        stage.kafka.mine().unwrap().broker(id).unwrap().stop().await.unwrap();
+    }
+    let blocked = stage.router.wait_state("blocked", SOON).await.unwrap();
+    assert_eq!(blocked["blame"], "kafka", "{blocked}");
+    let held = stage.confirmed().await.unwrap();
+    committed(&running, 200).await.unwrap();
+    assert_eq!(stage.confirmed().await.unwrap(), held, "confirmed without acknowledgements");
+    stage.kafka.mine().unwrap().start_again().await.unwrap();
+    stage.router.wait_state("streaming", SOON).await.unwrap();
+
+    // One is gone without a word, one in order. Broker 1 is the controller, too.
+    for id in [3, 1] {
+        let broker = stage.kafka.mine().unwrap().broker(id).unwrap();
+        match id {
+            3 => broker.kill9().await.unwrap(),
+            _ => broker.stop().await.unwrap(),
+        }
+        committed(&running, 100).await.unwrap();
+        stage.kafka.mine().unwrap().start_again().await.unwrap();
+        stage.wait_delivered(DEADLINE).await.unwrap();
+    }
+    stage.note(running.stop().await.unwrap());
+    stage.wait_delivered(DEADLINE).await.unwrap();
+    stage.wait_confirmed(SOON).await.unwrap();
+    let verdict = stage.verdict().await.unwrap().clean().unwrap();
+    println!("{verdict}");
+    assert_eq!(stage.slot().await.unwrap().active_pid, walsender, "no reason to reconnect");
+}
+
+#[tokio::test]
+async fn what_is_written_while_a_topic_is_deleted_arrives_when_it_is_made_again() {
+    // Which of several requests in flight is the first that the new topic takes is another each time.
+    const TIMES: usize = 3;
+    let mut stage = Stage::builder().start().await.unwrap();
+    let topic = stage.topics[0].clone();
+    let session = stage.session().await.unwrap();
+    for _ in 0..TIMES {
+        let journal = stage.load(Load { events: Some(100), ..load() }).finished().await.unwrap();
+        stage.note(journal);
+        stage.wait_confirmed(SOON).await.unwrap();
+        stage.kafka.delete_topic(&topic).await.unwrap();
+        // What was in it went with it.
+        session.batch_execute(&format!("DELETE FROM {LEDGER}")).await.unwrap();
+
+        let running = stage.load(load());
+        let blocked = stage.router.wait_state("blocked", SOON).await.unwrap();
+        assert_eq!(blocked["blame"], "kafka", "{blocked}");
+        committed(&running, 100).await.unwrap();
+        stage.kafka.create_topic(&topic, 3, &[]).await.unwrap();
+        stage.router.wait_state("streaming", SOON).await.unwrap();
+        stage.note(running.stop().await.unwrap());
+        // Everything counts as acknowledged by now, so everything has to be there.
+        stage.wait_confirmed(SOON).await.unwrap();
+        println!("{}", stage.verdict().await.unwrap().clean().unwrap());
+    }
+}
+
+/// Whether the broker has a topic; asking does not make one.
+async fn exists(stage: &Stage, topic: &str) -> bool {
+    stage.kafka.end_offsets(topic).await.is_ok()
+}
+
+#[tokio::test]
+async fn a_topic_that_the_broker_would_make_by_itself_is_not_made_for_the_router() {
+    let mut stage = Stage::builder()
+        .own_kafka(kafka::Options::default().set("auto.create.topics.enable", "true"))
+        .without_topics()
+        .prepare()
+        .await
+        .unwrap();
+    let topic = stage.topics[0].clone();
+    // Somebody else's producer, as it comes, has one made by asking for it.
+    let theirs = format!("{topic}-theirs");
+    let (bootstrap, asked) = (stage.kafka.bootstrap(), theirs.clone());
+    let asking = tokio::task::spawn_blocking(move || {
+        use rdkafka::producer::{BaseProducer, Producer};
+        let mut config = rdkafka::ClientConfig::new();
+        let producer: BaseProducer = config.set("bootstrap.servers", bootstrap).create().unwrap();
+        drop(producer.client().fetch_metadata(Some(&asked), SOON));
+    });
+    asking.await.unwrap();
+    eventually(SOON, "a topic that nobody made", async || {
+        Ok(exists(&stage, &theirs).await.then_some(()))
+    })
+    .await
+    .unwrap();
+
+    stage.restart().await.unwrap();
+    let journal = stage.load(Load { events: Some(50), ..load() }).finished().await.unwrap();
+    stage.note(journal);
+    let status = stage.router.wait_state("blocked", SOON).await.unwrap();
+    assert_eq!(status["reason"]["code"], "K010", "{status}");
+    let often = |status: &serde_json::Value| {
+        status["totals"]["errors"]["K010"].as_u64().is_some_and(|looks| looks >= 3)
+    };
+    stage.router.wait_status("three looks for the topic", SOON, often).await.unwrap();
+    assert!(!exists(&stage, &topic).await, "the router's question made the topic");
+
+    stage.kafka.create_topic(&topic, 3, &[]).await.unwrap();
+    stage.wait_delivered(DEADLINE).await.unwrap();
+    stage.wait_confirmed(SOON).await.unwrap();
+    stage.verdict().await.unwrap().clean().unwrap();
+}

@@ -1,0 +1,113 @@
+//! The server that comes back is not the one that went: its slot is gone, or its WAL ends before what was
+//! confirmed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use e2e::{SLOT, SOON, Stage, text};
+use testbed::postgres::Stop;
+use tokio::time::sleep;
+
+use super::{WITHIN, count, expect_standstill, expect_told, flowing, write};
+
+/// How a server comes back from files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comeback {
+    /// As itself, from a copy of its storage.
+    Restored,
+    /// As a standby that has become the primary, on a timeline of its own.
+    Promoted,
+}
+
+/// Starts the server on what lies in its data directory.
+async fn come_back(stage: &mut Stage, how: Comeback) {
+    match how {
+        Comeback::Restored => stage.postgres.start_again().await.unwrap(),
+        Comeback::Promoted => {
+            stage.postgres.write_file("standby.signal", b"").unwrap();
+            stage.postgres.start_again().await.unwrap();
+            let session = stage.postgres.connect_to("postgres").await.unwrap();
+            let promoted: bool =
+                session.query_one("SELECT pg_promote()", &[]).await.unwrap().get(0);
+            assert!(promoted, "the standby did not become the primary");
+        }
+    }
+}
+
+/// A copy of the data directory, with owners and modes, beside it.
+fn copy_of(data: &Path) -> PathBuf {
+    let copy = data.with_extension("copy");
+    let status = Command::new("cp").arg("-a").arg(data).arg(&copy).status().unwrap();
+    assert!(status.success(), "cp: {status}");
+    copy
+}
+
+#[tokio::test]
+async fn a_slot_that_is_dropped_while_the_router_is_away_is_not_made_by_it() {
+    let mut stage = flowing(Stage::builder()).await;
+    stage.kill_router().await.unwrap();
+    write(&mut stage, 20).await;
+    let session = stage.session().await.unwrap();
+    session.batch_execute(&format!("SELECT pg_drop_replication_slot('{SLOT}')")).await.unwrap();
+    write(&mut stage, 20).await;
+    stage.router.start_again().unwrap();
+    let status = stage.router.wait_state("failed", WITHIN).await.unwrap();
+    assert_eq!(status["reason"]["code"], "P010", "{status}");
+    assert!(status["reason"]["hint"].as_str().unwrap().contains("outbox-router setup --apply"));
+    expect_told(&stage, &["P010"]).await;
+    expect_standstill(&mut stage, &["P010"]).await;
+    assert_eq!(count(&session, "pg_replication_slots").await, 0, "the router made a slot");
+}
+
+#[tokio::test]
+async fn a_promoted_standby_without_the_slot_is_a_gap() {
+    let mut stage = flowing(Stage::builder()).await;
+    stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
+    // What a standby has of its primary: everything but the slots, which are not in the WAL.
+    let slots = stage.postgres.data_dir().join("pg_replslot");
+    std::fs::remove_dir_all(slots.join(SLOT)).unwrap();
+    come_back(&mut stage, Comeback::Promoted).await;
+    let status = stage.router.wait_state("failed", SOON).await.unwrap();
+    assert_eq!(status["reason"]["code"], "P010", "{status}");
+    expect_told(&stage, &["P010"]).await;
+    expect_standstill(&mut stage, &["P010"]).await;
+}
+
+/// Rows that are in Kafka and confirmed have never happened in the history of the server that comes back.
+async fn expect_another_history(how: Comeback, away: Duration) {
+    let mut stage = flowing(Stage::builder()).await;
+    stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
+    let data = stage.postgres.data_dir();
+    let copy = copy_of(&data);
+    stage.postgres.start_again().await.unwrap();
+    stage.wait_streaming().await.unwrap();
+    write(&mut stage, 200).await;
+    stage.wait_confirmed(SOON).await.unwrap();
+
+    stage.postgres.kill9().await.unwrap();
+    sleep(away).await;
+    std::fs::remove_dir_all(&data).unwrap();
+    std::fs::rename(&copy, &data).unwrap();
+    come_back(&mut stage, how).await;
+    let status = stage.router.wait_state("failed", SOON).await.unwrap();
+    assert_eq!(text(&status, "/reason/code"), Some("P014"), "{status}");
+    let message = text(&status, "/reason/message").unwrap();
+    assert!(message.contains("another history"), "{message}");
+    expect_told(&stage, &["P014"]).await;
+    expect_standstill(&mut stage, &["P014"]).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_behind_what_was_confirmed_is_another_history() {
+    tokio::join!(
+        expect_another_history(Comeback::Restored, Duration::ZERO),
+        expect_another_history(Comeback::Promoted, Duration::ZERO)
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_took_its_time_to_be_restored_is_another_history_too() {
+    // Meanwhile another router may have had the slot; but nobody makes WAL shorter.
+    expect_another_history(Comeback::Restored, Duration::from_secs(12)).await;
+}

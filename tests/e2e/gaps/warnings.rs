@@ -1,0 +1,57 @@
+//! Nobody learns of a lost slot by losing it: far behind is told before, twice, with what to blame and how
+//! much is left.
+
+use e2e::{SOON, Stage};
+use testbed::postgres::Session;
+use testbed::wait::eventually;
+
+use super::flowing;
+
+async fn write_wal(session: &Session, megabytes: i32) {
+    let sql = "SELECT pg_logical_emit_message(false, 'testbed', repeat('x', 1048576)) \
+               FROM generate_series(1, $1)";
+    session.execute(sql, &[&megabytes]).await.unwrap();
+}
+
+/// The log line, once it is there.
+async fn logged(stage: &Stage, level: &str, what: &str) -> String {
+    eventually(SOON, format!("{what} in the log"), async || {
+        let log = stage.router.log();
+        let mut lines = log.lines().filter(|line| line.contains(level) && line.contains(what));
+        Ok(lines.next().map(str::to_owned))
+    })
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_slot_that_cannot_advance_is_announced_twice_while_there_is_time_left() {
+    let mut stage = flowing(
+        Stage::builder()
+            .postgres("max_slot_wal_keep_size", "80MB")
+            .set("monitor.bytes_behind.warning", "8MiB")
+            .set("monitor.bytes_behind.critical", "24MiB"),
+    )
+    .await;
+    let session = stage.session().await.unwrap();
+    // Nothing can be acknowledged: its topic does not exist.
+    let stuck = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('stuck', 's-1', 'Stuck')";
+    session.batch_execute(stuck).await.unwrap();
+    stage.router.wait_state("blocked", SOON).await.unwrap();
+
+    for (megabytes, level, what) in [
+        (12, "WARN", "more than warning (8.0 MiB)"),
+        (20, "ERROR", "more than critical (24.0 MiB)"),
+    ] {
+        assert!(!stage.router.log().contains(what), "announced too early");
+        write_wal(&session, megabytes).await;
+        let line = logged(&stage, level, what).await;
+        assert!(line.contains("it waits for kafka"), "who is to blame? {line}");
+        assert!(line.contains("postgresql drops the slot after"), "how much is left? {line}");
+        let slot = stage.slot().await.unwrap();
+        assert_ne!(slot.wal_status.as_deref(), Some("lost"), "the news came too late");
+        assert!(slot.safe_wal_size.is_some_and(|left| left > 0), "{slot:?}");
+    }
+    let behind = stage.router.metric("outbox_slot_bytes_behind", "").await.unwrap().unwrap();
+    assert!(behind >= 32.0 * 1_048_576.0, "{behind} B behind");
+}

@@ -1,0 +1,215 @@
+//! Which position is confirmed, to the byte; and what a kill there has sent again.
+
+use e2e::{Interruptions, SOON, Stage, make_event_function};
+use serde_json::Value;
+use testbed::load::LEDGER;
+use testbed::postgres::Session;
+use testbed::proxy::{Direction, Mode};
+use testbed::wait::eventually;
+use tokio_postgres::types::PgLsn;
+
+/// WAL that is no event.
+async fn other_wal(session: &Session) {
+    let sql = "CREATE TABLE IF NOT EXISTS other (text text);
+               INSERT INTO other SELECT repeat(md5(g::text), 8) FROM generate_series(1, 100) g";
+    session.batch_execute(sql).await.unwrap();
+}
+
+async fn position(session: &Session, query: &str) -> PgLsn {
+    session.query_one(query, &[]).await.unwrap().get(0)
+}
+
+#[tokio::test]
+async fn a_transaction_whose_commit_is_the_next_record_after_the_confirmed_position_is_sent() {
+    const ATTEMPTS: usize = 10;
+    // Nothing may write between the position that is confirmed and the commit.
+    let mut stage = Stage::builder()
+        .postgres("autovacuum", "off")
+        .postgres("checkpoint_timeout", "1h")
+        .postgres("bgwriter_delay", "10s")
+        .start()
+        .await
+        .unwrap();
+    let session = stage.session().await.unwrap();
+    make_event_function(&session).await.unwrap();
+    session.batch_execute("SELECT testbed.event(1)").await.unwrap();
+    let open = stage.session().await.unwrap();
+    open.batch_execute("BEGIN; SELECT testbed.event(2)").await.unwrap();
+
+    // A keepalive is confirmed although a transaction is open: the server sends that one when it commits.
+    let mut attempt = 0;
+    loop {
+        other_wal(&session).await;
+        stage.wait_confirmed(SOON).await.unwrap();
+        stage.kill_router().await.unwrap();
+        let confirmed = stage.confirmed().await.unwrap();
+        let end = position(&open, "SELECT pg_current_wal_insert_lsn()").await;
+        assert!(confirmed <= end, "{confirmed} is confirmed, the next record begins at {end}");
+        if confirmed == end {
+            break;
+        }
+        attempt += 1;
+        assert!(attempt < ATTEMPTS, "{confirmed} is confirmed and {end} is the end, once more");
+        stage.restart().await.unwrap();
+    }
+    open.batch_execute("COMMIT").await.unwrap();
+
+    stage.restart().await.unwrap();
+    stage.wait_delivered(SOON).await.unwrap();
+    stage.wait_confirmed(SOON).await.unwrap();
+    let verdict = stage.verdict().await.unwrap().clean().unwrap();
+    assert_eq!((verdict.sent, verdict.duplicates), (2, 0));
+}
+
+/// What the walsender was told last: how far the router has received, and how far it is safe.
+async fn told(session: &Session) -> Option<(PgLsn, PgLsn)> {
+    let sql = "SELECT write_lsn, flush_lsn FROM pg_stat_replication WHERE write_lsn IS NOT NULL";
+    let row = session.query_opt(sql, &[]).await.unwrap()?;
+    Some((row.get(0), row.get(1)))
+}
+
+#[tokio::test]
+async fn a_keepalive_is_not_confirmed_while_an_event_before_it_is_not_acknowledged() {
+    let mut stage = Stage::builder().proxied_kafka().witnessed().start().await.unwrap();
+    let session = stage.session().await.unwrap();
+    make_event_function(&session).await.unwrap();
+    session.batch_execute("SELECT testbed.event(1)").await.unwrap();
+    stage.wait_delivered(SOON).await.unwrap();
+    stage.wait_confirmed(SOON).await.unwrap();
+
+    stage.kafka_proxy().unwrap().set(Mode::Pause(Direction::Both)).await.unwrap();
+    let before = stage.postgres.current_wal_lsn().await.unwrap();
+    session.batch_execute("SELECT testbed.event(2)").await.unwrap();
+    let after = stage.postgres.current_wal_lsn().await.unwrap();
+    let waits = |status: &Value| status["window"]["unacked_events"] == 1;
+    stage.router.wait_status("an event without an acknowledgement", SOON, waits).await.unwrap();
+    other_wal(&session).await;
+    let end = stage.postgres.current_wal_lsn().await.unwrap();
+    // The stream goes on, and the server hears that it was received: the same message says what is safe.
+    let (written, flushed) = eventually(SOON, "a status beyond the event", async || {
+        Ok(told(&session).await.filter(|(written, _)| *written >= end))
+    })
+    .await
+    .unwrap();
+    assert!(flushed < after, "{flushed} of {written} was confirmed, the event lies after {before}");
+    stage.kill_router().await.unwrap();
+    assert!(stage.confirmed().await.unwrap() < after);
+    assert_eq!(stage.confirmed_is_honest().await.unwrap(), 1);
+
+    stage.kafka_proxy().unwrap().set(Mode::Forward).await.unwrap();
+    stage.restart().await.unwrap();
+    stage.wait_delivered(SOON).await.unwrap();
+    stage.wait_confirmed(SOON).await.unwrap();
+    stage.verdict().await.unwrap().clean().unwrap();
+}
+
+/// COPY of so many events into the outbox, by the server's own file: many of its rows share one LSN.
+async fn copy(stage: &Stage, rows: usize) {
+    let file = stage.postgres.data_dir().join("copied").display().to_string();
+    let columns = "id, aggregate_type, aggregate_id, event_type, payload";
+    let sql = format!(
+        "BEGIN;
+         CREATE TEMPORARY TABLE staged ON COMMIT DROP AS
+             SELECT gen_random_uuid() AS id, type AS aggregate_type, a.id AS aggregate_id,
+                 'Copied' AS event_type, jsonb_build_object('seq', g) AS payload, g::int8 AS seq
+             FROM testbed.aggregate a, generate_series(1, {rows} / {keys}) g ORDER BY g, a.n;
+         COPY (SELECT {columns} FROM staged ORDER BY seq, aggregate_id) TO '{file}';
+         COPY outbox ({columns}) FROM '{file}';
+         INSERT INTO {LEDGER} ({columns_of_ledger}, seq)
+             SELECT id, aggregate_type, aggregate_id, event_type, octet_length(payload::text),
+                 sha256(convert_to(payload::text, 'UTF8')), seq FROM staged;
+         COMMIT",
+        keys = stage.schema.aggregates,
+        columns_of_ledger =
+            "id, aggregate_type, aggregate_id, event_type, payload_bytes, payload_sha256",
+    );
+    stage.session().await.unwrap().batch_execute(&sql).await.unwrap();
+}
+
+fn acked(status: &Value) -> usize {
+    let acked = status.pointer("/totals/events_acked").and_then(Value::as_u64);
+    usize::try_from(acked.unwrap_or_default()).unwrap()
+}
+
+#[tokio::test]
+async fn a_router_killed_inside_a_copy_sends_all_of_it_again() {
+    const ROWS: usize = 20_000;
+    let mut stage =
+        Stage::builder().set("limits.window_events", 200).witnessed().prepare().await.unwrap();
+    let start = stage.confirmed().await.unwrap();
+    copy(&stage, ROWS).await;
+
+    let mut kills = Interruptions::default();
+    for part in [0, 10, 25, 40] {
+        stage.router.start_again().unwrap();
+        let far = |status: &Value| acked(status) > ROWS * part / 100;
+        stage.router.wait_status("a part of the transaction", SOON, far).await.unwrap();
+        stage.kill_router().await.unwrap();
+        assert_eq!(stage.confirmed_is_honest().await.unwrap(), 0, "the transaction was over");
+        assert_eq!(stage.confirmed().await.unwrap(), start, "a position inside a transaction");
+        kills.note(&stage).await.unwrap();
+    }
+    stage.restart().await.unwrap();
+    stage.wait_delivered(2 * SOON).await.unwrap();
+    stage.wait_confirmed(SOON).await.unwrap();
+    let verdict = stage.verdict().await.unwrap().clean().unwrap();
+    let duplicates = kills.duplicates(&stage.seen().await.unwrap());
+    println!("{verdict}\nduplicates after each kill: {duplicates:?}");
+    assert_eq!((verdict.sent, duplicates[0]), (ROWS, 0));
+    assert!(duplicates[1..].iter().all(|count| (1..=ROWS).contains(count)), "{duplicates:?}");
+}
+
+/// Three levels of savepoints and a block with an exception, each with something that stays and
+/// something that does not; enough of it that a server which may stream would.
+const NESTED: &str = "
+    BEGIN;
+    SELECT testbed.event(g % 50) FROM generate_series(1, 200) g;
+    SAVEPOINT one;
+    SELECT testbed.event(g % 50) FROM generate_series(1, 200) g;
+    SAVEPOINT two;
+    SELECT testbed.event(g % 50) FROM generate_series(1, 200) g;
+    ROLLBACK TO two;
+    SELECT testbed.event(g % 50) FROM generate_series(1, 200) g;
+    SAVEPOINT three;
+    DO $$ BEGIN
+        PERFORM testbed.event(g % 50) FROM generate_series(1, 200) g;
+        RAISE EXCEPTION 'no';
+    EXCEPTION WHEN OTHERS THEN
+        PERFORM testbed.event(g % 50) FROM generate_series(1, 100) g;
+    END $$;
+    RELEASE one;
+    SAVEPOINT four;
+    SELECT testbed.event(g % 50) FROM generate_series(1, 200) g;
+    ROLLBACK TO four;
+    COMMIT";
+
+#[tokio::test]
+async fn a_large_transaction_is_not_streamed_and_what_its_savepoints_took_back_never_arrives() {
+    const SURVIVE: usize = 700;
+    let mut stage =
+        Stage::builder().postgres("logical_decoding_work_mem", "64kB").start().await.unwrap();
+    let session = stage.session().await.unwrap();
+    make_event_function(&session).await.unwrap();
+    session.batch_execute(NESTED).await.unwrap();
+    session.batch_execute(&NESTED.replace("COMMIT", "ROLLBACK")).await.unwrap();
+    session.batch_execute(NESTED).await.unwrap();
+
+    stage.wait_delivered(SOON).await.unwrap();
+    stage.wait_confirmed(SOON).await.unwrap();
+    let verdict = stage.verdict().await.unwrap().clean().unwrap();
+    assert_eq!((verdict.sent, verdict.duplicates), (2 * SURVIVE, 0));
+    // The server ran out of memory for it and wrote it to disk, because nobody asked it to stream.
+    let sql = "SELECT spill_txns, stream_txns FROM pg_stat_replication_slots \
+               WHERE slot_name = 'outbox_router'";
+    let (spilled, streamed): (i64, i64) = eventually(SOON, "spilled transactions", async || {
+        let row = session.query_one(sql, &[]).await?;
+        let counts: (i64, i64) = (row.get(0), row.get(1));
+        Ok((counts.0 > 0).then_some(counts))
+    })
+    .await
+    .unwrap();
+    assert!(spilled >= 2, "{spilled} transactions were too large for the server's memory");
+    assert_eq!(streamed, 0, "transactions were streamed before their commit");
+    stage.router.sigterm().unwrap();
+    assert_eq!(stage.router.wait_exit(SOON).await.unwrap().code(), Some(0));
+}
