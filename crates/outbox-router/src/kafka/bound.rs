@@ -9,12 +9,10 @@
 //! Brokers forget: a producer that has sent nothing to a partition for `producer.id.expiration.ms` (a day, unless somebody
 //! changed it) is as new there as at first. So is, to us, a partition that was not used for [`QUIET`].
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, time::Duration};
 
 use relay::{TopicId, TopicName};
+use tokio::time::Instant;
 
 use super::ffi::{TopicAddress, TopicHandle};
 

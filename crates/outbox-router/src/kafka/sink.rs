@@ -177,6 +177,7 @@ impl RecordSink for KafkaSink {
             return Err(Refusal { ticket, reason: RefusalReason::Closed });
         };
         if !place.is_open() {
+            // The report that opens it is an acknowledgement, after which the record is offered again; or it closes the sink.
             return Err(Refusal { ticket, reason: RefusalReason::Full });
         }
         let opaque = ticket.into_opaque();

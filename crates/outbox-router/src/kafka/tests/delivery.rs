@@ -1,6 +1,9 @@
 //! What is given arrives as it was, and is acknowledged once.
 
-use rdkafka::Message;
+use rdkafka::{
+    Message,
+    types::{RDKafkaApiKey, RDKafkaRespErr},
+};
 use relay::{Acks, Headers, Record, RecordSink, RefusalReason, RowHeaders};
 use tokio::time::timeout;
 
@@ -138,4 +141,29 @@ async fn one_record_at_a_time_wakes_the_waiter_every_time() {
         assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
     }
     assert_eq!(acked(&acks), 300);
+}
+
+/// One batch at a time: a real broker refuses what was on its way behind a failed batch by its sequence number. The mock
+/// cluster takes it, which is another test's matter.
+#[tokio::test]
+async fn passing_errors_are_retried_until_the_log_is_complete_and_in_order() {
+    use RDKafkaRespErr as E;
+    let (cluster, bystander) = Cluster::with_orders(1);
+    bystander.close();
+    let mut settings = cluster.settings();
+    settings.properties.insert("max.in.flight.requests.per.connection".into(), "1".into());
+    let mut sink = cluster.sink(&settings);
+    let mut acks = Acks::default();
+    for (round, error) in (0..).zip([
+        E::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS,
+        E::RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT,
+        E::RD_KAFKA_RESP_ERR__TRANSPORT,
+        E::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+    ]) {
+        cluster.mock.request_errors(RDKafkaApiKey::Produce, &[error; 2]);
+        give(&mut sink, &mut acks, 0, round * 500..(round + 1) * 500, |_| ticket(1)).await;
+        assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+        assert_eq!(acked(&acks), (round + 1) * 500);
+    }
+    assert_eq!(cluster.read_numbers(0), (0..2_000).collect::<Vec<_>>());
 }
