@@ -110,6 +110,8 @@ codes! {
     ClusterForbidden = "K017", Transport;
     /// A topic takes smaller batches than the producer makes: it is made anew with that limit.
     BatchLimit = "K018", Transport;
+    /// Records were reported as delivered, but nobody has seen them stored: replaying them mends it.
+    AckWithoutOffset = "K019", Transport;
 
     /// The key column is NULL.
     KeyIsNull = "R001", Mendable;

@@ -181,6 +181,19 @@ impl Cluster {
             None => failure,
         }
     }
+
+    /// A success report without an offset.
+    pub(super) fn ack_without_offset(&self, topic: Option<&str>) -> Failure {
+        let (topic, brokers) = (topic.unwrap_or("(unknown)"), &self.brokers);
+        let message = format!(
+            "topic {topic}: records were acknowledged without an offset: kafka stored later ones and may have lost these; \
+             they are replayed"
+        );
+        Failure::new(Code::AckWithoutOffset, message).hint(format!(
+            "to be expected of a topic that is deleted and made again; otherwise \
+             kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}, and the log of the partition's leader"
+        ))
+    }
 }
 
 #[cfg(test)]

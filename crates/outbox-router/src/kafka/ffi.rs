@@ -13,7 +13,7 @@ mod admin;
 mod events;
 
 pub(super) use admin::AdminError;
-pub(super) use events::{ClientError, Events, Report, Severity, TopicAddress};
+pub(super) use events::{ClientError, Delivery, Events, Report, Severity, TopicAddress};
 
 use std::{
     ffi::{CString, c_char, c_int, c_void},

@@ -5,6 +5,7 @@
 //! never blocks; [`open`], [`KafkaSink::close`] and everything of [`TopicDirectory`] block and belong on blocking
 //! threads.
 
+mod bound;
 mod errors;
 mod ffi;
 mod health;

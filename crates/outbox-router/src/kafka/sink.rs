@@ -3,8 +3,16 @@
 //! It never blocks and never leaves a gap: the first error of any kind closes it, drops everything that was not yet
 //! acknowledged, and refuses whatever is offered afterwards. Acknowledgements that still arrive then are true and are
 //! passed on; everything else is replayed from the slot in another session.
+//!
+//! An acknowledgement is a success report *with an offset*: the broker said where the record is. librdkafka reports success
+//! also for a batch that was refused when a later one of the same partition is stored, and for one that the broker calls a
+//! duplicate. The first conclusion is wrong where the broker's memory of the producer began in between, as with a topic
+//! that is deleted and made again: the later batch is then the first that it sees. Both come without an offset, are
+//! nobody's word that the record is there, and close the sink like a failure.
+//!
+//! The same lack of memory would let a record overtake an earlier one; `bound` says how that is prevented.
 
-use std::{collections::HashMap, future, io, sync::Arc};
+use std::{future, io, sync::Arc};
 
 use rdkafka::types::RDKafkaErrorCode;
 use relay::{
@@ -14,8 +22,9 @@ use relay::{
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
+    bound::Topics,
     errors::{Cluster, is_collateral},
-    ffi::{ClientError, Events, Producer, Report, Served, Severity, TopicAddress, TopicHandle},
+    ffi::{ClientError, Delivery, Events, Producer, Report, Served, Severity},
     health::{Complaints, Health},
     log,
 };
@@ -51,7 +60,7 @@ impl KafkaSink {
     pub(super) fn new(producer: Arc<Producer>, cluster: Cluster) -> io::Result<Self> {
         let signal = producer.signal()?;
         let reports = Reports {
-            topics: Topics::default(),
+            topics: Topics::new(),
             cluster,
             unacked: 0,
             phase: Phase::Open,
@@ -63,7 +72,7 @@ impl KafkaSink {
 
     /// Makes the handle for a topic whose metadata was looked up. Does nothing when it exists.
     pub fn bind_topic(&mut self, id: TopicId, name: &TopicName) {
-        if self.reports.topics.get(id).is_some() {
+        if self.reports.topics.contains(id) {
             return;
         }
         match self.producer.topic(name) {
@@ -78,6 +87,7 @@ impl KafkaSink {
     pub fn poll_acks(&mut self, acks: &mut Acks, limit: usize) -> Option<DeliveryTrouble> {
         self.take_signal();
         let open = self.reports.is_open();
+        self.reports.topics.tick();
         let mut pass = Pass { reports: &mut self.reports, acks, served: 0 };
         self.backlog = loop {
             if pass.served >= limit {
@@ -162,12 +172,17 @@ impl RecordSink for KafkaSink {
         if !self.reports.is_open() {
             return Err(Refusal { ticket, reason: RefusalReason::Closed });
         }
-        let Some(topic) = self.reports.topics.get(record.topic) else {
+        let Some(place) = self.reports.topics.place(record.topic, record.partition) else {
             self.fail(Some(&ticket), Some(record.topic), RDKafkaErrorCode::UnknownTopic);
             return Err(Refusal { ticket, reason: RefusalReason::Closed });
         };
+        if !place.is_open() {
+            // The report that opens it is an acknowledgement, after which the record is offered again; or it closes the sink.
+            return Err(Refusal { ticket, reason: RefusalReason::Full });
+        }
         let opaque = ticket.into_opaque();
-        let Err(error) = self.producer.produce(topic, record, opaque) else {
+        let Err(error) = self.producer.produce(place.topic, record, opaque) else {
+            place.sent();
             self.reports.unacked += 1;
             return Ok(());
         };
@@ -212,16 +227,28 @@ impl Reports {
         error: RDKafkaErrorCode,
         detail: &str,
     ) {
-        let explains = !is_collateral(error);
-        if matches!(self.phase, Phase::Explained(_) | Phase::Told)
-            || (matches!(self.phase, Phase::Unexplained(_)) && !explains)
-        {
-            return;
-        }
         let name = topic.and_then(|topic| self.topics.name(topic));
-        let failure = self.cluster.failure(error, name, detail);
-        let trouble = DeliveryTrouble { transaction, topic, failure };
-        self.phase = if explains { Phase::Explained(trouble) } else { Phase::Unexplained(trouble) };
+        match (&self.phase, is_collateral(error)) {
+            (Phase::Open, true) => {
+                let failure = self.cluster.failure(error, name, detail);
+                self.phase = Phase::Unexplained(DeliveryTrouble { transaction, topic, failure });
+            }
+            (Phase::Open | Phase::Unexplained(_), false) => {
+                let failure = self.cluster.failure(error, name, detail);
+                self.phase = Phase::Explained(DeliveryTrouble { transaction, topic, failure });
+            }
+            (Phase::Unexplained(_), true) | (Phase::Explained(_) | Phase::Told, _) => {}
+        }
+    }
+
+    /// A record counts as delivered, but no broker said so of this record.
+    #[cold]
+    fn doubt(&mut self, transaction: TransactionRef, topic: TopicId) {
+        if matches!(self.phase, Phase::Open | Phase::Unexplained(_)) {
+            let failure = self.cluster.ack_without_offset(self.topics.name(topic));
+            let (transaction, topic) = (Some(transaction), Some(topic));
+            self.phase = Phase::Explained(DeliveryTrouble { transaction, topic, failure });
+        }
     }
 
     fn take_trouble(&mut self) -> Option<DeliveryTrouble> {
@@ -254,19 +281,21 @@ impl Events for Pass<'_> {
         self.reports.unacked = self.reports.unacked.saturating_sub(1);
         let ticket = Ticket::from_opaque(report.opaque);
         let topic = self.reports.topics.find(report.topic);
-        match (report.error, topic) {
-            (None, Some(topic)) => {
+        match (report.delivery, topic) {
+            (Delivery::Stored, Some(topic)) => {
                 self.reports.complaints.clear();
+                self.reports.topics.stored(topic, report.partition);
                 self.acks.push(ticket, topic);
             }
+            (Delivery::Inferred, Some(topic)) => self.reports.doubt(ticket.transaction(), topic),
             // Cannot be: a report comes from a topic that was produced to. Not to be counted for a success.
-            (None, None) => self.reports.fail(
+            (Delivery::Stored | Delivery::Inferred, None) => self.reports.fail(
                 Some(ticket.transaction()),
                 None,
                 RDKafkaErrorCode::UnknownTopic,
                 "a report names a topic that is not known here",
             ),
-            (Some(error), topic) => {
+            (Delivery::Failed(error), topic) => {
                 self.reports.fail(Some(ticket.transaction()), topic, error, "");
             }
         }
@@ -286,47 +315,5 @@ impl Events for Pass<'_> {
     fn log(&mut self, level: i32, facility: &str, text: &str) {
         self.served += 1;
         log::write(level, facility, text);
-    }
-}
-
-/// The topics that were bound, by our number and by librdkafka's address.
-#[derive(Default)]
-struct Topics {
-    bound: Vec<Option<(TopicName, TopicHandle)>>,
-    by_address: HashMap<TopicAddress, TopicId>,
-    /// Reports come in batches of one partition: the next is nearly always of the topic of the last.
-    last: Option<(TopicAddress, TopicId)>,
-}
-
-impl Topics {
-    fn insert(&mut self, id: TopicId, name: &TopicName, handle: TopicHandle) {
-        if self.bound.len() <= id.index() {
-            self.bound.resize_with(id.index() + 1, || None);
-        }
-        self.by_address.insert(handle.address(), id);
-        if let Some(slot) = self.bound.get_mut(id.index()) {
-            *slot = Some((name.clone(), handle));
-        }
-    }
-
-    #[inline]
-    fn get(&self, id: TopicId) -> Option<&TopicHandle> {
-        self.bound.get(id.index())?.as_ref().map(|(_, handle)| handle)
-    }
-
-    fn name(&self, id: TopicId) -> Option<&str> {
-        self.bound.get(id.index())?.as_ref().map(|(name, _)| name.as_str())
-    }
-
-    #[inline]
-    fn find(&mut self, address: TopicAddress) -> Option<TopicId> {
-        match self.last {
-            Some((last, id)) if last == address => Some(id),
-            _ => {
-                let id = *self.by_address.get(&address)?;
-                self.last = Some((address, id));
-                Some(id)
-            }
-        }
     }
 }

@@ -3,4 +3,5 @@
 mod cluster;
 mod delivery;
 mod failures;
+mod retries;
 mod topics;

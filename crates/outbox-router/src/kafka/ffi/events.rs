@@ -25,8 +25,32 @@ pub(in super::super) struct Report {
     /// What was given to [`super::Producer::produce`].
     pub(in super::super) opaque: u64,
     pub(in super::super) topic: TopicAddress,
-    /// `None` is success: the record is in the log of all in-sync replicas.
-    pub(in super::super) error: Option<RDKafkaErrorCode>,
+    pub(in super::super) partition: i32,
+    pub(in super::super) delivery: Delivery,
+}
+
+/// What became of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Delivery {
+    /// It is in the log of all in-sync replicas, at an offset that the broker named.
+    Stored,
+    /// librdkafka infers success: the broker stored something later, or called the batch a duplicate.
+    Inferred,
+    Failed(RDKafkaErrorCode),
+}
+
+impl Delivery {
+    /// A message's offset is invalid, below zero, until a produce response without an error names the batch's first.
+    /// (One that calls the batch a duplicate names none, -1, from which librdkafka counts on: its first record is caught,
+    /// and that closes the sink.)
+    #[inline]
+    fn of(error: Option<RDKafkaErrorCode>, offset: i64) -> Self {
+        match error {
+            Some(error) => Self::Failed(error),
+            None if offset < 0 => Self::Inferred,
+            None => Self::Stored,
+        }
+    }
 }
 
 /// An error of the client as a whole.
@@ -73,10 +97,12 @@ impl Event {
         // SAFETY: as above. `err` is read as the integer it is in C, through a pointer, so that no enum with an
         // unknown value comes into being.
         unsafe {
+            let error = error_code(ptr::addr_of!((*message).err).cast::<c_int>().read());
             Some(Report {
                 opaque: u64::from_ne_bytes((*message)._private.addr().to_ne_bytes()),
                 topic: TopicAddress((*message).rkt.addr()),
-                error: error_code(ptr::addr_of!((*message).err).cast::<c_int>().read()),
+                partition: (*message).partition,
+                delivery: Delivery::of(error, (*message).offset),
             })
         }
     }

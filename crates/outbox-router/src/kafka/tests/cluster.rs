@@ -1,6 +1,6 @@
 //! A mock cluster, a sink on it, and a reader that sees what is in the log.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, ops::Range, time::Duration};
 
 use rdkafka::{
     ClientConfig, Message, Offset, TopicPartitionList,
@@ -10,7 +10,8 @@ use rdkafka::{
     producer::DefaultProducerContext,
 };
 use relay::{
-    Acks, Header, Headers, Record, RecordSink, Refusal, RowHeaders, Ticket, TopicId, TopicName,
+    Acks, Header, Headers, Record, RecordSink, Refusal, RefusalReason, RowHeaders, Ticket, TopicId,
+    TopicName,
 };
 use tokio::time::{Instant, timeout};
 
@@ -109,6 +110,26 @@ pub(super) fn number(
     let value = number.to_string();
     let row = RowHeaders::new();
     sink.produce(&Record { partition, ..record(value.as_bytes(), &row) }, ticket)
+}
+
+/// Produces `count` numbers from `first` on, however often the sink says that it has no room yet, and collects what is
+/// acknowledged meanwhile. Fails on any trouble.
+pub(super) async fn give(
+    sink: &mut KafkaSink,
+    acks: &mut Acks,
+    partition: i32,
+    numbers: Range<u32>,
+    ticket_of: impl Fn(u32) -> Ticket,
+) {
+    for n in numbers {
+        let mut refused = number(sink, partition, n, ticket_of(n));
+        while let Err(refusal) = refused {
+            assert_eq!(refusal.reason, RefusalReason::Full);
+            let before = acked(acks);
+            assert_eq!(until(sink, acks, |_, acks| acked(acks) > before).await, None);
+            refused = number(sink, partition, n, refusal.ticket);
+        }
+    }
 }
 
 /// A record without headers for partition 0 of `orders`.

@@ -7,11 +7,11 @@ use relay::{Acks, Code, RecordSink, RefusalReason, RowHeaders};
 use tokio::time::Instant;
 
 use super::cluster::{
-    Cluster, DEADLINE, ORDERS, acked, number, orders, orders_name, record, ticket, until,
+    Cluster, DEADLINE, ORDERS, acked, give, number, orders, orders_name, record, ticket, until,
 };
 use crate::kafka::{
     Health, KafkaSettings, KafkaSink,
-    ffi::{ClientError, Events, Producer, Report, Served},
+    ffi::{ClientError, Delivery, Events, Producer, Report, Served},
     open,
 };
 
@@ -34,17 +34,22 @@ async fn gapless_stops_the_producer_after_a_rejected_batch() {
         let value = n.to_string();
         match producer.produce(&topic, &record(value.as_bytes(), &row), n.into()) {
             Ok(()) => outcomes.wait_for(n, &producer),
-            Err(error) => outcomes.0.push((n.into(), Some(error))),
+            Err(error) => outcomes.0.push((n.into(), Delivery::Failed(error))),
         }
     }
-    let mut expected = vec![(0, None), (1, None), (2, Some(RDKafkaErrorCode::InvalidRecord))];
-    expected.extend((3..10).map(|n| (n, Some(RDKafkaErrorCode::Fatal))));
+    let failed = Delivery::Failed;
+    let mut expected = vec![
+        (0, Delivery::Stored),
+        (1, Delivery::Stored),
+        (2, failed(RDKafkaErrorCode::InvalidRecord)),
+    ];
+    expected.extend((3..10).map(|n| (n, failed(RDKafkaErrorCode::Fatal))));
     assert_eq!(outcomes.0, expected);
     assert_eq!(cluster.read_numbers(0), [0, 1], "something got past the gap");
 }
 
 #[derive(Default)]
-struct Outcomes(Vec<(u64, Option<RDKafkaErrorCode>)>);
+struct Outcomes(Vec<(u64, Delivery)>);
 
 impl Outcomes {
     fn wait_for(&mut self, opaque: u32, producer: &Producer) {
@@ -60,7 +65,7 @@ impl Outcomes {
 
 impl Events for Outcomes {
     fn report(&mut self, report: Report) {
-        self.0.push((report.opaque, report.error));
+        self.0.push((report.opaque, report.delivery));
     }
 
     fn client_error(&mut self, _: ClientError) {}
@@ -94,9 +99,7 @@ async fn a_rejected_record_is_named_and_everything_behind_it_is_left_to_the_repl
         bystander.close();
         let mut sink = cluster.sink(&one_record_at_a_time(&cluster));
         let mut acks = Acks::default();
-        for n in 0..2 {
-            number(&mut sink, 0, n, ticket(u64::from(n))).unwrap();
-        }
+        give(&mut sink, &mut acks, 0, 0..2, |n| ticket(u64::from(n))).await;
         assert_eq!(until(&mut sink, &mut acks, |_, acks| acked(acks) == 2).await, None);
 
         refuse_one_batch(&cluster, error);
@@ -141,10 +144,10 @@ async fn a_record_that_cannot_be_enqueued_closes_the_sink_and_wakes_the_waiter()
     let (cluster, mut sink) = Cluster::with_orders(1);
     let row = RowHeaders::new();
     let value = vec![b'x'; 3 << 20];
-    number(&mut sink, 0, 0, ticket(1)).unwrap();
+    let mut acks = Acks::default();
+    give(&mut sink, &mut acks, 0, 0..2, |_| ticket(1)).await;
     let refusal = sink.produce(&record(&value, &row), ticket(2)).unwrap_err();
     assert_eq!(refusal.reason, RefusalReason::Closed);
-    let mut acks = Acks::default();
     let trouble = until(&mut sink, &mut acks, |_, _| false).await.unwrap();
     assert_eq!(trouble.failure.code, Code::RecordTooLarge);
     assert_eq!(trouble.transaction, Some(ticket(2).transaction()));
@@ -212,10 +215,10 @@ async fn while_no_broker_answers_nothing_fails_and_health_says_why() {
 
 #[tokio::test]
 async fn closing_with_unacknowledged_records_acknowledges_none_of_them() {
-    let (cluster, mut sink) = Cluster::with_orders(1);
+    let (cluster, mut sink) = Cluster::with_orders(100);
     cluster.mock.broker_round_trip_time(-1, Duration::from_secs(20)).unwrap();
-    for n in 0..100 {
-        number(&mut sink, 0, n, ticket(1)).unwrap();
+    for partition in 0..100 {
+        number(&mut sink, partition, 0, ticket(1)).unwrap();
     }
     let mut acks = Acks::default();
     assert_eq!(sink.poll_acks(&mut acks, 1_000), None);

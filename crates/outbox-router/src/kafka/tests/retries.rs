@@ -1,0 +1,83 @@
+//! Passing errors: what librdkafka tries again, and what must not come of it.
+
+use std::time::Duration;
+
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+use relay::{Acks, Code, RefusalReason};
+
+use super::cluster::{Cluster, acked, give, number, orders, ticket, until};
+use crate::kafka::KafkaSink;
+
+/// One record in a request, and answers so slow that the next request is on its way before the first is answered.
+fn one_behind_the_other(partitions: i32) -> (Cluster, KafkaSink) {
+    let (cluster, bystander) = Cluster::with_orders(partitions);
+    bystander.close();
+    let mut settings = cluster.settings();
+    settings.properties.insert("batch.num.messages".into(), "1".into());
+    let sink = cluster.sink(&settings);
+    cluster.mock.broker_round_trip_time(-1, Duration::from_millis(100)).unwrap();
+    (cluster, sink)
+}
+
+fn refuse_one_batch_for_now(cluster: &Cluster) {
+    let error = RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION;
+    cluster.mock.request_errors(RDKafkaApiKey::Produce, &[error]);
+}
+
+/// As when a topic is deleted and made again: the first batch meets none, the next, already on its way, an empty one.
+#[tokio::test]
+async fn a_record_is_not_acknowledged_because_a_later_one_was_stored() {
+    let (cluster, mut sink) = one_behind_the_other(1);
+    let mut acks = Acks::default();
+    give(&mut sink, &mut acks, 0, 0..1, |_| ticket(0)).await;
+    assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+
+    refuse_one_batch_for_now(&cluster);
+    number(&mut sink, 0, 1, ticket(1)).unwrap();
+    number(&mut sink, 0, 2, ticket(2)).unwrap();
+    let trouble =
+        until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await.expect("trouble");
+    assert_eq!(trouble.failure.code, Code::AckWithoutOffset, "{}", trouble.failure);
+    assert!(trouble.failure.message.contains("topic orders"), "{}", trouble.failure);
+    assert_eq!(trouble.transaction, Some(ticket(1).transaction()));
+    assert_eq!(trouble.topic, Some(orders()));
+    assert_eq!(number(&mut sink, 0, 3, ticket(3)).unwrap_err().reason, RefusalReason::Closed);
+
+    assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+    assert_eq!(cluster.read_numbers(0), [0, 2], "the case is not the one that it should be");
+    let acknowledged: Vec<_> = acks.runs().iter().map(|run| run.transaction).collect();
+    assert!(!acknowledged.contains(&ticket(1).transaction()), "{acknowledged:?}");
+}
+
+/// A real broker, too, takes any first sequence number of a producer that it does not know.
+#[tokio::test]
+async fn the_first_record_of_a_partition_is_not_overtaken_when_it_is_refused() {
+    let (cluster, mut sink) = one_behind_the_other(2);
+    let mut acks = Acks::default();
+    for partition in 0..2 {
+        refuse_one_batch_for_now(&cluster);
+        give(&mut sink, &mut acks, partition, 0..5, |_| ticket(1)).await;
+        assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+        assert_eq!(cluster.read_numbers(partition), [0, 1, 2, 3, 4]);
+    }
+    assert_eq!(acked(&acks), 10);
+}
+
+#[tokio::test]
+async fn a_partition_gets_its_second_record_when_the_first_is_acknowledged() {
+    let (_cluster, mut sink) = one_behind_the_other(2);
+    let mut acks = Acks::default();
+    number(&mut sink, 0, 0, ticket(1)).unwrap();
+    let refusal = number(&mut sink, 0, 1, ticket(2)).unwrap_err();
+    assert_eq!(refusal.reason, RefusalReason::Full);
+    assert_eq!(refusal.ticket, ticket(2));
+    number(&mut sink, 1, 0, ticket(1)).unwrap();
+    assert_eq!(sink.unacked(), 2);
+
+    assert_eq!(until(&mut sink, &mut acks, |_, acks| acked(acks) == 2).await, None);
+    for n in 1..10 {
+        number(&mut sink, 0, n, ticket(2)).unwrap();
+        number(&mut sink, 1, n, ticket(2)).unwrap();
+    }
+    assert_eq!(until(&mut sink, &mut acks, |_, acks| acked(acks) == 20).await, None);
+}
