@@ -11,6 +11,8 @@ use crate::postgres::sql_failure;
 
 /// Row filters and column lists appeared here.
 const FILTERS_SINCE: i32 = 15_00_00;
+/// Generated columns can be published from here on, and the view tells which are. Before, it may list them all the same.
+const GENERATED_SINCE: i32 = 18_00_00;
 
 /// What to look for.
 #[derive(Debug, Clone, Copy)]
@@ -73,10 +75,12 @@ async fn published(
     publication: &str,
     names: &[TableName],
 ) -> Result<Vec<PublishedTable>, Failure> {
-    let (filter, columns) = if version >= FILTERS_SINCE {
-        ("t.rowfilter", "t.attnames::text[]")
+    let (filter, columns) = if version >= GENERATED_SINCE {
+        ("t.rowfilter", "t.attnames::text[]".to_owned())
+    } else if version >= FILTERS_SINCE {
+        ("t.rowfilter", columns_where("a.attgenerated = '' and a.attname = any(t.attnames)"))
     } else {
-        ("null::text", "null::text[]")
+        ("null::text", columns_where("a.attgenerated = ''"))
     };
     let query = format!(
         "select c.oid, t.schemaname::text as schema, t.tablename::text as name, \
@@ -106,13 +110,13 @@ fn read_published(row: &Row) -> Result<PublishedTable, tokio_postgres::Error> {
     })
 }
 
-const RELATIONS: &str = "\
-    select c.oid, n.nspname::text as schema, c.relname::text as name, c.relkind::text as relkind, \
-      c.relispartition, array(select a.attname::text from pg_attribute a \
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum) as columns \
-    from pg_class c join pg_namespace n on n.oid = c.relnamespace \
-    where c.relkind in ('r', 'p') and (c.oid = any($1) \
-      or (n.nspname::text, c.relname::text) in (select * from unnest($2::text[], $3::text[])))";
+/// The names of the columns of `c` for which this is true, as SQL.
+fn columns_where(condition: &str) -> String {
+    format!(
+        "array(select a.attname::text from pg_attribute a where a.attrelid = c.oid \
+         and a.attnum > 0 and not a.attisdropped and {condition} order by a.attnum)"
+    )
+}
 
 async fn relations(
     client: &Client,
@@ -121,8 +125,17 @@ async fn relations(
 ) -> Result<Vec<Relation>, Failure> {
     let oids: Vec<u32> = oids.iter().map(|oid| oid.as_u32()).collect();
     let (schemas, tables) = split(names);
+    let query = format!(
+        "select c.oid, n.nspname::text as schema, c.relname::text as name, \
+           c.relkind::text as relkind, c.relispartition, {} as columns, {} as generated \
+         from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+         where c.relkind in ('r', 'p') and (c.oid = any($1) or (n.nspname::text, c.relname::text) \
+           in (select * from unnest($2::text[], $3::text[])))",
+        columns_where("true"),
+        columns_where("a.attgenerated <> ''")
+    );
     let rows =
-        client.query(RELATIONS, &[&oids, &schemas, &tables]).await.map_err(|e| sql_failure(&e))?;
+        client.query(&query, &[&oids, &schemas, &tables]).await.map_err(|e| sql_failure(&e))?;
     rows.iter().map(read_relation).collect::<Result<_, _>>().map_err(|e| sql_failure(&e))
 }
 
@@ -132,6 +145,7 @@ fn read_relation(row: &Row) -> Result<Relation, tokio_postgres::Error> {
         name: read_name(row)?,
         kind: read_kind(row)?,
         columns: row.try_get("columns")?,
+        generated: row.try_get("generated")?,
     })
 }
 

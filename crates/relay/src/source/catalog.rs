@@ -94,8 +94,8 @@ pub struct PublishedTable {
     pub kind: Kind,
     /// The row filter, as SQL.
     pub row_filter: Option<String>,
-    /// The columns that are published; `None` where the server has no column lists: all.
-    pub columns: Option<Vec<String>>,
+    /// The columns that are published.
+    pub columns: Vec<String>,
 }
 
 /// A table of the catalog.
@@ -109,6 +109,8 @@ pub struct Relation {
     pub kind: Kind,
     /// All its columns.
     pub columns: Vec<String>,
+    /// Those of them that PostgreSQL computes (`GENERATED ALWAYS AS`), which it publishes only when it is told to.
+    pub generated: Vec<String>,
 }
 
 /// What partitioning has to do with a table.

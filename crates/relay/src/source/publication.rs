@@ -171,9 +171,17 @@ impl Judge<'_> {
                 .hint(self.alter(&again)),
             );
         }
-        let columns = published.columns.as_ref()?;
         let mut left_out = mapped(outbox, &relation.columns);
-        left_out.retain(|column| !columns.iter().any(|published| published == column));
+        left_out.retain(|column| !published.columns.iter().any(|published| published == column));
+        let is_generated = |column: &&str| relation.generated.iter().any(|one| one == column);
+        let hint = if left_out.iter().any(is_generated) {
+            "postgresql does not publish generated columns: make it an ordinary one, which the \
+             application writes; from postgresql 18 on, set (publish_generated_columns = stored) \
+             will do"
+                .to_owned()
+        } else {
+            self.alter(&again)
+        };
         (!left_out.is_empty()).then(|| {
             Failure::new(
                 Code::PublicationLacksColumn,
@@ -183,7 +191,7 @@ impl Judge<'_> {
                     left_out.join(", ")
                 ),
             )
-            .hint(self.alter(&again))
+            .hint(hint)
         })
     }
 

@@ -80,6 +80,7 @@ pub(super) fn relation(oid: u32, called: &str) -> Relation {
         name: name(called),
         kind: Kind::Plain,
         columns: texts(&COLUMNS),
+        generated: Vec::new(),
     }
 }
 
@@ -89,7 +90,7 @@ pub(super) fn published(oid: u32, called: &str) -> PublishedTable {
         name: name(called),
         kind: Kind::Plain,
         row_filter: None,
-        columns: Some(texts(&COLUMNS)),
+        columns: texts(&COLUMNS),
     }
 }
 

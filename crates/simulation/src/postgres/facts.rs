@@ -67,10 +67,11 @@ impl Postgres {
                 name: table(),
                 kind: Kind::Plain,
                 row_filter: None,
-                columns: None,
+                columns: columns.clone(),
             }],
         });
-        let relation = Relation { oid, name: table(), kind: Kind::Plain, columns };
+        let generated = Vec::new();
+        let relation = Relation { oid, name: table(), kind: Kind::Plain, columns, generated };
         Catalog { publication, relations: vec![relation] }
     }
 

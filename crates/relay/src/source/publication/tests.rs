@@ -49,7 +49,7 @@ fn each_narrowing_has_its_code() {
         &[Code::PublicationFiltersRows],
     );
     check(
-        |now| publication(now).tables[0].columns = Some(texts(&["id", "payload"])),
+        |now| publication(now).tables[0].columns = texts(&["id", "payload"]),
         &[Code::PublicationLacksColumn],
     );
 }
@@ -57,6 +57,22 @@ fn each_narrowing_has_its_code() {
 #[test]
 fn a_column_that_nobody_reads_may_be_left_out() {
     check(|now| now.relations[0].columns.push("internal_note".to_owned()), &[]);
+}
+
+#[test]
+fn a_generated_column_that_the_mapping_needs_must_be_published_too() {
+    let mut now = healthy();
+    now.relations[0].columns.push("headers".to_owned());
+    now.relations[0].generated = texts(&["headers"]);
+    let outboxes = configured();
+    let watched = Watched { publication: "p", outboxes: &outboxes };
+    let failure = compare(watched, None, &now).remove(0);
+    assert_eq!(failure.code, Code::PublicationLacksColumn);
+    assert!(failure.message.contains("headers of table public.outbox"), "{failure}");
+    assert!(failure.hint.unwrap().contains("publish_generated_columns"));
+    // As PostgreSQL 18 does when it is told to.
+    publication(&mut now).tables[0].columns.push("headers".to_owned());
+    assert_eq!(compare(watched, None, &now), []);
 }
 
 #[test]
