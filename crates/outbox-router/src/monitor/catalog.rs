@@ -68,7 +68,8 @@ fn read_publication(row: &Row) -> Result<Publication, tokio_postgres::Error> {
     Ok(Publication { oid: read_oid(row)?, inserts, partitions, tables: Vec::new() })
 }
 
-/// The view, not `pg_publication_rel`: it is the server's own answer to what a subscriber would get.
+/// The view, not `pg_publication_rel`: it is the server's own answer to what a subscriber would get. From the latter comes
+/// only which entry it is.
 async fn published(
     client: &Client,
     version: i32,
@@ -84,10 +85,13 @@ async fn published(
     };
     let query = format!(
         "select c.oid, t.schemaname::text as schema, t.tablename::text as name, \
-           c.relkind::text as relkind, c.relispartition, {filter} as rowfilter, {columns} as columns \
+           c.relkind::text as relkind, c.relispartition, r.oid as entry, {filter} as rowfilter, \
+           {columns} as columns \
          from pg_publication_tables t \
+         join pg_publication p on p.pubname = t.pubname \
          join pg_namespace n on n.nspname = t.schemaname \
          join pg_class c on c.relnamespace = n.oid and c.relname = t.tablename \
+         left join pg_publication_rel r on r.prpubid = p.oid and r.prrelid = c.oid \
          where t.pubname = $1 and (cardinality($2::text[]) = 0 \
            or (t.schemaname::text, t.tablename::text) in (select * from unnest($2, $3::text[]))) \
          order by 2, 3"
@@ -105,6 +109,7 @@ fn read_published(row: &Row) -> Result<PublishedTable, tokio_postgres::Error> {
         oid: read_oid(row)?,
         name: read_name(row)?,
         kind: read_kind(row)?,
+        entry: row.try_get::<_, Option<u32>>("entry")?.map(Oid::from_u32),
         row_filter: row.try_get("rowfilter")?,
         columns: row.try_get("columns")?,
     })

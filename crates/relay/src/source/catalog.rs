@@ -92,6 +92,10 @@ pub struct PublishedTable {
     pub name: TableName,
     /// What it is.
     pub kind: Kind,
+    /// Its entry in the publication (`pg_publication_rel`): another after it was taken out and put back, or was given
+    /// another filter or column list. None where it has none of its own: FOR ALL TABLES, FOR TABLES IN SCHEMA, and
+    /// partitions that are published with their parent.
+    pub entry: Option<Oid>,
     /// The row filter, as SQL.
     pub row_filter: Option<String>,
     /// The columns that are published.

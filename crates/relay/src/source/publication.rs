@@ -108,7 +108,7 @@ impl Judge<'_> {
             }
             let outbox = OutboxTable::with_defaults(table.name.clone());
             if let Some(relation) = self.now.with_oid(table.oid) {
-                failures.extend(self.narrowed(&outbox, table, relation));
+                failures.extend(self.changed(&outbox, table, relation));
             }
         }
     }
@@ -148,9 +148,19 @@ impl Judge<'_> {
             return Some(self.by_leaf(&outbox.name));
         }
         match self.publication.table(relation.oid) {
-            Some(published) => self.narrowed(outbox, published, relation),
+            Some(published) => self.changed(outbox, published, relation),
             None => Some(self.lacks(&outbox.name)),
         }
+    }
+
+    /// What is wrong with a published table now; else, what was for a moment.
+    fn changed(
+        &self,
+        outbox: &OutboxTable,
+        published: &PublishedTable,
+        relation: &Relation,
+    ) -> Option<Failure> {
+        self.narrowed(outbox, published, relation).or_else(|| self.put_back(published))
     }
 
     fn narrowed(
@@ -192,6 +202,28 @@ impl Judge<'_> {
                 ),
             )
             .hint(hint)
+        })
+    }
+
+    /// The rows that were written while it was out are missing, although it looks as before.
+    fn put_back(&self, published: &PublishedTable) -> Option<Failure> {
+        let before = self.before?.publication.as_ref()?;
+        let entry = before.table(published.oid)?.entry?;
+        let again = published.entry.filter(|&again| again != entry)?;
+        // All entries of another publication are others.
+        (before.oid == self.publication.oid).then(|| {
+            Failure::new(
+                Code::PublicationLacksTable,
+                format!(
+                    "table {} was taken out of publication \"{}\" and put back, or was given another \
+                     filter or column list (entry {entry} is now {again})",
+                    published.name, self.watched.publication
+                ),
+            )
+            .hint(
+                "if it was put back in the same transaction, nothing is missing: restart the \
+                 router; otherwise publish the rows that were written meanwhile from the table first",
+            )
         })
     }
 

@@ -89,6 +89,7 @@ pub(super) fn published(oid: u32, called: &str) -> PublishedTable {
         oid: Oid::from_u32(oid),
         name: name(called),
         kind: Kind::Plain,
+        entry: Some(Oid::from_u32(100 + oid)),
         row_filter: None,
         columns: texts(&COLUMNS),
     }

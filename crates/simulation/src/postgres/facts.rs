@@ -16,6 +16,7 @@ pub const SLOT: &str = "outbox";
 /// The publication's name.
 pub const PUBLICATION: &str = "outbox";
 const TABLE_OID: u32 = 16_400;
+const ENTRY_OID: u32 = 16_500;
 
 /// The outbox table's name.
 pub fn table() -> TableName {
@@ -66,6 +67,7 @@ impl Postgres {
                 oid,
                 name: table(),
                 kind: Kind::Plain,
+                entry: Some(Oid::from_u32(ENTRY_OID)),
                 row_filter: None,
                 columns: columns.clone(),
             }],

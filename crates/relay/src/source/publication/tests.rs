@@ -55,6 +55,33 @@ fn each_narrowing_has_its_code() {
 }
 
 #[test]
+fn a_table_that_was_put_back_was_out_for_a_moment() {
+    let again = |now: &mut Catalog| publication(now).tables[0].entry = Some(Oid::from_u32(999));
+    check(again, &[Code::PublicationLacksTable]);
+    // What is wrong now is told before what was wrong for a moment.
+    let narrowed = |now: &mut Catalog| {
+        again(now);
+        publication(now).tables[0].row_filter = Some("(id > 3)".to_owned());
+    };
+    check(narrowed, &[Code::PublicationFiltersRows]);
+    // All entries of another publication are others.
+    let replaced = |now: &mut Catalog| {
+        again(now);
+        publication(now).oid = Oid::from_u32(2);
+    };
+    check(replaced, &[Code::PublicationReplaced]);
+}
+
+#[test]
+fn a_table_without_an_entry_of_its_own_was_never_put_back() {
+    let without = |now: &mut Catalog| publication(now).tables[0].entry = None;
+    check(without, &[]);
+    let mut before = healthy();
+    without(&mut before);
+    assert_eq!(codes(&configured(), Some(&before), &healthy()), []);
+}
+
+#[test]
 fn a_column_that_nobody_reads_may_be_left_out() {
     check(|now| now.relations[0].columns.push("internal_note".to_owned()), &[]);
 }
