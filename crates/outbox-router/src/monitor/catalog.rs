@@ -58,14 +58,16 @@ pub async fn look(client: &Client, version: i32, sought: Sought<'_>) -> Result<C
     Ok(Catalog { publication, relations: relations(client, &oids, &names).await? })
 }
 
-const PUBLICATION: &str =
-    "select oid, pubinsert, pubviaroot from pg_publication where pubname = $1";
+const PUBLICATION: &str = "\
+    select oid, xmin::text::oid as written_by, pubinsert, pubviaroot from pg_publication \
+    where pubname = $1";
 
 fn read_publication(row: &Row) -> Result<Publication, tokio_postgres::Error> {
     let inserts = if row.try_get("pubinsert")? { Inserts::Published } else { Inserts::Withheld };
     let partitions =
         if row.try_get("pubviaroot")? { Partitions::ViaRoot } else { Partitions::ByLeaf };
-    Ok(Publication { oid: read_oid(row)?, inserts, partitions, tables: Vec::new() })
+    let (oid, written_by) = (read_oid(row)?, row.try_get("written_by")?);
+    Ok(Publication { oid, written_by, inserts, partitions, tables: Vec::new() })
 }
 
 /// The view, not `pg_publication_rel`: it is the server's own answer to what a subscriber would get. From the latter comes

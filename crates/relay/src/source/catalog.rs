@@ -50,6 +50,9 @@ impl Catalog {
 pub struct Publication {
     /// Another after it was dropped and made again.
     pub oid: Oid,
+    /// The transaction that wrote its row (`xmin`): another after every change of its options or its owner, harmful or
+    /// not, but not after one of its tables.
+    pub written_by: u32,
     /// Whether INSERTs are published.
     pub inserts: Inserts,
     /// How partitioned tables are published.

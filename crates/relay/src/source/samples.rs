@@ -100,6 +100,7 @@ pub(super) fn healthy() -> Catalog {
     Catalog {
         publication: Some(Publication {
             oid: Oid::from_u32(1),
+            written_by: 700,
             inserts: Inserts::Published,
             partitions: Partitions::ViaRoot,
             tables: vec![published(10, "outbox")],

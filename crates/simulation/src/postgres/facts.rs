@@ -58,6 +58,7 @@ impl Postgres {
         let oid = Oid::from_u32(TABLE_OID);
         let publication = (self.catalog.publishing != Publishing::Missing).then(|| Publication {
             oid: Oid::from_u32(self.publication_oid),
+            written_by: self.publication_oid,
             inserts: match self.catalog.publishing {
                 Publishing::Withheld => Inserts::Withheld,
                 Publishing::Published | Publishing::Missing => Inserts::Published,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::source::samples::{healthy, name, published, relation, texts};
+use crate::source::samples::{healthy, look, name, published, relation, texts};
 
 fn publication(catalog: &mut Catalog) -> &mut Publication {
     catalog.publication.as_mut().unwrap()
@@ -70,6 +70,22 @@ fn a_table_that_was_put_back_was_out_for_a_moment() {
         publication(now).oid = Oid::from_u32(2);
     };
     check(replaced, &[Code::PublicationReplaced]);
+}
+
+#[test]
+fn a_publication_that_was_altered_is_no_defect_and_is_announced() {
+    let altered = |now: &mut Catalog| publication(now).written_by = 701;
+    check(altered, &[]);
+    let (before, mut now) = (healthy(), healthy());
+    let interval = Interval { from: Some(look(None).mark()), to: look(None).mark() };
+    assert_eq!(alteration(&before, &now, "p", &interval), None);
+    altered(&mut now);
+    let failure = alteration(&before, &now, "p", &interval).unwrap();
+    assert_eq!(failure.code, Code::PublicationLacksInsert);
+    assert!(failure.message.contains(&interval.to.to_string()), "{failure}");
+    // Another publication is a defect of its own.
+    publication(&mut now).oid = Oid::from_u32(2);
+    assert_eq!(alteration(&before, &now, "p", &interval), None);
 }
 
 #[test]
