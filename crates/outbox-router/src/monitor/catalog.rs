@@ -11,6 +11,8 @@ use crate::postgres::sql_failure;
 
 /// Row filters and column lists appeared here.
 const FILTERS_SINCE: i32 = 15_00_00;
+/// Generated columns can be published from here on, and the view tells which are. Before, it may list them all the same.
+const GENERATED_SINCE: i32 = 18_00_00;
 
 /// What to look for.
 #[derive(Debug, Clone, Copy)]
@@ -56,34 +58,42 @@ pub async fn look(client: &Client, version: i32, sought: Sought<'_>) -> Result<C
     Ok(Catalog { publication, relations: relations(client, &oids, &names).await? })
 }
 
-const PUBLICATION: &str =
-    "select oid, pubinsert, pubviaroot from pg_publication where pubname = $1";
+const PUBLICATION: &str = "\
+    select oid, xmin::text::oid as written_by, pubinsert, pubviaroot from pg_publication \
+    where pubname = $1";
 
 fn read_publication(row: &Row) -> Result<Publication, tokio_postgres::Error> {
     let inserts = if row.try_get("pubinsert")? { Inserts::Published } else { Inserts::Withheld };
     let partitions =
         if row.try_get("pubviaroot")? { Partitions::ViaRoot } else { Partitions::ByLeaf };
-    Ok(Publication { oid: read_oid(row)?, inserts, partitions, tables: Vec::new() })
+    let (oid, written_by) = (read_oid(row)?, row.try_get("written_by")?);
+    Ok(Publication { oid, written_by, inserts, partitions, tables: Vec::new() })
 }
 
-/// The view, not `pg_publication_rel`: it is the server's own answer to what a subscriber would get.
+/// The view, not `pg_publication_rel`: it is the server's own answer to what a subscriber would get. From the latter comes
+/// only which entry it is.
 async fn published(
     client: &Client,
     version: i32,
     publication: &str,
     names: &[TableName],
 ) -> Result<Vec<PublishedTable>, Failure> {
-    let (filter, columns) = if version >= FILTERS_SINCE {
-        ("t.rowfilter", "t.attnames::text[]")
+    let (filter, columns) = if version >= GENERATED_SINCE {
+        ("t.rowfilter", "t.attnames::text[]".to_owned())
+    } else if version >= FILTERS_SINCE {
+        ("t.rowfilter", columns_where("a.attgenerated = '' and a.attname = any(t.attnames)"))
     } else {
-        ("null::text", "null::text[]")
+        ("null::text", columns_where("a.attgenerated = ''"))
     };
     let query = format!(
         "select c.oid, t.schemaname::text as schema, t.tablename::text as name, \
-           c.relkind::text as relkind, c.relispartition, {filter} as rowfilter, {columns} as columns \
+           c.relkind::text as relkind, c.relispartition, r.oid as entry, {filter} as rowfilter, \
+           {columns} as columns \
          from pg_publication_tables t \
+         join pg_publication p on p.pubname = t.pubname \
          join pg_namespace n on n.nspname = t.schemaname \
          join pg_class c on c.relnamespace = n.oid and c.relname = t.tablename \
+         left join pg_publication_rel r on r.prpubid = p.oid and r.prrelid = c.oid \
          where t.pubname = $1 and (cardinality($2::text[]) = 0 \
            or (t.schemaname::text, t.tablename::text) in (select * from unnest($2, $3::text[]))) \
          order by 2, 3"
@@ -101,18 +111,19 @@ fn read_published(row: &Row) -> Result<PublishedTable, tokio_postgres::Error> {
         oid: read_oid(row)?,
         name: read_name(row)?,
         kind: read_kind(row)?,
+        entry: row.try_get::<_, Option<u32>>("entry")?.map(Oid::from_u32),
         row_filter: row.try_get("rowfilter")?,
         columns: row.try_get("columns")?,
     })
 }
 
-const RELATIONS: &str = "\
-    select c.oid, n.nspname::text as schema, c.relname::text as name, c.relkind::text as relkind, \
-      c.relispartition, array(select a.attname::text from pg_attribute a \
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum) as columns \
-    from pg_class c join pg_namespace n on n.oid = c.relnamespace \
-    where c.relkind in ('r', 'p') and (c.oid = any($1) \
-      or (n.nspname::text, c.relname::text) in (select * from unnest($2::text[], $3::text[])))";
+/// The names of the columns of `c` for which this is true, as SQL.
+fn columns_where(condition: &str) -> String {
+    format!(
+        "array(select a.attname::text from pg_attribute a where a.attrelid = c.oid \
+         and a.attnum > 0 and not a.attisdropped and {condition} order by a.attnum)"
+    )
+}
 
 async fn relations(
     client: &Client,
@@ -121,8 +132,17 @@ async fn relations(
 ) -> Result<Vec<Relation>, Failure> {
     let oids: Vec<u32> = oids.iter().map(|oid| oid.as_u32()).collect();
     let (schemas, tables) = split(names);
+    let query = format!(
+        "select c.oid, n.nspname::text as schema, c.relname::text as name, \
+           c.relkind::text as relkind, c.relispartition, {} as columns, {} as generated \
+         from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+         where c.relkind in ('r', 'p') and (c.oid = any($1) or (n.nspname::text, c.relname::text) \
+           in (select * from unnest($2::text[], $3::text[])))",
+        columns_where("true"),
+        columns_where("a.attgenerated <> ''")
+    );
     let rows =
-        client.query(RELATIONS, &[&oids, &schemas, &tables]).await.map_err(|e| sql_failure(&e))?;
+        client.query(&query, &[&oids, &schemas, &tables]).await.map_err(|e| sql_failure(&e))?;
     rows.iter().map(read_relation).collect::<Result<_, _>>().map_err(|e| sql_failure(&e))
 }
 
@@ -132,6 +152,7 @@ fn read_relation(row: &Row) -> Result<Relation, tokio_postgres::Error> {
         name: read_name(row)?,
         kind: read_kind(row)?,
         columns: row.try_get("columns")?,
+        generated: row.try_get("generated")?,
     })
 }
 

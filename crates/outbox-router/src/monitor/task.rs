@@ -261,6 +261,7 @@ impl<C> Monitor<C> {
         }
         self.adopt_gap(&checked);
         if self.report.findings.is_empty() {
+            self.announce_alteration(before.as_ref(), &catalog, &checked);
             self.remembered = Some(catalog.remember(before.as_ref()));
             self.last_good = Some(LastGood { checked, confirmed });
         }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What somebody does to a healthy set-up called `x`, and what it is found to be.
-const CASES: [(&str, Code); 9] = [
+const CASES: [(&str, Code); 10] = [
     ("drop publication p_x", Code::PublicationMissing),
     (
         "begin; drop publication p_x; create publication p_x for table outbox_x \
@@ -17,6 +17,11 @@ const CASES: [(&str, Code); 9] = [
         Code::PublicationReplaced,
     ),
     ("alter publication p_x drop table outbox_x", Code::PublicationLacksTable),
+    (
+        "begin; alter publication p_x drop table outbox_x; \
+         alter publication p_x add table outbox_x; commit",
+        Code::PublicationLacksTable,
+    ),
     ("alter publication p_x set (publish = 'update')", Code::PublicationLacksInsert),
     (
         "alter publication p_x set table outbox_x where (aggregate_id <> 'secret')",

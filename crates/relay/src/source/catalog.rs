@@ -50,6 +50,9 @@ impl Catalog {
 pub struct Publication {
     /// Another after it was dropped and made again.
     pub oid: Oid,
+    /// The transaction that wrote its row (`xmin`): another after every change of its options or its owner, harmful or
+    /// not, but not after one of its tables.
+    pub written_by: u32,
     /// Whether INSERTs are published.
     pub inserts: Inserts,
     /// How partitioned tables are published.
@@ -92,10 +95,14 @@ pub struct PublishedTable {
     pub name: TableName,
     /// What it is.
     pub kind: Kind,
+    /// Its entry in the publication (`pg_publication_rel`): another after it was taken out and put back, or was given
+    /// another filter or column list. None where it has none of its own: FOR ALL TABLES, FOR TABLES IN SCHEMA, and
+    /// partitions that are published with their parent.
+    pub entry: Option<Oid>,
     /// The row filter, as SQL.
     pub row_filter: Option<String>,
-    /// The columns that are published; `None` where the server has no column lists: all.
-    pub columns: Option<Vec<String>>,
+    /// The columns that are published.
+    pub columns: Vec<String>,
 }
 
 /// A table of the catalog.
@@ -109,6 +116,8 @@ pub struct Relation {
     pub kind: Kind,
     /// All its columns.
     pub columns: Vec<String>,
+    /// Those of them that PostgreSQL computes (`GENERATED ALWAYS AS`), which it publishes only when it is told to.
+    pub generated: Vec<String>,
 }
 
 /// What partitioning has to do with a table.

@@ -8,6 +8,7 @@ use pgoutput::Oid;
 
 use super::{
     catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation},
+    gap::Interval,
     mapping::mapped,
     quote::{quote_identifier, quote_table},
 };
@@ -43,6 +44,33 @@ pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) ->
         }
     }
     failures
+}
+
+/// What may have been wrong between two looks at which all was well: inserts that were withheld and are published again
+/// leave no other trace than an alteration, and most of these do no harm. So it is for people to hear of, and no reason
+/// to stop.
+pub fn alteration(
+    before: &Catalog,
+    now: &Catalog,
+    name: &str,
+    between: &Interval,
+) -> Option<Failure> {
+    let (before, now) = (before.publication.as_ref()?, now.publication.as_ref()?);
+    let Interval { from, to } = between;
+    let from = from.as_ref()?;
+    (before.oid == now.oid && before.written_by != now.written_by).then(|| {
+        Failure::new(
+            Code::PublicationLacksInsert,
+            format!(
+                "publication \"{name}\" was altered between two looks at it; if inserts were \
+                 withheld meanwhile, rows committed after {from} and up to {to} are missing in kafka"
+            ),
+        )
+        .hint(
+            "ask who altered it, or look for alter publication in postgresql's log; publish the \
+             missing rows from the table",
+        )
+    })
 }
 
 fn missing(name: &str) -> Failure {
@@ -108,7 +136,7 @@ impl Judge<'_> {
             }
             let outbox = OutboxTable::with_defaults(table.name.clone());
             if let Some(relation) = self.now.with_oid(table.oid) {
-                failures.extend(self.narrowed(&outbox, table, relation));
+                failures.extend(self.changed(&outbox, table, relation));
             }
         }
     }
@@ -148,9 +176,19 @@ impl Judge<'_> {
             return Some(self.by_leaf(&outbox.name));
         }
         match self.publication.table(relation.oid) {
-            Some(published) => self.narrowed(outbox, published, relation),
+            Some(published) => self.changed(outbox, published, relation),
             None => Some(self.lacks(&outbox.name)),
         }
+    }
+
+    /// What is wrong with a published table now; else, what was for a moment.
+    fn changed(
+        &self,
+        outbox: &OutboxTable,
+        published: &PublishedTable,
+        relation: &Relation,
+    ) -> Option<Failure> {
+        self.narrowed(outbox, published, relation).or_else(|| self.put_back(published))
     }
 
     fn narrowed(
@@ -171,9 +209,17 @@ impl Judge<'_> {
                 .hint(self.alter(&again)),
             );
         }
-        let columns = published.columns.as_ref()?;
         let mut left_out = mapped(outbox, &relation.columns);
-        left_out.retain(|column| !columns.iter().any(|published| published == column));
+        left_out.retain(|column| !published.columns.iter().any(|published| published == column));
+        let is_generated = |column: &&str| relation.generated.iter().any(|one| one == column);
+        let hint = if left_out.iter().any(is_generated) {
+            "postgresql does not publish generated columns: make it an ordinary one, which the \
+             application writes; from postgresql 18 on, set (publish_generated_columns = stored) \
+             will do"
+                .to_owned()
+        } else {
+            self.alter(&again)
+        };
         (!left_out.is_empty()).then(|| {
             Failure::new(
                 Code::PublicationLacksColumn,
@@ -183,7 +229,29 @@ impl Judge<'_> {
                     left_out.join(", ")
                 ),
             )
-            .hint(self.alter(&again))
+            .hint(hint)
+        })
+    }
+
+    /// The rows that were written while it was out are missing, although it looks as before.
+    fn put_back(&self, published: &PublishedTable) -> Option<Failure> {
+        let before = self.before?.publication.as_ref()?;
+        let entry = before.table(published.oid)?.entry?;
+        let again = published.entry.filter(|&again| again != entry)?;
+        // All entries of another publication are others.
+        (before.oid == self.publication.oid).then(|| {
+            Failure::new(
+                Code::PublicationLacksTable,
+                format!(
+                    "table {} was taken out of publication \"{}\" and put back, or was given another \
+                     filter or column list (entry {entry} is now {again})",
+                    published.name, self.watched.publication
+                ),
+            )
+            .hint(
+                "if it was put back in the same transaction, nothing is missing: restart the \
+                 router; otherwise publish the rows that were written meanwhile from the table first",
+            )
         })
     }
 

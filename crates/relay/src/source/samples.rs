@@ -80,6 +80,7 @@ pub(super) fn relation(oid: u32, called: &str) -> Relation {
         name: name(called),
         kind: Kind::Plain,
         columns: texts(&COLUMNS),
+        generated: Vec::new(),
     }
 }
 
@@ -88,8 +89,9 @@ pub(super) fn published(oid: u32, called: &str) -> PublishedTable {
         oid: Oid::from_u32(oid),
         name: name(called),
         kind: Kind::Plain,
+        entry: Some(Oid::from_u32(100 + oid)),
         row_filter: None,
-        columns: Some(texts(&COLUMNS)),
+        columns: texts(&COLUMNS),
     }
 }
 
@@ -98,6 +100,7 @@ pub(super) fn healthy() -> Catalog {
     Catalog {
         publication: Some(Publication {
             oid: Oid::from_u32(1),
+            written_by: 700,
             inserts: Inserts::Published,
             partitions: Partitions::ViaRoot,
             tables: vec![published(10, "outbox")],

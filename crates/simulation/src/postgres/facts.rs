@@ -16,6 +16,7 @@ pub const SLOT: &str = "outbox";
 /// The publication's name.
 pub const PUBLICATION: &str = "outbox";
 const TABLE_OID: u32 = 16_400;
+const ENTRY_OID: u32 = 16_500;
 
 /// The outbox table's name.
 pub fn table() -> TableName {
@@ -57,6 +58,7 @@ impl Postgres {
         let oid = Oid::from_u32(TABLE_OID);
         let publication = (self.catalog.publishing != Publishing::Missing).then(|| Publication {
             oid: Oid::from_u32(self.publication_oid),
+            written_by: self.publication_oid,
             inserts: match self.catalog.publishing {
                 Publishing::Withheld => Inserts::Withheld,
                 Publishing::Published | Publishing::Missing => Inserts::Published,
@@ -66,11 +68,13 @@ impl Postgres {
                 oid,
                 name: table(),
                 kind: Kind::Plain,
+                entry: Some(Oid::from_u32(ENTRY_OID)),
                 row_filter: None,
-                columns: None,
+                columns: columns.clone(),
             }],
         });
-        let relation = Relation { oid, name: table(), kind: Kind::Plain, columns };
+        let generated = Vec::new();
+        let relation = Relation { oid, name: table(), kind: Kind::Plain, columns, generated };
         Catalog { publication, relations: vec![relation] }
     }
 

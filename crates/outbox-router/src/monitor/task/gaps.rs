@@ -3,7 +3,10 @@
 
 use relay::{
     Failure, Snapshot,
-    source::{Gap, LastGood, Mark, adopted_gap, halted_by, suspected_gap},
+    source::{
+        Catalog, Gap, Interval, LastGood, Mark, adopted_gap, halted_by, publication::alteration,
+        suspected_gap,
+    },
 };
 
 use super::{Monitor, MonitorEvent};
@@ -38,6 +41,24 @@ impl<C> Monitor<C> {
         let snapshot = self.snapshot();
         if let Some(gap) = adopted_gap(&snapshot, now) {
             self.record(gap, &snapshot);
+        }
+    }
+
+    /// Says once that there may have been a gap which nothing shows.
+    pub(super) fn announce_alteration(
+        &self,
+        before: Option<&Catalog>,
+        now: &Catalog,
+        checked: &Mark,
+    ) {
+        let from = self.last_good().map(|good| good.checked);
+        let between = Interval { from, to: checked.clone() };
+        let name = &self.settings.publication;
+        if let Some(before) = before
+            && let Some(Failure { code, message, hint, .. }) =
+                alteration(before, now, name, &between)
+        {
+            tracing::warn!(code = code.as_str(), hint = hint.as_deref(), "{message}");
         }
     }
 

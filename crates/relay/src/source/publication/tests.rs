@@ -1,5 +1,5 @@
 use super::*;
-use crate::source::samples::{healthy, name, published, relation, texts};
+use crate::source::samples::{healthy, look, name, published, relation, texts};
 
 fn publication(catalog: &mut Catalog) -> &mut Publication {
     catalog.publication.as_mut().unwrap()
@@ -49,14 +49,73 @@ fn each_narrowing_has_its_code() {
         &[Code::PublicationFiltersRows],
     );
     check(
-        |now| publication(now).tables[0].columns = Some(texts(&["id", "payload"])),
+        |now| publication(now).tables[0].columns = texts(&["id", "payload"]),
         &[Code::PublicationLacksColumn],
     );
 }
 
 #[test]
+fn a_table_that_was_put_back_was_out_for_a_moment() {
+    let again = |now: &mut Catalog| publication(now).tables[0].entry = Some(Oid::from_u32(999));
+    check(again, &[Code::PublicationLacksTable]);
+    // What is wrong now is told before what was wrong for a moment.
+    let narrowed = |now: &mut Catalog| {
+        again(now);
+        publication(now).tables[0].row_filter = Some("(id > 3)".to_owned());
+    };
+    check(narrowed, &[Code::PublicationFiltersRows]);
+    // All entries of another publication are others.
+    let replaced = |now: &mut Catalog| {
+        again(now);
+        publication(now).oid = Oid::from_u32(2);
+    };
+    check(replaced, &[Code::PublicationReplaced]);
+}
+
+#[test]
+fn a_publication_that_was_altered_is_no_defect_and_is_announced() {
+    let altered = |now: &mut Catalog| publication(now).written_by = 701;
+    check(altered, &[]);
+    let (before, mut now) = (healthy(), healthy());
+    let interval = Interval { from: Some(look(None).mark()), to: look(None).mark() };
+    assert_eq!(alteration(&before, &now, "p", &interval), None);
+    altered(&mut now);
+    let failure = alteration(&before, &now, "p", &interval).unwrap();
+    assert_eq!(failure.code, Code::PublicationLacksInsert);
+    assert!(failure.message.contains(&interval.to.to_string()), "{failure}");
+    // Another publication is a defect of its own.
+    publication(&mut now).oid = Oid::from_u32(2);
+    assert_eq!(alteration(&before, &now, "p", &interval), None);
+}
+
+#[test]
+fn a_table_without_an_entry_of_its_own_was_never_put_back() {
+    let without = |now: &mut Catalog| publication(now).tables[0].entry = None;
+    check(without, &[]);
+    let mut before = healthy();
+    without(&mut before);
+    assert_eq!(codes(&configured(), Some(&before), &healthy()), []);
+}
+
+#[test]
 fn a_column_that_nobody_reads_may_be_left_out() {
     check(|now| now.relations[0].columns.push("internal_note".to_owned()), &[]);
+}
+
+#[test]
+fn a_generated_column_that_the_mapping_needs_must_be_published_too() {
+    let mut now = healthy();
+    now.relations[0].columns.push("headers".to_owned());
+    now.relations[0].generated = texts(&["headers"]);
+    let outboxes = configured();
+    let watched = Watched { publication: "p", outboxes: &outboxes };
+    let failure = compare(watched, None, &now).remove(0);
+    assert_eq!(failure.code, Code::PublicationLacksColumn);
+    assert!(failure.message.contains("headers of table public.outbox"), "{failure}");
+    assert!(failure.hint.unwrap().contains("publish_generated_columns"));
+    // As PostgreSQL 18 does when it is told to.
+    publication(&mut now).tables[0].columns.push("headers".to_owned());
+    assert_eq!(compare(watched, None, &now), []);
 }
 
 #[test]
