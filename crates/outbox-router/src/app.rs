@@ -4,7 +4,7 @@
 //! else can delay a status update; the *monitor* and the *admin endpoint* on the main thread. They share no state: two
 //! `watch` channels carry what each tells of itself, one bounded channel the two events that the monitor may send.
 
-use std::{io, net::SocketAddr, sync::Mutex, thread, time::Duration};
+use std::{io, net::SocketAddr, sync::Mutex, thread};
 
 use relay::{OnFatal, Outcome, Relay, Settings, Timing, Window};
 use tokio::{

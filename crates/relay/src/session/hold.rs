@@ -20,7 +20,7 @@ use crate::{
 pub(crate) enum Hold {
     /// Its topic has not been found.
     Topic(TopicId),
-    /// The producer's queue is full: offered again after the next acknowledgements, or at this moment.
+    /// The producer has no room for it, or not yet: offered again after the next acknowledgements, or at this moment.
     QueueFull { again_at: Moment },
     /// The sink is closed: the failure that closed it ends the session, or a new sink is on its way.
     SinkClosed,
