@@ -67,8 +67,8 @@ for part in "${parts[@]}"; do
             export OUTBOX_ROUTER_BIN
             for version in "${versions[@]}"; do
                 step "end to end on PostgreSQL $version"
-                # Two scenarios at a time: each has servers of its own, and two cores carry no more.
-                OUTBOX_PG_VERSION="$version" cargo test --package e2e --locked -- --test-threads 2
+                # Three at a time: each has servers of its own and waits most of the time, and two cores carry no more.
+                OUTBOX_PG_VERSION="$version" cargo test --package e2e --locked -- --test-threads 3
             done
             ;;
     esac
