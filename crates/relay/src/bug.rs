@@ -5,10 +5,10 @@
 //! docs/testing.md.
 
 macro_rules! bugs {
-    ($($(#[$doc:meta])* $name:ident = $word:literal;)*) => {
+    ($($(#[doc = $doc:literal])+ $name:ident = $word:literal;)*) => {
         /// A bug that can be planted.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Bug { $($(#[$doc])* $name,)* }
+        pub enum Bug { $($(#[doc = $doc])+ $name,)* }
 
         impl Bug {
             /// Every one there is.
@@ -17,6 +17,11 @@ macro_rules! bugs {
             /// As given on a command line.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word,)* }
+            }
+
+            /// What is wrong with it.
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+),)* }
             }
         }
     };

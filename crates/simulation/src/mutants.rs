@@ -48,7 +48,9 @@ fn main() -> ExitCode {
     let wanted = |bug: &&Bug| arguments.only.as_deref().is_none_or(|only| only == bug.as_str());
     let bugs: Vec<Bug> = Bug::ALL.iter().filter(wanted).copied().collect();
     let mut caught = 0;
-    let mut table = String::from("| Bug | Caught by | Seeds | Time |\n|---|---|---:|---:|\n");
+    let mut table = String::from(
+        "| Bug | What is wrong | Caught by | Seeds | Time |\n|---|---|---|---:|---:|\n",
+    );
     for bug in &bugs {
         let row = match hunt(*bug, arguments.budget) {
             Ok(Catch { violation, seeds, took })
@@ -67,7 +69,7 @@ fn main() -> ExitCode {
                 "**nothing** | | ".to_owned()
             }
         };
-        let _infallible = writeln!(table, "| `{}` | {row} |", bug.as_str());
+        let _infallible = writeln!(table, "| `{}` |{} | {row} |", bug.as_str(), bug.about());
     }
     bug::plant(None);
     if let Some(path) = &arguments.table
