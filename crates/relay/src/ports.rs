@@ -34,9 +34,10 @@ pub struct Refusal {
 /// Why a sink refuses a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalReason {
-    /// The producer's queue is full, or the first record of its partition is still on its way: offer the same record
-    /// again after the next acknowledgements.
+    /// The producer's queue is full: offer the same record again after the next acknowledgements.
     Full,
+    /// The first record of its partition is still on its way, and travels alone: the same.
+    Probing,
     /// An earlier record failed: nothing is produced after it in this session.
     Closed,
 }

@@ -258,6 +258,7 @@ impl Session {
                         failpoint::reached(Failpoint::QueueFull);
                         self.hold_for_room(now.at)
                     }
+                    RefusalReason::Probing => self.hold_for_room(now.at),
                     RefusalReason::Closed => self.hold(Hold::SinkClosed),
                 })
             }

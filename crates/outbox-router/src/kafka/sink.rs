@@ -178,7 +178,7 @@ impl RecordSink for KafkaSink {
         };
         if !place.is_open() {
             // The report that opens it is an acknowledgement, after which the record is offered again; or it closes the sink.
-            return Err(Refusal { ticket, reason: RefusalReason::Full });
+            return Err(Refusal { ticket, reason: RefusalReason::Probing });
         }
         let opaque = ticket.into_opaque();
         let Err(error) = self.producer.produce(place.topic, record, opaque) else {

@@ -69,7 +69,7 @@ async fn a_partition_gets_its_second_record_when_the_first_is_acknowledged() {
     let mut acks = Acks::default();
     number(&mut sink, 0, 0, ticket(1)).unwrap();
     let refusal = number(&mut sink, 0, 1, ticket(2)).unwrap_err();
-    assert_eq!(refusal.reason, RefusalReason::Full);
+    assert_eq!(refusal.reason, RefusalReason::Probing);
     assert_eq!(refusal.ticket, ticket(2));
     number(&mut sink, 1, 0, ticket(1)).unwrap();
     assert_eq!(sink.unacked(), 2);
