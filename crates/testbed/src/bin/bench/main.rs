@@ -8,14 +8,23 @@ mod args;
 mod audit;
 mod drain;
 mod figures;
+mod flat;
 mod floor;
+mod idle;
+mod lane;
 mod latency;
+mod listen;
 mod machine;
+mod memory;
+mod outage;
+mod reader;
 mod report;
 mod run;
 mod series;
+mod shape;
 mod stage;
 mod startup;
+mod takeover;
 mod topic;
 mod watch;
 mod writers;
@@ -29,8 +38,9 @@ use testbed::router;
 
 use crate::args::{Args, Mode};
 use crate::machine::{Machine, router_version};
+use crate::reader::Reader;
 use crate::report::Report;
-use crate::run::Reader;
+use crate::shape::Reach;
 use crate::stage::Stage;
 
 #[tokio::main]
@@ -40,19 +50,29 @@ async fn main() -> anyhow::Result<ExitCode> {
     let readers = readers(&args)?;
     let mut kafka = Kafka::start(Options::default().jvm(Jvm::Fast)).await?;
     introduce(&args, &readers, &mut report).await?;
-    if args.measures(Mode::Drain) {
-        drain::measure(&args, &readers, &mut kafka, &mut report).await?;
-    }
-    if args.measures(Mode::Memory) {
-        drain::measure_memory(&args, &readers, &mut kafka, &mut report).await?;
-    }
-    if args.measures(Mode::Start) {
-        startup::measure(&args, &readers, &mut kafka, &mut report).await?;
-    }
-    if args.measures(Mode::Latency) {
-        latency::measure(&args, &readers, &mut kafka, &mut report).await?;
+    for mode in Mode::ORDER.into_iter().filter(|mode| args.measures(*mode)) {
+        measure(mode, &args, &readers, &mut kafka, &mut report).await?;
     }
     Ok(if report.close()? == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn measure(
+    mode: Mode,
+    args: &Args,
+    readers: &[Reader],
+    kafka: &mut Kafka,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    match mode {
+        Mode::Drain => drain::measure(args, readers, kafka, report).await,
+        Mode::Latency => latency::measure(args, readers, kafka, report).await,
+        Mode::Memory => memory::measure(args, readers, kafka, report).await,
+        Mode::Start => startup::measure(args, readers, kafka, report).await,
+        Mode::Outage => outage::measure(args, readers, kafka, report).await,
+        Mode::Takeover => takeover::measure(args, readers, kafka, report).await,
+        Mode::Idle => idle::measure(args, readers, kafka, report).await,
+        Mode::Flat => flat::measure(args, readers, kafka, report).await,
+    }
 }
 
 /// `pg_recvlogical` and the builds of the router.
@@ -72,11 +92,18 @@ fn readers(args: &Args) -> anyhow::Result<Vec<Reader>> {
 /// Says what is measured, and on what.
 async fn introduce(args: &Args, readers: &[Reader], report: &mut Report) -> anyhow::Result<()> {
     let machine = Machine::look()?;
-    let postgres = Stage::set(args.pg, args.socket).await?.version().await?;
+    let mut postgres = Vec::new();
+    for version in args.versions() {
+        postgres.push(Stage::set(version, Reach::default()).await?.version().await?);
+    }
     let kafka = Kafka::version().await?;
     report.say(&format!(
-        "{} x {}, {} GiB, kernel {}\nPostgreSQL {postgres} over {:?}, Kafka {kafka}, 6 partitions, acks=all",
-        machine.cores, machine.cpu, machine.memory_gib, machine.kernel, args.socket,
+        "{} x {}, {} GiB, kernel {}\nPostgreSQL {}, Kafka {kafka}, 6 partitions, acks=all",
+        machine.cores,
+        machine.cpu,
+        machine.memory_gib,
+        machine.kernel,
+        postgres.join(", "),
     ))?;
     report.record(&machine.json())?;
     let mut versions = vec![json!({ "kind": "servers", "postgres": postgres, "kafka": kafka })];
