@@ -3,13 +3,14 @@
 #
 #   scripts/bench.sh [WHAT]… [--all] [--runs N] [--events N] [--shape ROWSxBYTES,…] [--rate R,…] [--latency-runs N]
 #                    [--pg VERSION,…] [--socket tcp,unix] [--outage 10m] [--idle 60s] [--binary PATH]…
-#                    [--json FILE]
+#                    [--json FILE] [--plots DIR]
+#   scripts/bench.sh --from FILE… --plots DIR      draws the figures of an earlier run, and measures nothing
 #
 # WHAT is any of: drain latency memory start (these four when nothing is named), outage takeover idle flat; --all
 # measures all of it, in every shape, over both sockets, on PostgreSQL 15, 17 and 18. Installs and builds what is
 # missing; a router given by --binary is not built, and two of them are compared with each other, their runs taking
 # turns. Figures go to standard output as tables, to FILE as JSON lines (default: bench/TIME.jsonl in the build
-# directory) --help says more.
+# directory) and to DIR as SVG. --help says more.
 # Exits with 0 when every event arrived once and in order, whatever the figures are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,7 +28,7 @@ for argument in "$@"; do
         --all) all=1 ;;
         --json | --json=*) own_json=0 ;;
         --binary | --binary=*) own_binary=0 ;;
-        -h | --help) measures=0 ;;
+        --from | --from=* | -h | --help) measures=0 ;;
     esac
     previous="$argument"
 done

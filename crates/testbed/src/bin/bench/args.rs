@@ -14,7 +14,8 @@ use crate::shape::Shape;
 #[command(after_help = "Examples:\n  \
     scripts/bench.sh drain latency --runs 3 --rate 1000,5000\n  \
     scripts/bench.sh drain --shape 100x1024,1000000x400 --pg 15,17,18 --socket tcp,unix\n  \
-    scripts/bench.sh drain --shape 1x400 --runs 7 --binary OLD --binary NEW")]
+    scripts/bench.sh drain --shape 1x400 --runs 7 --binary OLD --binary NEW\n  \
+    scripts/bench.sh --from run.jsonl --plots docs/plots")]
 pub(crate) struct Args {
     /// What to measure [default: drain latency memory start]
     #[arg(value_enum)]
@@ -60,6 +61,12 @@ pub(crate) struct Args {
     /// Append every figure to this file, a JSON object a line
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
+    /// Draw what was measured into this directory, as SVG
+    #[arg(long)]
+    pub(crate) plots: Option<PathBuf>,
+    /// Measure nothing, and draw the figures of this file of JSON lines; may be given several times
+    #[arg(long, requires = "plots")]
+    pub(crate) from: Vec<PathBuf>,
 }
 
 impl Args {

@@ -17,6 +17,7 @@ mod listen;
 mod machine;
 mod memory;
 mod outage;
+mod plot;
 mod reader;
 mod report;
 mod run;
@@ -32,7 +33,7 @@ mod writers;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use testbed::kafka::{Jvm, Kafka, Options};
 use testbed::router;
 
@@ -47,13 +48,25 @@ use crate::stage::Stage;
 async fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let mut report = Report::open(args.json.as_deref())?;
+    if !args.from.is_empty() {
+        draw(&args, &plot::read(&args.from)?, &report)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let readers = readers(&args)?;
     let mut kafka = Kafka::start(Options::default().jvm(Jvm::Fast)).await?;
     introduce(&args, &readers, &mut report).await?;
     for mode in Mode::ORDER.into_iter().filter(|mode| args.measures(*mode)) {
         measure(mode, &args, &readers, &mut kafka, &mut report).await?;
     }
+    draw(&args, report.lines(), &report)?;
     Ok(if report.close()? == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Draws figures where pictures are wanted.
+fn draw(args: &Args, lines: &[Value], report: &Report) -> anyhow::Result<()> {
+    let Some(directory) = &args.plots else { return Ok(()) };
+    let drawn = plot::draw(lines, directory)?;
+    report.say(&format!("drawn into {}: {}", directory.display(), drawn.join(", ")))
 }
 
 async fn measure(

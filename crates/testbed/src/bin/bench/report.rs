@@ -48,6 +48,7 @@ impl Mark {
 #[derive(Debug)]
 pub(crate) struct Report {
     json: Option<File>,
+    lines: Vec<Value>,
     marks: Vec<Mark>,
     faults: Vec<String>,
 }
@@ -64,7 +65,7 @@ impl Report {
                     .with_context(|| format!("cannot open {}", path.display()))
             })
             .transpose()?;
-        Ok(Self { json, marks: Vec::new(), faults: Vec::new() })
+        Ok(Self { json, lines: Vec::new(), marks: Vec::new(), faults: Vec::new() })
     }
 
     /// A line for people.
@@ -76,10 +77,16 @@ impl Report {
 
     /// A line for machines.
     pub(crate) fn record(&mut self, line: &Value) -> anyhow::Result<()> {
+        self.lines.push(line.clone());
         match &mut self.json {
             Some(file) => Ok(writeln!(file, "{line}")?),
             None => Ok(()),
         }
+    }
+
+    /// All lines for machines so far.
+    pub(crate) fn lines(&self) -> &[Value] {
+        &self.lines
     }
 
     /// Something that must not happen: it decides the exit code.
