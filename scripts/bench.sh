@@ -2,7 +2,7 @@
 # Measures the router on real servers, beside `pg_recvlogical` into nothing.
 #
 #   scripts/bench.sh [WHAT]… [--all] [--runs N] [--events N] [--shape ROWSxBYTES,…] [--rate R,…] [--latency-runs N]
-#                    [--pg VERSION,…] [--socket tcp,unix] [--outage 10m] [--idle 60s] [--binary PATH]…
+#                    [--pg VERSION,…] [--socket tcp,unix] [--outage 10m] [--idle 60s] [--peers] [--binary PATH]…
 #                    [--json FILE] [--plots DIR]
 #   scripts/bench.sh --from FILE… --plots DIR      draws the figures of an earlier run, and measures nothing
 #
@@ -10,7 +10,8 @@
 # measures all of it, in every shape, over both sockets, on PostgreSQL 15, 17 and 18. Installs and builds what is
 # missing; a router given by --binary is not built, and two of them are compared with each other, their runs taking
 # turns. Figures go to standard output as tables, to FILE as JSON lines (default: bench/TIME.jsonl in the build
-# directory) and to DIR as SVG. --help says more.
+# directory) and to DIR as SVG. With --peers, Debezium on Kafka Connect takes part in draining and latency. --help says
+# more.
 # Exits with 0 when every event arrived once and in order, whatever the figures are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,6 +19,7 @@ cd "$(dirname "$0")/.."
 target="${CARGO_TARGET_DIR:-$PWD/target}"
 versions=
 own_json=1
+peers=0
 own_binary=1
 measures=1
 previous=
@@ -26,6 +28,7 @@ for argument in "$@"; do
     case "$argument" in
         --pg=*) versions="${argument#--pg=}" ;;
         --all) all=1 ;;
+        --peers | --peers=*) peers=1 ;;
         --json | --json=*) own_json=0 ;;
         --binary | --binary=*) own_binary=0 ;;
         --from | --from=* | -h | --help) measures=0 ;;
@@ -45,6 +48,10 @@ if [ "$measures" = 1 ]; then
         export OUTBOX_PG_RECVLOGICAL
     fi
     scripts/kafka.sh >/dev/null
+    if [ "$peers" = 1 ] && [ -z "${OUTBOX_DEBEZIUM:-}" ]; then
+        OUTBOX_DEBEZIUM="$(scripts/debezium.sh | tail -n 1)"
+        export OUTBOX_DEBEZIUM
+    fi
     # One cargo call each: built together, the two would share features that the product is not shipped with.
     if [ "$own_binary" = 1 ]; then cargo build --release --locked --package outbox-router; fi
     if [ "$own_json" = 1 ]; then

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 
+use crate::debezium::Tuning;
 use crate::shape::Shape;
 
 /// Measures outbox-router on real servers, beside `pg_recvlogical` into nothing.
@@ -58,6 +59,10 @@ pub(crate) struct Args {
     /// that was built]
     #[arg(long)]
     pub(crate) binary: Vec<PathBuf>,
+    /// Peers to measure beside it while draining and in latency [without a name: both]
+    #[arg(long, value_enum, value_delimiter = ',', num_args = 0.., require_equals = true,
+          default_missing_values = ["debezium", "debezium-tuned"])]
+    pub(crate) peers: Vec<Tuning>,
     /// Append every figure to this file, a JSON object a line
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
@@ -228,6 +233,13 @@ mod tests {
         assert_eq!(args.versions(), [15, 17]);
         assert_eq!(args.sockets(), [Socket::Tcp, Socket::Unix]);
         assert_eq!(args.shapes(), [Shape::SINGLE, Shape::LARGE]);
+    }
+
+    #[test]
+    fn peers_are_named_or_all() {
+        assert_eq!(parse("bench drain").peers, []);
+        assert_eq!(parse("bench --peers drain").peers, [Tuning::Defaults, Tuning::Tuned]);
+        assert_eq!(parse("bench --peers=debezium-tuned drain").peers, [Tuning::Tuned]);
     }
 
     #[test]

@@ -49,6 +49,7 @@ pub(crate) async fn measure(
             let lanes = take_turns(args.runs, backlog, lanes, kafka, report).await?;
             report.say(&format!("\ndrain, {}, {events} events", backlog.name()))?;
             report.say(&table(&lanes).show())?;
+            warn_of_neighbours(&lanes, report)?;
             compare(backlog, &lanes, report)?;
             set_marks(backlog, &lanes, report);
         }
@@ -71,8 +72,8 @@ async fn take_turns(
             order.reverse();
         }
         for lane in order {
-            let reader = lane.name.replace([' ', '_'], "-").replace(',', "");
-            let name = format!("drain-{}-{turn}-{reader}", backlog.shape);
+            let (reader, socket) = (lane.reader.slug(), lane.socket.name());
+            let name = format!("drain-{}-{turn}-{reader}-{socket}", backlog.shape);
             let way = (&lane.reader, lane.socket);
             let outcome = match run(way, &stage, kafka, task, &name).await? {
                 Ok(run) => Some(run),
@@ -158,6 +159,22 @@ fn table(lanes: &[Lane]) -> Table {
     table
 }
 
+/// Cores that others may keep busy before a run says more about them than about the readers.
+const NEIGHBOURS: f64 = 0.25;
+
+fn warn_of_neighbours(lanes: &[Lane], report: &Report) -> anyhow::Result<()> {
+    let runs = || lanes.iter().flat_map(|lane| lane.runs.iter().flatten());
+    let disturbed = runs().filter(|run| run.measured.others_cores > NEIGHBOURS).count();
+    if disturbed == 0 {
+        return Ok(());
+    }
+    report.say(&format!(
+        "WARNING: in {disturbed} of {} runs others kept more than {NEIGHBOURS} cores busy: ratios \
+         are noisy, figures low\n",
+        runs().count()
+    ))
+}
+
 fn compare(backlog: Backlog, lanes: &[Lane], report: &mut Report) -> anyhow::Result<()> {
     let comparisons = Comparison::all(lanes);
     if comparisons.is_empty() {
@@ -189,6 +206,10 @@ fn set_marks(backlog: Backlog, lanes: &[Lane], report: &mut Report) {
         };
         let ratio = lane.ratio_to_baseline(lanes);
         mark("x pg_recvlogical", Limit::AtLeast(ratio_limit), ratio_aim, ratio);
+        for peer in lanes.iter().filter(|peer| peer.reader.is_peer()) {
+            let what = format!("x {}", peer.name);
+            mark(&what, Limit::AtLeast(1.6), 2.0, lane.ratio_to(peer));
+        }
         let cpu = lane.spread(|run| run.measured.cpu.reader);
         mark("router CPU, us/event", Limit::AtMost(5.5), 4.5, cpu);
         // Of memory the worst run counts.

@@ -135,7 +135,7 @@ async fn one(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let what = series.name().replace(' ', "-");
-    let name = format!("flat-{what}-{}-{turn}-{}", point.value, reader.name().replace(' ', "-"));
+    let name = format!("flat-{what}-{}-{turn}-{}", point.value, reader.slug());
     let way = (reader, args.first_socket());
     let run = match run(way, &point.stage, kafka, point.task, &name).await? {
         Ok(run) => run,

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::args::{Args, Mode};
 use crate::figures::{float, megabytes};
-use crate::reader::{Reader, Running, Way};
+use crate::reader::{Aim, Reader, Running, Way};
 use crate::report::{Limit, Mark, Report, Table};
 use crate::shape::Reach;
 use crate::stage::Stage;
@@ -36,13 +36,14 @@ pub(crate) async fn measure(
         let stage = Stage::set(args.version(), Reach::default()).await?;
         stage.copy_slot(SLOT).await?;
         let bootstrap = kafka.bootstrap();
-        let topics = Topics::one(&format!("idle-{}", reader.name().replace(' ', "-")));
+        let topics = Topics::one(&format!("idle-{}", reader.slug()));
         topics.create(&bootstrap).await?;
         let way = Way {
             socket: args.first_socket(),
             slot: SLOT,
             route: topics.route(),
             bootstrap: &bootstrap,
+            aim: Aim::Throughput,
         };
         let mut running = Running::start(reader, &stage, way)?;
         running.streams(&stage, SLOT).await?;

@@ -52,12 +52,17 @@ impl Lane {
             .collect()
     }
 
+    /// How fast it was beside `other`.
+    pub(crate) fn ratio_to(&self, other: &Self) -> Option<Spread> {
+        Spread::of(self.ratios(other, |run| run.measured.events_per_second))
+    }
+
     /// How fast it was beside `pg_recvlogical` on the same socket.
     pub(crate) fn ratio_to_baseline(&self, lanes: &[Self]) -> Option<Spread> {
         let baseline = lanes.iter().find(|lane| {
             matches!(lane.reader, Reader::PgRecvlogical) && lane.socket == self.socket
         })?;
-        Spread::of(self.ratios(baseline, |run| run.measured.events_per_second))
+        self.ratio_to(baseline)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::args::{Args, Mode, Socket};
 use crate::figures::{Spread, float, megabytes};
 use crate::floor::produce;
 use crate::listen::{Seen, WARM_UP, consume};
-use crate::reader::{Reader, Running, Way};
+use crate::reader::{Aim, Reader, Running, Way};
 use crate::report::{Limit, Mark, Report, Table};
 use crate::run::{Fault, cast};
 use crate::shape::Reach;
@@ -64,7 +64,7 @@ pub(crate) async fn measure(
                 // Written into nothing, nothing arrives: pg_recvlogical's place is taken by the floor.
                 let outcome = match row.reader {
                     Reader::PgRecvlogical => floor(rate, turn, kafka).await?,
-                    reader => {
+                    reader @ (Reader::Router { .. } | Reader::Debezium(_)) => {
                         delivered((args.version(), socket), reader, (rate, turn), kafka).await?
                     }
                 };
@@ -87,7 +87,7 @@ pub(crate) async fn measure(
 fn name(reader: &Reader) -> String {
     match reader {
         Reader::PgRecvlogical => "producer alone".to_owned(),
-        reader => reader.name().to_owned(),
+        Reader::Router { .. } | Reader::Debezium(_) => reader.name().to_owned(),
     }
 }
 
@@ -113,12 +113,11 @@ async fn delivered(
     kafka: &mut Kafka,
 ) -> anyhow::Result<Result<Figures, Fault>> {
     let (bootstrap, slot) = (kafka.bootstrap(), "latency");
-    let topics =
-        Topics::one(&format!("latency-{rate}-{turn}-{}", reader.name().replace([' ', ','], "-")));
+    let topics = Topics::one(&format!("latency-{rate}-{turn}-{}", reader.slug()));
     topics.create(&bootstrap).await?;
     let stage = Stage::set(version, Reach::default()).await?;
     stage.copy_slot(slot).await?;
-    let way = Way { socket, slot, route: topics.route(), bootstrap: &bootstrap };
+    let way = Way { socket, slot, route: topics.route(), bootstrap: &bootstrap, aim: Aim::Latency };
     let mut running = Running::start(reader, &stage, way)?;
     running.streams(&stage, slot).await?;
     let timetable = Timetable::lasting(rate, WARM_UP + TIME);

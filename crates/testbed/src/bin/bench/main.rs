@@ -6,6 +6,7 @@
 
 mod args;
 mod audit;
+mod debezium;
 mod drain;
 mod figures;
 mod flat;
@@ -88,7 +89,7 @@ async fn measure(
     }
 }
 
-/// `pg_recvlogical` and the builds of the router.
+/// `pg_recvlogical`, the builds of the router, and peers.
 fn readers(args: &Args) -> anyhow::Result<Vec<Reader>> {
     let mut binaries = args.binary.clone();
     if binaries.is_empty() {
@@ -99,7 +100,8 @@ fn readers(args: &Args) -> anyhow::Result<Vec<Reader>> {
         name: if several { format!("router {number}") } else { "router".to_owned() },
         binary,
     });
-    Ok([Reader::PgRecvlogical].into_iter().chain(routers).collect())
+    let peers = args.peers.iter().copied().map(Reader::Debezium);
+    Ok([Reader::PgRecvlogical].into_iter().chain(routers).chain(peers).collect())
 }
 
 /// Says what is measured, and on what.
@@ -126,6 +128,11 @@ async fn introduce(args: &Args, readers: &[Reader], report: &mut Report) -> anyh
             report.say(&format!("{name}: {version}"))?;
             versions.push(json!({ "kind": "router", "name": name, "version": version }));
         }
+    }
+    if !args.peers.is_empty() {
+        let version = debezium::versions()?;
+        report.say(&version)?;
+        versions.push(json!({ "kind": "peer", "version": version }));
     }
     versions.iter().try_for_each(|line| report.record(line))?;
     if machine.load_average > 0.5 {

@@ -41,7 +41,7 @@ pub(crate) async fn measure(
         let (stage, task) = backlog.make(report).await?;
         let payload = float(events) * task.value_bytes / 1e6;
         for reader in Reader::routers(readers) {
-            let name = format!("memory-{shape}-{}", reader.name().replace(' ', "-"));
+            let name = format!("memory-{shape}-{}", reader.slug());
             let way = (reader, args.first_socket());
             let run = match run(way, &stage, kafka, task, &name).await? {
                 Ok(run) => run,

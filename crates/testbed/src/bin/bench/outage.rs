@@ -18,7 +18,7 @@ use crate::args::{Args, Mode};
 use crate::audit::{Audit, Faults};
 use crate::figures::{float, megabytes};
 use crate::memory::BOUND;
-use crate::reader::{Reader, Running, Way};
+use crate::reader::{Aim, Reader, Running, Way};
 use crate::report::{Limit, Mark, Report, Table};
 use crate::shape::Reach;
 use crate::stage::Stage;
@@ -93,7 +93,7 @@ pub(crate) async fn measure(
 }
 
 async fn one(args: &Args, reader: &Reader, kafka: &mut Kafka) -> anyhow::Result<Figures> {
-    let topics = Topics::one(&format!("outage-{}", reader.name().replace(' ', "-")));
+    let topics = Topics::one(&format!("outage-{}", reader.slug()));
     let bootstrap = kafka.bootstrap();
     topics.create(&bootstrap).await?;
     let stage = Stage::set(args.version(), Reach::default()).await?;
@@ -103,6 +103,7 @@ async fn one(args: &Args, reader: &Reader, kafka: &mut Kafka) -> anyhow::Result<
         slot: SLOT,
         route: topics.route(),
         bootstrap: &bootstrap,
+        aim: Aim::Throughput,
     };
     let mut running = Running::start(reader, &stage, way)?;
     running.streams(&stage, SLOT).await?;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::args::Socket;
 use crate::audit::Audit;
-use crate::reader::{Reader, Running, STOP_DEADLINE, Way};
+use crate::reader::{Aim, Reader, Running, STOP_DEADLINE, Way};
 use crate::series::{Measured, measure};
 use crate::stage::{PUBLICATION, Stage, Task, pg_recvlogical};
 use crate::topic::{Ends, Follower, Topics};
@@ -48,7 +48,9 @@ pub(crate) async fn run(
     stage.copy_slot(&slot).await?;
     let outcome = match reader {
         Reader::PgRecvlogical => receive(stage, socket, kafka, task, &slot).await,
-        Reader::Router { .. } => deliver((reader, socket), stage, kafka, task, (&slot, name)).await,
+        Reader::Router { .. } | Reader::Debezium(_) => {
+            deliver((reader, socket), stage, kafka, task, (&slot, name)).await
+        }
     };
     let outcome = outcome.with_context(|| format!("run {name} of {}", reader.name()))?;
     stage.drop_slot(&slot).await?;
@@ -101,7 +103,8 @@ async fn deliver(
         })
         .await??
     };
-    let way = Way { socket, slot, route: topics.route(), bootstrap: &bootstrap };
+    let way =
+        Way { socket, slot, route: topics.route(), bootstrap: &bootstrap, aim: Aim::Throughput };
     let started = Instant::now();
     let mut running = Running::start(reader, stage, way)?;
     let cast = cast(stage, kafka, running.pid()?)?;

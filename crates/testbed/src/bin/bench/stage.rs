@@ -135,7 +135,7 @@ impl Stage {
 
     /// The configuration of a router that reads `slot`; everything else as it comes.
     pub(crate) fn router_config(&self, way: Way<'_>) -> String {
-        let Way { socket, slot, route, bootstrap } = way;
+        let Way { socket, slot, route, bootstrap, aim: _ } = way;
         format!(
             "name = \"bench\"\n\
              [postgres]\n\

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::args::{Args, Mode};
 use crate::figures::{Spread, millis};
-use crate::reader::{Reader, Way, stop};
+use crate::reader::{Aim, Reader, Way, stop};
 use crate::report::{Limit, Mark, Report, Table};
 use crate::shape::Reach;
 use crate::stage::Stage;
@@ -29,7 +29,7 @@ pub(crate) async fn measure(
     for reader in readers {
         let Reader::Router { name, binary } = reader else { continue };
         let bootstrap = kafka.bootstrap();
-        let topics = Topics::one(&format!("start-{}", name.replace(' ', "-")));
+        let topics = Topics::one(&format!("start-{}", reader.slug()));
         topics.create(&bootstrap).await?;
         stage.copy_slot(SLOT).await?;
         let way = Way {
@@ -37,6 +37,7 @@ pub(crate) async fn measure(
             slot: SLOT,
             route: topics.route(),
             bootstrap: &bootstrap,
+            aim: Aim::Throughput,
         };
         let config = stage.router_config(way);
         let mut router = Router::with_config(&config)?.program(binary);

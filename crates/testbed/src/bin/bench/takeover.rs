@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::args::{Args, Mode};
 use crate::audit::member;
 use crate::figures::{Spread, millis};
-use crate::reader::{Reader, Way, stop};
+use crate::reader::{Aim, Reader, Way, stop};
 use crate::report::{Limit, Mark, Report, Table};
 use crate::shape::Reach;
 use crate::stage::Stage;
@@ -40,13 +40,14 @@ pub(crate) async fn measure(
         let stage = Stage::set(args.version(), Reach::default()).await?;
         stage.copy_slot(SLOT).await?;
         let bootstrap = kafka.bootstrap();
-        let topics = Topics::one(&format!("takeover-{}", name.replace(' ', "-")));
+        let topics = Topics::one(&format!("takeover-{}", reader.slug()));
         topics.create(&bootstrap).await?;
         let way = Way {
             socket: args.first_socket(),
             slot: SLOT,
             route: topics.route(),
             bootstrap: &bootstrap,
+            aim: Aim::Throughput,
         };
         let config = stage.router_config(way);
         let mut holder = Router::with_config(&config)?.program(binary);

@@ -5,7 +5,9 @@ use super::svg::{Anchor, Svg};
 
 const WIDTH: f64 = 800.0;
 const LABELS: f64 = 190.0;
-const RIGHT: f64 = 96.0;
+const RIGHT: f64 = 64.0;
+/// Room for all percentiles.
+const WIDE_RIGHT: f64 = 160.0;
 const HEAD: f64 = 84.0;
 const ROW: f64 = 22.0;
 const GROUP: f64 = 30.0;
@@ -79,7 +81,11 @@ impl Rows {
             Style::Bars => Kind::Linear,
             Style::Dots => Kind::Log,
         };
-        let scale = Scale::over(kind, figures, WIDTH - LABELS - RIGHT);
+        let right = match self.style {
+            Style::Bars => RIGHT,
+            Style::Dots => WIDE_RIGHT,
+        };
+        let scale = Scale::over(kind, figures, WIDTH - LABELS - right);
         let mut lines = 0.0;
         for (_, rows) in &self.groups {
             lines += GROUP + ROW * f64::from(u32::try_from(rows.len()).unwrap_or(0));

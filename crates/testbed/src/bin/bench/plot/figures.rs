@@ -35,7 +35,10 @@ fn note(lines: &[Value]) -> String {
         format!("{cores:.0} x {}, kernel {}; ", text(line, "cpu"), text(line, "kernel"))
     });
     let servers = last("servers").map_or(String::new(), |line| {
-        format!("PostgreSQL {}, Kafka {}", text(line, "postgres"), text(line, "kafka"))
+        let versions = line.get("postgres").and_then(Value::as_array);
+        let versions: Vec<&str> =
+            versions.into_iter().flatten().filter_map(Value::as_str).collect();
+        format!("PostgreSQL {}, Kafka {}", versions.join(" "), text(line, "kafka"))
     });
     format!("{machine}{servers}")
 }

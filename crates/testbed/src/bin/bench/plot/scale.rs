@@ -78,9 +78,10 @@ impl Scale {
     }
 }
 
-/// A figure with about three digits, and thousands as `k`.
+/// A figure with about three digits, and thousands as `k`, millions as `M`.
 pub(super) fn short(figure: f64) -> String {
     let text = match figure.abs() {
+        size if size >= 1e6 => return format!("{}M", short(figure / 1e6)),
         size if size >= 10_000.0 => return format!("{}k", short(figure / 1000.0)),
         size if size >= 100.0 => format!("{figure:.0}"),
         size if size >= 10.0 => format!("{figure:.1}"),
@@ -116,8 +117,8 @@ mod tests {
     #[test]
     fn figures_are_short() {
         assert_eq!(
-            [0.25, 1.0, 12.34, 123.4, 54_321.0].map(short),
-            ["0.25", "1", "12.3", "123", "54.3k"]
+            [0.25, 12.34, 123.4, 54_321.0, 1e6].map(short),
+            ["0.25", "12.3", "123", "54.3k", "1M"]
         );
     }
 }
