@@ -2,9 +2,9 @@
 # Measures the router on real servers, beside `pg_recvlogical` into nothing.
 #
 #   scripts/bench.sh [WHAT]… [--all] [--runs N] [--events N] [--shape ROWSxBYTES,…] [--rate R,…] [--latency-runs N]
-#                    [--pg VERSION,…] [--socket tcp,unix] [--outage 10m] [--idle 60s] [--peers] [--binary PATH]…
-#                    [--json FILE] [--plots DIR]
-#   scripts/bench.sh --from FILE… --plots DIR      draws the figures of an earlier run, and measures nothing
+#                    [--pg VERSION,…] [--socket tcp,unix] [--outage 10m] [--idle 60s] [--series topics,keys,rows]
+#                    [--peers] [--binary PATH]… [--json FILE] [--plots DIR]
+#   scripts/bench.sh --from FILE --plots DIR      draws the figures of an earlier run, and measures nothing
 #
 # WHAT is any of: drain latency memory start (these four when nothing is named), outage takeover idle flat; --all
 # measures all of it, in every shape, over both sockets, on PostgreSQL 15, 17 and 18. Installs and builds what is

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 
 use crate::debezium::Tuning;
+use crate::flat::Series;
 use crate::shape::Shape;
 
 /// Measures outbox-router on real servers, beside `pg_recvlogical` into nothing.
@@ -49,6 +50,9 @@ pub(crate) struct Args {
     /// [default: tcp]
     #[arg(long, value_enum, value_delimiter = ',')]
     socket: Vec<Socket>,
+    /// What grows when flatness is measured [default: topics,keys,rows]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    series: Vec<Series>,
     /// How long the broker is away while 5000 transactions a second are written
     #[arg(long, default_value = "60s", value_parser = duration)]
     pub(crate) outage: Duration,
@@ -108,6 +112,10 @@ impl Args {
 
     pub(crate) fn sockets(&self) -> Vec<Socket> {
         self.chosen(&self.socket, &[Socket::Tcp], &[Socket::Tcp, Socket::Unix])
+    }
+
+    pub(crate) fn series(&self) -> Vec<Series> {
+        self.chosen(&self.series, &Series::ALL, &Series::ALL)
     }
 
     /// What everything but draining is measured on.

@@ -18,20 +18,23 @@ use crate::stage::{Stage, Task};
 const EVENTS: u64 = 400_000;
 /// Events of each topic at least. Events go around all topics, so what the first one of each costs falls
 /// into the first twentieth of the backlog, which is not counted.
-const TOUCHES: u64 = 40;
+const TOUCHES: u64 = 25;
 /// How much more the dearest may cost than the cheapest before it counts as a slope.
 const TOLERANCE: f64 = 1.25;
 
 /// What grows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Series {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Series {
+    /// Topics, from 10 to 10,000
     Topics,
+    /// Keys, from 1 to 100,000
     Keys,
+    /// Rows per transaction, from 1 to 1,000,000
     Rows,
 }
 
 impl Series {
-    const ALL: [Self; 3] = [Self::Topics, Self::Keys, Self::Rows];
+    pub(crate) const ALL: [Self; 3] = [Self::Topics, Self::Keys, Self::Rows];
 
     const fn name(self) -> &'static str {
         match self {
@@ -96,7 +99,7 @@ pub(crate) async fn measure(
             "x the first",
             "k events/s",
         ]);
-        for series in Series::ALL {
+        for series in args.series() {
             let mut points = prepare(args, series, report).await?;
             for turn in 0..=args.runs {
                 for point in &mut points {

@@ -24,10 +24,11 @@ pub(crate) async fn measure(
     kafka: &mut Kafka,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let stage = Stage::set(args.version(), Reach::default()).await?;
     let mut table = Table::new(&["reader", "start to first record, ms: min median max"]);
     for reader in readers {
         let Reader::Router { name, binary } = reader else { continue };
+        // One of its own, or it would be sent the rows that were written for those before it.
+        let stage = Stage::set(args.version(), Reach::default()).await?;
         let bootstrap = kafka.bootstrap();
         let topics = Topics::one(&format!("start-{}", reader.slug()));
         topics.create(&bootstrap).await?;

@@ -180,6 +180,9 @@ impl Follower {
         expected: u64,
         mut note: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
+        if expected == 0 {
+            return Ok(());
+        }
         let mut read = 0;
         self.read_until(PATIENCE, |record| {
             read += 1;
