@@ -1,48 +1,65 @@
 #!/usr/bin/env bash
 # Measures the router on real servers, beside `pg_recvlogical` into nothing.
 #
-#   scripts/bench.sh [drain] [latency] [memory] [start] [--runs N] [--events N] [--rate R…] [--pg VERSION]
-#                    [--socket tcp|unix] [--binary PATH]… [--json FILE]
+#   scripts/bench.sh [WHAT]… [--all] [--runs N] [--events N] [--shape ROWSxBYTES,…] [--rate R,…] [--latency-runs N]
+#                    [--pg VERSION,…] [--socket tcp,unix] [--outage 10m] [--idle 60s] [--series topics,keys,rows]
+#                    [--peers] [--binary PATH]… [--json FILE] [--plots DIR]
+#   scripts/bench.sh --from FILE --plots DIR      draws the figures of an earlier run, and measures nothing
 #
-# Without a word of what to measure: everything, on PostgreSQL 17. Installs and builds what is missing; a router
-# given by --binary is not built, and two of them are compared with each other. Figures go to standard output as
-# tables, and to FILE as JSON lines (default: bench/TIME.jsonl in the build directory).
+# WHAT is any of: drain latency memory start (these four when nothing is named), outage takeover idle flat; --all
+# measures all of it, in every shape, over both sockets, on PostgreSQL 15, 17 and 18. Installs and builds what is
+# missing; a router given by --binary is not built, and two of them are compared with each other, their runs taking
+# turns. Figures go to standard output as tables, to FILE as JSON lines (default: bench/TIME.jsonl in the build
+# directory) and to DIR as SVG. With --peers, Debezium on Kafka Connect takes part in draining and latency. --help says
+# more.
 # Exits with 0 when every event arrived once and in order, whatever the figures are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target="${CARGO_TARGET_DIR:-$PWD/target}"
-version=17
+versions=
 own_json=1
+peers=0
 own_binary=1
+measures=1
 previous=
 for argument in "$@"; do
-    case "$previous" in --pg) version="$argument" ;; esac
+    case "$previous" in --pg) versions="$argument" ;; esac
     case "$argument" in
-        --pg=*) version="${argument#--pg=}" ;;
+        --pg=*) versions="${argument#--pg=}" ;;
+        --all) all=1 ;;
+        --peers | --peers=*) peers=1 ;;
         --json | --json=*) own_json=0 ;;
         --binary | --binary=*) own_binary=0 ;;
+        --from | --from=* | -h | --help) measures=0 ;;
     esac
     previous="$argument"
 done
+if [ -z "$versions" ]; then versions="${all:+15,18,}17"; fi
 
 scripts/install.sh build
-bin="$(scripts/postgres.sh "$version" | tail -n 1)"
-export "OUTBOX_PG_BIN_$version=$bin"
-if [ -z "${OUTBOX_PG_RECVLOGICAL:-}" ]; then
-    OUTBOX_PG_RECVLOGICAL="$(scripts/postgres.sh 15 | tail -n 1)/pg_recvlogical"
-    export OUTBOX_PG_RECVLOGICAL
+if [ "$measures" = 1 ]; then
+    for version in ${versions//,/ }; do
+        bin="$(scripts/postgres.sh "$version" | tail -n 1)"
+        export "OUTBOX_PG_BIN_$version=$bin"
+    done
+    if [ -z "${OUTBOX_PG_RECVLOGICAL:-}" ]; then
+        OUTBOX_PG_RECVLOGICAL="$(scripts/postgres.sh 15 | tail -n 1)/pg_recvlogical"
+        export OUTBOX_PG_RECVLOGICAL
+    fi
+    scripts/kafka.sh >/dev/null
+    if [ "$peers" = 1 ] && [ -z "${OUTBOX_DEBEZIUM:-}" ]; then
+        OUTBOX_DEBEZIUM="$(scripts/debezium.sh | tail -n 1)"
+        export OUTBOX_DEBEZIUM
+    fi
+    # One cargo call each: built together, the two would share features that the product is not shipped with.
+    if [ "$own_binary" = 1 ]; then cargo build --release --locked --package outbox-router; fi
+    if [ "$own_json" = 1 ]; then
+        mkdir -p "$target/bench"
+        json="$target/bench/$(date +%Y%m%d-%H%M%S).jsonl"
+        echo "JSON lines: $json"
+        set -- "$@" --json "$json"
+    fi
 fi
-scripts/kafka.sh >/dev/null
-
-# One cargo call each: built together, the two would share features that the product is not shipped with.
-if [ "$own_binary" = 1 ]; then cargo build --release --locked --package outbox-router; fi
 cargo build --release --locked --package testbed --bin bench
-bench="$target/release/bench"
-if [ "$own_json" = 1 ]; then
-    mkdir -p "$target/bench"
-    json="$target/bench/$(date +%Y%m%d-%H%M%S).jsonl"
-    echo "JSON lines: $json"
-    set -- "$@" --json "$json"
-fi
-exec "$bench" "$@"
+exec "$target/release/bench" "$@"

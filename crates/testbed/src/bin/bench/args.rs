@@ -1,51 +1,142 @@
 //! What may be typed.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
+
+use crate::debezium::Tuning;
+use crate::flat::Series;
+use crate::shape::Shape;
 
 /// Measures outbox-router on real servers, beside `pg_recvlogical` into nothing.
 #[derive(Debug, Parser)]
 #[command(name = "bench", max_term_width = 100)]
-#[command(after_help = "Example:\n  scripts/bench.sh drain latency --runs 3 --rate 1000 5000")]
+#[command(after_help = "Examples:\n  \
+    scripts/bench.sh drain latency --runs 3 --rate 1000,5000\n  \
+    scripts/bench.sh drain --shape 100x1024,1000000x400 --pg 15,17,18 --socket tcp,unix\n  \
+    scripts/bench.sh drain --shape 1x400 --runs 7 --binary OLD --binary NEW\n  \
+    scripts/bench.sh --from run.jsonl --plots docs/plots")]
 pub(crate) struct Args {
-    /// What to measure [default: all]
+    /// What to measure [default: drain latency memory start]
     #[arg(value_enum)]
     modes: Vec<Mode>,
+    /// Measure everything: every mode, shape, rate, socket and version (more than two hours)
+    #[arg(long)]
+    all: bool,
     /// Runs of each reader; one more comes first and is not counted
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// Rows of each backlog [default: 1000000, and 400000 in transactions of one row]
+    /// Rows of each backlog [default: 1000000; 500000 of large rows, 400000 in transactions of one]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1000..))]
     events: Option<u64>,
-    /// Transactions a second of the latency measurement
-    #[arg(long, num_args = 1.., default_values_t = [1000, 5000],
+    /// Backlogs to drain, as ROWSxBYTES: rows per transaction and bytes per row [default:
+    /// 100x400,1x400]
+    #[arg(long, value_delimiter = ',')]
+    shape: Vec<Shape>,
+    /// Transactions a second of the latency measurement [default: 1000,5000]
+    #[arg(long, value_delimiter = ',', num_args = 1..,
           value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) rate: Vec<u32>,
-    /// Version of PostgreSQL
-    #[arg(long, default_value_t = 17)]
-    pub(crate) pg: u16,
-    /// How readers reach PostgreSQL
-    #[arg(long, value_enum, default_value_t = Socket::Tcp)]
-    pub(crate) socket: Socket,
+    rate: Vec<u32>,
+    /// Runs of each reader at each rate, of 20 s each after 10 s that are not counted
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) latency_runs: u32,
+    /// Versions of PostgreSQL: backlogs are drained from each, all else is measured on the first one
+    /// [default: 17]
+    #[arg(long, value_delimiter = ',')]
+    pg: Vec<u16>,
+    /// How readers reach PostgreSQL: backlogs are drained over each, all else over the first one
+    /// [default: tcp]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    socket: Vec<Socket>,
+    /// What grows when flatness is measured [default: topics,keys,rows]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    series: Vec<Series>,
+    /// How long the broker is away while 5000 transactions a second are written
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    pub(crate) outage: Duration,
+    /// How long an idle router is looked at
+    #[arg(long, default_value = "20s", value_parser = duration)]
+    pub(crate) idle: Duration,
     /// The router; several are compared with each other, their runs taking turns [default: the one
     /// that was built]
     #[arg(long)]
     pub(crate) binary: Vec<PathBuf>,
+    /// Peers to measure beside it while draining and in latency [without a name: both]
+    #[arg(long, value_enum, value_delimiter = ',', num_args = 0.., require_equals = true,
+          default_missing_values = ["debezium", "debezium-tuned"])]
+    pub(crate) peers: Vec<Tuning>,
     /// Append every figure to this file, a JSON object a line
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
+    /// Draw what was measured into this directory, as SVG
+    #[arg(long)]
+    pub(crate) plots: Option<PathBuf>,
+    /// Measure nothing, and draw the figures of this file of JSON lines; may be given several times
+    #[arg(long, requires = "plots")]
+    pub(crate) from: Vec<PathBuf>,
 }
 
 impl Args {
     pub(crate) fn measures(&self, mode: Mode) -> bool {
-        self.modes.is_empty() || self.modes.contains(&mode)
+        self.all || self.modes.contains(&mode) || (self.modes.is_empty() && mode.is_usual())
     }
 
-    /// Rows of a backlog, in whole transactions.
-    pub(crate) fn events(&self, default: u64, per_transaction: u64) -> u64 {
-        let events = self.events.unwrap_or(default);
-        events - events % per_transaction
+    /// Rows of a backlog.
+    pub(crate) fn events(&self, usual: u64) -> u64 {
+        self.events.unwrap_or(usual)
+    }
+
+    /// What was typed wins over what is usual.
+    fn chosen<T: Clone>(&self, typed: &[T], usual: &[T], every: &[T]) -> Vec<T> {
+        match (typed, self.all) {
+            ([], true) => every.to_vec(),
+            ([], false) => usual.to_vec(),
+            (typed, _) => typed.to_vec(),
+        }
+    }
+
+    pub(crate) fn shapes(&self) -> Vec<Shape> {
+        self.chosen(&self.shape, &[Shape::BATCHED, Shape::SINGLE], &Shape::ALL)
+    }
+
+    pub(crate) fn rates(&self) -> Vec<u32> {
+        self.chosen(&self.rate, &[1000, 5000], &[1000, 5000, 10_000])
+    }
+
+    pub(crate) fn versions(&self) -> Vec<u16> {
+        // The first one is what everything else is measured on.
+        self.chosen(&self.pg, &[17], &[17, 15, 18])
+    }
+
+    pub(crate) fn sockets(&self) -> Vec<Socket> {
+        self.chosen(&self.socket, &[Socket::Tcp], &[Socket::Tcp, Socket::Unix])
+    }
+
+    pub(crate) fn series(&self) -> Vec<Series> {
+        self.chosen(&self.series, &Series::ALL, &Series::ALL)
+    }
+
+    /// What everything but draining is measured on.
+    pub(crate) fn version(&self) -> u16 {
+        self.versions().first().copied().unwrap_or(17)
+    }
+
+    /// What everything but draining goes over.
+    pub(crate) fn first_socket(&self) -> Socket {
+        self.sockets().first().copied().unwrap_or(Socket::Tcp)
+    }
+}
+
+/// Seconds or minutes, as `60s` and `10m`.
+fn duration(text: &str) -> anyhow::Result<Duration> {
+    let unit = text.chars().last().context("expected a duration such as 60s or 10m")?;
+    let number: u64 = text.trim_end_matches(unit).parse()?;
+    match unit {
+        's' => Ok(Duration::from_secs(number)),
+        'm' => Ok(Duration::from_secs(60 * number)),
+        _ => anyhow::bail!("expected a duration such as 60s or 10m"),
     }
 }
 
@@ -56,13 +147,33 @@ pub(crate) enum Mode {
     Drain,
     /// Commit to consumer at a fixed rate
     Latency,
-    /// Memory with one large transaction
+    /// Memory at full speed and with one transaction of 1 GB
     Memory,
     /// Start to first record
     Start,
+    /// Memory while the broker is away, and catching up
+    Outage,
+    /// From the death of the holder to the first record of the standby
+    Takeover,
+    /// CPU of a router that has nothing to do
+    Idle,
+    /// CPU per event from few to many topics, keys, and rows per transaction
+    Flat,
 }
 
 impl Mode {
+    /// In which they are measured. The last one leaves thousands of topics behind.
+    pub(crate) const ORDER: [Self; 8] = [
+        Self::Drain,
+        Self::Memory,
+        Self::Start,
+        Self::Takeover,
+        Self::Idle,
+        Self::Latency,
+        Self::Outage,
+        Self::Flat,
+    ];
+
     /// As typed, and as JSON lines tell it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -70,6 +181,18 @@ impl Mode {
             Self::Latency => "latency",
             Self::Memory => "memory",
             Self::Start => "start",
+            Self::Outage => "outage",
+            Self::Takeover => "takeover",
+            Self::Idle => "idle",
+            Self::Flat => "flat",
+        }
+    }
+
+    /// Whether it is measured when nothing is chosen.
+    const fn is_usual(self) -> bool {
+        match self {
+            Self::Drain | Self::Latency | Self::Memory | Self::Start => true,
+            Self::Outage | Self::Takeover | Self::Idle | Self::Flat => false,
         }
     }
 }
@@ -81,4 +204,58 @@ pub(crate) enum Socket {
     Tcp,
     /// The server's unix socket
     Unix,
+}
+
+impl Socket {
+    /// As typed.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Unix => "unix",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Args {
+        Args::try_parse_from(line.split_whitespace()).unwrap()
+    }
+
+    #[test]
+    fn without_words_the_usual_is_measured_and_with_all_everything() {
+        let usual = parse("bench");
+        assert!(usual.measures(Mode::Drain) && !usual.measures(Mode::Flat));
+        let all = parse("bench --all --pg 18");
+        assert!(all.measures(Mode::Flat));
+        assert_eq!((all.shapes().len(), all.versions()), (Shape::ALL.len(), vec![18]));
+        let flat = parse("bench flat");
+        assert!(flat.measures(Mode::Flat) && !flat.measures(Mode::Drain));
+    }
+
+    #[test]
+    fn lists_are_separated_by_commas() {
+        let args = parse("bench drain --pg 15,17 --socket tcp,unix --shape 1x400,100x1024");
+        assert_eq!(args.versions(), [15, 17]);
+        assert_eq!(args.sockets(), [Socket::Tcp, Socket::Unix]);
+        assert_eq!(args.shapes(), [Shape::SINGLE, Shape::LARGE]);
+    }
+
+    #[test]
+    fn peers_are_named_or_all() {
+        assert_eq!(parse("bench drain").peers, []);
+        assert_eq!(parse("bench --peers drain").peers, [Tuning::Defaults, Tuning::Tuned]);
+        assert_eq!(parse("bench --peers=debezium-tuned drain").peers, [Tuning::Tuned]);
+    }
+
+    #[test]
+    fn a_duration_has_a_unit() {
+        assert_eq!(duration("10m").unwrap(), Duration::from_mins(10));
+        assert_eq!(duration("60s").unwrap(), Duration::from_mins(1));
+        for wrong in ["", "10", "s", "10h"] {
+            duration(wrong).unwrap_err();
+        }
+    }
 }

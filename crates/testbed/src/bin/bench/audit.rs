@@ -1,15 +1,18 @@
 //! Whether every event arrived once, whole and in order, judged while the records stream by.
 //!
 //! Loads of the bench number their events from 0 in member `seq` of the payload, and event *n* belongs
-//! to key `order-(n mod keys)`. So a bit per event and a number per key settle completeness, order
+//! to key *n mod keys*, such as `order-7`, or `type3-1003` where there are topics. So a bit per event and a number per key settle completeness, order
 //! and affinity of any run, in a fraction of the memory that the checker of the test suite needs.
 
 use std::fmt;
 
-/// Follows the records of one topic.
+use crate::shape::Reach;
+
+/// Follows the records of a run.
 #[derive(Debug)]
 pub(crate) struct Audit {
     expected: u64,
+    reach: Reach,
     seen: Vec<u64>,
     keys: Vec<Option<Place>>,
     noted: u64,
@@ -18,7 +21,7 @@ pub(crate) struct Audit {
 
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    partition: i32,
+    at: i32,
     seq: u64,
 }
 
@@ -46,43 +49,59 @@ impl fmt::Display for Faults {
 }
 
 impl Audit {
-    /// Expects the events 0 to `expected`, over `keys` keys.
-    pub(crate) fn new(expected: u64, keys: usize) -> anyhow::Result<Self> {
+    /// Expects the events 0 to `expected`.
+    pub(crate) fn new(expected: u64, reach: Reach) -> anyhow::Result<Self> {
         Ok(Self {
             expected,
+            reach,
             seen: vec![0; usize::try_from(expected.div_ceil(64))?],
-            keys: vec![None; keys],
+            keys: vec![None; usize::try_from(reach.keys)?],
             noted: 0,
             faults: Faults::default(),
         })
     }
 
-    /// Takes note of the next record of a partition.
-    pub(crate) fn note(&mut self, partition: i32, key: Option<&[u8]>, value: Option<&[u8]>) {
+    /// Takes note of the next record at a place: its partition, or its topic where there are many.
+    pub(crate) fn note(&mut self, at: Option<i32>, key: Option<&[u8]>, value: Option<&[u8]>) {
         self.noted += 1;
-        if self.identify(partition, key, value).is_none() {
+        if self.identify(at, key, value).is_none() {
             self.faults.altered += 1;
         }
     }
 
-    /// `None` when the record is no event of the load.
-    fn identify(&mut self, partition: i32, key: Option<&[u8]>, value: Option<&[u8]>) -> Option<()> {
+    /// `None` when the record is no event of the load, or not where it belongs.
+    fn identify(
+        &mut self,
+        at: Option<i32>,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) -> Option<()> {
+        let at = at?;
         let seq = member(value?, b"\"seq\": ").filter(|seq| *seq < self.expected)?;
-        let key = std::str::from_utf8(key?).ok()?.strip_prefix("order-")?.parse::<usize>().ok()?;
-        let keys = u64::try_from(self.keys.len()).ok()?;
-        let belongs = usize::try_from(seq % keys) == Ok(key);
+        let (kind, key) = std::str::from_utf8(key?).ok()?.rsplit_once('-')?;
+        let key = key.parse::<u64>().ok().filter(|key| *key == seq % self.reach.keys)?;
+        let topic = key % self.reach.topics;
+        let belongs = match kind.strip_prefix("type") {
+            None => kind == "order" && self.reach.topics == 1,
+            Some(number) => number.parse() == Ok(topic) && u64::try_from(at) == Ok(topic),
+        };
         let word = self.seen.get_mut(usize::try_from(seq / 64).ok()?)?;
-        let place = self.keys.get_mut(key).filter(|_| belongs)?;
+        let place = self.keys.get_mut(usize::try_from(key).ok()?).filter(|_| belongs)?;
         let bit = 1 << (seq % 64);
         if *word & bit != 0 {
             self.faults.duplicates += 1;
         } else if let Some(before) = place {
             self.faults.out_of_order += u64::from(before.seq > seq);
-            self.faults.scattered += u64::from(before.partition != partition);
+            self.faults.scattered += u64::from(before.at != at);
         }
         *word |= bit;
-        *place = Some(Place { partition, seq });
+        *place = Some(Place { at, seq });
         Some(())
+    }
+
+    /// Events that were seen, each counted once.
+    fn arrived(&self) -> u64 {
+        self.seen.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
     /// The judgement. The topic holds `records`; those which were not shown came after all expected
@@ -92,8 +111,7 @@ impl Audit {
     ///
     /// Fails when anything was wrong.
     pub(crate) fn verdict(mut self, records: u64) -> Result<(), Faults> {
-        let arrived: u64 = self.seen.iter().map(|word| u64::from(word.count_ones())).sum();
-        self.faults.lost = self.expected - arrived;
+        self.faults.lost = self.expected - self.arrived();
         self.faults.duplicates += records.saturating_sub(self.noted);
         if self.faults == Faults::default() { Ok(()) } else { Err(self.faults) }
     }
@@ -113,10 +131,14 @@ mod tests {
 
     /// Two keys, events 0 to 4; each record is partition, key and seq.
     fn judge(records: &[(i32, u64, u64)]) -> Result<(), Faults> {
-        let mut audit = Audit::new(4, 2).unwrap();
+        let mut audit = Audit::new(4, Reach { keys: 2, topics: 1 }).unwrap();
         for (partition, key, seq) in records {
             let value = format!("{{\"pad\": \"\\\"seq\\\": 9\", \"seq\": {seq}}}");
-            audit.note(*partition, Some(format!("order-{key}").as_bytes()), Some(value.as_bytes()));
+            audit.note(
+                Some(*partition),
+                Some(format!("order-{key}").as_bytes()),
+                Some(value.as_bytes()),
+            );
         }
         audit.verdict(u64::try_from(records.len()).unwrap())
     }
@@ -147,7 +169,7 @@ mod tests {
     fn a_doubled_record_is_a_duplicate_also_when_it_was_not_read() {
         let doubled = [(0, 0, 0), (0, 0, 0), (1, 1, 1), (0, 0, 2), (1, 1, 3)];
         assert_eq!(judge(&doubled), fault(|f| f.duplicates = 1));
-        let audit = Audit::new(0, 1).unwrap();
+        let audit = Audit::new(0, Reach::default()).unwrap();
         assert_eq!(audit.verdict(1), fault(|f| f.duplicates = 1));
     }
 
@@ -161,5 +183,15 @@ mod tests {
     fn a_wrong_key_or_an_unknown_number_is_altered() {
         let wrong = [(0, 1, 0), (0, 1, 1), (0, 0, 2), (0, 1, 3), (0, 0, 4)];
         assert_eq!(judge(&wrong), fault(|f| (f.altered, f.lost) = (2, 1)));
+    }
+
+    #[test]
+    fn an_event_in_another_types_topic_is_altered() {
+        let mut audit = Audit::new(4, Reach { keys: 4, topics: 2 }).unwrap();
+        for (topic, seq) in [(0, 0), (1, 1), (1, 2), (1, 3)] {
+            let (key, value) = (format!("type{}-{seq}", seq % 2), format!("{{\"seq\": {seq}}}"));
+            audit.note(Some(topic), Some(key.as_bytes()), Some(value.as_bytes()));
+        }
+        assert_eq!(audit.verdict(4), fault(|f| (f.altered, f.lost) = (1, 1)));
     }
 }

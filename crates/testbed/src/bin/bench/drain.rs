@@ -1,98 +1,81 @@
-//! How fast a backlog is drained, and at what cost: all readers in turns, A B A B, over one backlog.
+//! How fast a backlog is drained, and at what cost: all readers in turns over one backlog.
 
-use anyhow::Context as _;
 use serde_json::json;
 use testbed::kafka::Kafka;
 
 use crate::args::{Args, Mode, Socket};
 use crate::figures::{Spread, megabytes, millis};
+use crate::lane::{Comparison, Lane};
+use crate::reader::Reader;
 use crate::report::{Limit, Mark, Report, Table};
-use crate::run::{Reader, Run, Task, run};
-use crate::stage::Stage;
+use crate::run::{Run, run};
+use crate::shape::{Reach, Shape};
+use crate::stage::{Stage, Task};
 
-/// A backlog by the size of its transactions.
+/// A backlog on a server.
 #[derive(Debug, Clone, Copy)]
-struct Load {
-    name: &'static str,
-    events: u64,
-    per_transaction: u64,
+pub(crate) struct Backlog {
+    pub(crate) version: u16,
+    pub(crate) shape: Shape,
+    pub(crate) events: u64,
 }
 
-const LOADS: [Load; 2] = [
-    Load { name: "100 rows per transaction", events: 1_000_000, per_transaction: 100 },
-    Load { name: "1 row per transaction", events: 400_000, per_transaction: 1 },
-];
-
-const ONE_TRANSACTION_ROWS: u64 = 1_000_000;
-
-/// What one reader did in all its runs; a run with a fault has no figures.
-struct Row {
-    reader: Reader,
-    runs: Vec<Option<Run>>,
-}
-
-impl Row {
-    fn spread(&self, figure: impl Fn(&Run) -> f64) -> Option<Spread> {
-        Spread::of(self.runs.iter().flatten().map(figure))
+impl Backlog {
+    fn name(self) -> String {
+        format!("PostgreSQL {}, {}", self.version, self.shape.describe())
     }
 
-    fn peak_megabytes(&self) -> Option<Spread> {
-        Spread::of(self.runs.iter().flatten().filter_map(|run| run.peak_bytes).map(megabytes))
-    }
-
-    /// The rate of each run beside that of `other` in the same turn.
-    fn ratio_to(&self, other: &Self) -> Option<Spread> {
-        let pairs = self.runs.iter().zip(&other.runs);
-        Spread::of(pairs.filter_map(|(ours, theirs)| {
-            Some(
-                ours.as_ref()?.measured.events_per_second
-                    / theirs.as_ref()?.measured.events_per_second,
-            )
-        }))
+    /// Makes it, on a server of its own.
+    pub(crate) async fn make(self, report: &Report) -> anyhow::Result<(Stage, Task)> {
+        let stage = Stage::set(self.version, Reach::default()).await?;
+        report.say(&format!("making a backlog of {} events, {}", self.events, self.name()))?;
+        let task = stage.load(self.shape, self.events).await?;
+        Ok((stage, task))
     }
 }
 
-/// Drains both backlogs.
+/// Drains every backlog that was asked for.
 pub(crate) async fn measure(
     args: &Args,
     readers: &[Reader],
     kafka: &mut Kafka,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    for load in LOADS {
-        let events = args.events(load.events, load.per_transaction);
-        let load = Load { events, ..load };
-        let rows = take_turns(args, load, readers, kafka, report).await?;
-        report.say(&format!("\ndrain, {}, {events} events", load.name))?;
-        report.say(&table(&rows).show())?;
-        set_marks(load, &rows, report);
+    for version in args.versions() {
+        for shape in args.shapes() {
+            let events = args.events(shape.usual_events());
+            let backlog = Backlog { version, shape: shape.within(events), events };
+            let lanes = Lane::all(readers, &args.sockets());
+            let lanes = take_turns(args.runs, backlog, lanes, kafka, report).await?;
+            report.say(&format!("\ndrain, {}, {events} events", backlog.name()))?;
+            report.say(&table(&lanes).show())?;
+            warn_of_neighbours(&lanes, report)?;
+            compare(backlog, &lanes, report)?;
+            set_marks(backlog, &lanes, report);
+        }
     }
     Ok(())
 }
 
-async fn prepare(args: &Args, load: Load, report: &Report) -> anyhow::Result<(Stage, Task)> {
-    let stage = Stage::set(args.pg, args.socket).await?;
-    report.say(&format!("making a backlog of {} events, {}", load.events, load.name))?;
-    let end = stage.load(load.events, load.per_transaction).await?;
-    Ok((stage, Task { events: load.events, end }))
-}
-
 async fn take_turns(
-    args: &Args,
-    load: Load,
-    readers: &[Reader],
+    runs: u32,
+    backlog: Backlog,
+    mut lanes: Vec<Lane>,
     kafka: &mut Kafka,
     report: &mut Report,
-) -> anyhow::Result<Vec<Row>> {
-    let (stage, task) = prepare(args, load, report).await?;
-    let new = |reader: &Reader| Row { reader: reader.clone(), runs: Vec::new() };
-    let mut rows: Vec<Row> = readers.iter().map(new).collect();
-    for turn in 0..=args.runs {
-        for row in &mut rows {
-            let reader = row.reader.name().replace([' ', '_'], "-");
-            let name = format!("drain-{}-{turn}-{reader}", load.per_transaction);
-            let outcome = run(&row.reader, &stage, kafka, task, &name).await?;
-            let outcome = match outcome {
+) -> anyhow::Result<Vec<Lane>> {
+    let (stage, task) = backlog.make(report).await?;
+    for turn in 0..=runs {
+        // There and back again: whoever is always first would gain or lose by a machine that drifts.
+        let mut order: Vec<&mut Lane> = lanes.iter_mut().collect();
+        if turn % 2 == 1 {
+            order.reverse();
+        }
+        for lane in order {
+            let (reader, socket) = (lane.reader.slug(), lane.socket.name());
+            let name = format!("drain-{}-{turn}-{reader}-{socket}", backlog.shape);
+            let way = (&lane.reader, lane.socket);
+            let outcome = match run(way, &stage, kafka, task, &name).await? {
                 Ok(run) => Some(run),
                 Err(fault) => {
                     report.fault(format!("{name}: {fault}"))?;
@@ -100,34 +83,36 @@ async fn take_turns(
                 }
             };
             if let Some(run) = &outcome {
-                tell(args.socket, load, (turn, row.reader.name()), run, report)?;
+                tell(backlog, (turn, lane), run, report)?;
             }
             if turn > 0 {
-                row.runs.push(outcome);
+                lane.runs.push(outcome);
             }
         }
     }
-    Ok(rows)
+    Ok(lanes)
 }
 
 fn tell(
-    socket: Socket,
-    load: Load,
-    (turn, reader): (u32, &str),
+    backlog: Backlog,
+    (turn, lane): (u32, &Lane),
     run: &Run,
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let measured = &run.measured;
     let note = if turn == 0 { " (warm-up, not counted)" } else { "" };
     report.say(&format!(
-        "  run {turn} {reader}: {:.1}k/s, others kept {:.2} cores busy{note}",
+        "  run {turn} {}: {:.1}k/s, others kept {:.2} cores busy{note}",
+        lane.name,
         measured.events_per_second / 1e3,
         measured.others_cores
     ))?;
     report.record(&json!({
-        "kind": Mode::Drain.name(), "rows_per_transaction": load.per_transaction, "events": load.events,
-        "socket": format!("{socket:?}").to_lowercase(), "reader": reader, "run": turn,
-        "warm_up": turn == 0, "events_per_second": measured.events_per_second,
+        "kind": Mode::Drain.name(), "pg": backlog.version, "shape": backlog.shape.to_string(),
+        "rows_per_transaction": backlog.shape.rows, "row_bytes": backlog.shape.bytes,
+        "events": backlog.events, "socket": lane.socket.name(), "reader": lane.reader.name(),
+        "run": turn, "warm_up": turn == 0, "events_per_second": measured.events_per_second,
+        "payload_megabytes_per_second": run.megabytes_per_second(),
         "reader_cpu_us": measured.cpu.reader, "walsender_cpu_us": measured.cpu.walsender,
         "broker_cpu_us": measured.cpu.broker, "others_cores": measured.others_cores,
         "first_ms": millis(measured.first),
@@ -135,11 +120,13 @@ fn tell(
     }))
 }
 
-fn table(rows: &[Row]) -> Table {
+fn table(lanes: &[Lane]) -> Table {
     let mut table = Table::new(&[
         "reader",
         "k events/s: min median max",
-        "x pg_recvlogical",
+        "spread %",
+        "payload MB/s",
+        "x pg_recvlogical: min median max",
         "CPU us/event: reader",
         "walsender",
         "broker",
@@ -147,26 +134,24 @@ fn table(rows: &[Row]) -> Table {
         "first ms",
         "others, cores",
     ]);
-    for row in rows {
-        let show = |scale: f64, figure: &dyn Fn(&Run) -> f64| {
-            row.spread(figure).map_or("-".to_owned(), |spread| spread.show(scale))
-        };
+    for lane in lanes {
+        let dash = || "-".to_owned();
         let median = |figure: &dyn Fn(&Run) -> f64| {
-            row.spread(figure).map_or("-".to_owned(), |spread| format!("{:.1}", spread.median))
+            lane.spread(figure).map_or_else(dash, |spread| format!("{:.1}", spread.median))
         };
-        let ratio = baseline(rows).and_then(|baseline| row.ratio_to(baseline));
-        let routed = matches!(row.reader, Reader::Router { .. });
-        let of_router = |text: String| if routed { text } else { "-".to_owned() };
+        let delivers = !matches!(lane.reader, Reader::PgRecvlogical);
+        let of_delivered = |text: String| if delivers { text } else { dash() };
+        let ratio = lane.ratio_to_baseline(lanes);
         table.row([
-            row.reader.name().to_owned(),
-            show(1e-3, &|run| run.measured.events_per_second),
-            of_router(ratio.map_or("-".to_owned(), |ratio| {
-                format!("{:.2} {:.2} {:.2}", ratio.min, ratio.median, ratio.max)
-            })),
+            lane.name.clone(),
+            lane.rate().map_or_else(dash, |rate| rate.show(1e-3)),
+            lane.rate().map_or_else(dash, |rate| format!("{:.0}", rate.width() * 100.0)),
+            median(&Run::megabytes_per_second),
+            of_delivered(ratio.map_or_else(dash, |ratio| ratio.show_fine())),
             median(&|run| run.measured.cpu.reader),
             median(&|run| run.measured.cpu.walsender),
-            of_router(median(&|run| run.measured.cpu.broker)),
-            row.peak_megabytes().map_or("-".to_owned(), |peak| format!("{:.1}", peak.max)),
+            of_delivered(median(&|run| run.measured.cpu.broker)),
+            lane.peak_megabytes().map_or_else(dash, |peak| format!("{:.1}", peak.max)),
             median(&|run| millis(run.measured.first)),
             median(&|run| run.measured.others_cores),
         ]);
@@ -174,60 +159,75 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-fn baseline(rows: &[Row]) -> Option<&Row> {
-    rows.iter().find(|row| matches!(row.reader, Reader::PgRecvlogical))
+/// Cores that others may keep busy before a run says more about them than about the readers.
+const NEIGHBOURS: f64 = 0.25;
+
+fn warn_of_neighbours(lanes: &[Lane], report: &Report) -> anyhow::Result<()> {
+    let runs = || lanes.iter().flat_map(|lane| lane.runs.iter().flatten());
+    let disturbed = runs().filter(|run| run.measured.others_cores > NEIGHBOURS).count();
+    if disturbed == 0 {
+        return Ok(());
+    }
+    report.say(&format!(
+        "WARNING: in {disturbed} of {} runs others kept more than {NEIGHBOURS} cores busy: ratios \
+         are noisy, figures low\n",
+        runs().count()
+    ))
 }
 
-fn set_marks(load: Load, rows: &[Row], report: &mut Report) {
-    for row in rows.iter().filter(|row| matches!(row.reader, Reader::Router { .. })) {
-        let name = format!("{}, {}", row.reader.name(), load.name);
-        let mut mark = |what: &str, limit, spread: Option<Spread>, scale: f64| {
+fn compare(backlog: Backlog, lanes: &[Lane], report: &mut Report) -> anyhow::Result<()> {
+    let comparisons = Comparison::all(lanes);
+    if comparisons.is_empty() {
+        return Ok(());
+    }
+    for Comparison { what, figure, ratio, pairs, verdict } in &comparisons {
+        report.record(&json!({
+            "kind": "comparison", "pg": backlog.version, "shape": backlog.shape.to_string(),
+            "what": what, "figure": figure, "ratio": ratio, "pairs": pairs, "verdict": verdict,
+        }))?;
+    }
+    report.say(&Comparison::table(&comparisons).show())
+}
+
+/// Marks are set for what every machine can be asked: loopback, and the shapes that peers are known for.
+fn set_marks(backlog: Backlog, lanes: &[Lane], report: &mut Report) {
+    let (ratio_limit, ratio_aim) = match backlog.shape {
+        Shape::BATCHED => (1.0, 1.2),
+        Shape::SINGLE => (1.8, 2.2),
+        Shape::LARGE => return mark_bytes(backlog, lanes, report),
+        Shape { .. } => return,
+    };
+    for lane in lanes.iter().filter(|lane| is_marked(lane)) {
+        let mut mark = |what: &str, limit, aim, spread: Option<Spread>| {
             if let Some(spread) = spread {
-                let what = format!("{name}: {what}");
-                report.mark(Mark { what, limit, measured: spread.median * scale });
+                let what = format!("{}, {}: {what}", lane.name, backlog.name());
+                report.mark(Mark { what, limit, aim: Some(aim), measured: spread.median });
             }
         };
-        let ratio = baseline(rows).and_then(|baseline| row.ratio_to(baseline));
-        mark("x pg_recvlogical", Limit::AtLeast(0.8), ratio, 1.0);
-        let cpu = row.spread(|run| run.measured.cpu.reader);
-        mark("router CPU, us/event", Limit::AtMost(8.0), cpu, 1.0);
+        let ratio = lane.ratio_to_baseline(lanes);
+        mark("x pg_recvlogical", Limit::AtLeast(ratio_limit), ratio_aim, ratio);
+        for peer in lanes.iter().filter(|peer| peer.reader.is_peer()) {
+            let what = format!("x {}", peer.name);
+            mark(&what, Limit::AtLeast(1.6), 2.0, lane.ratio_to(peer));
+        }
+        let cpu = lane.spread(|run| run.measured.cpu.reader);
+        mark("router CPU, us/event", Limit::AtMost(5.5), 4.5, cpu);
         // Of memory the worst run counts.
-        let peak = row.peak_megabytes().map(|peak| Spread { median: peak.max, ..peak });
-        mark("peak memory, MB", Limit::AtMost(60.0), peak, 1.0);
+        let peak = lane.peak_megabytes().map(|peak| Spread { median: peak.max, ..peak });
+        mark("peak memory, MB", Limit::AtMost(50.0), 25.0, peak);
     }
 }
 
-/// Memory with one transaction that holds the whole backlog.
-pub(crate) async fn measure_memory(
-    args: &Args,
-    readers: &[Reader],
-    kafka: &mut Kafka,
-    report: &mut Report,
-) -> anyhow::Result<()> {
-    let events = args.events(ONE_TRANSACTION_ROWS, 1);
-    let load = Load { name: "one transaction", events, per_transaction: events };
-    let (stage, task) = prepare(args, load, report).await?;
-    let mut table = Table::new(&["reader", "peak RSS MB", "k events/s"]);
-    for reader in readers.iter().filter(|reader| matches!(reader, Reader::Router { .. })) {
-        let name = format!("memory-{}", reader.name());
-        match run(reader, &stage, kafka, task, &name).await? {
-            Err(fault) => report.fault(format!("{name}: {fault}"))?,
-            Ok(run) => {
-                let peak = megabytes(run.peak_bytes.context("no peak was taken")?);
-                let rate = run.measured.events_per_second;
-                table.row([
-                    reader.name().to_owned(),
-                    format!("{peak:.1}"),
-                    format!("{:.1}", rate / 1e3),
-                ]);
-                report.record(&json!({
-                    "kind": Mode::Memory.name(), "reader": reader.name(), "events": events,
-                    "peak_rss_megabytes": peak, "events_per_second": rate,
-                }))?;
-                let what = format!("{}, {}: peak memory, MB", reader.name(), load.name);
-                report.mark(Mark { what, limit: Limit::AtMost(60.0), measured: peak });
-            }
-        }
+fn is_marked(lane: &Lane) -> bool {
+    lane.reader.is_router() && lane.socket == Socket::Tcp
+}
+
+fn mark_bytes(backlog: Backlog, lanes: &[Lane], report: &mut Report) {
+    for lane in lanes.iter().filter(|lane| is_marked(lane)) {
+        let Some(rate) = lane.spread(Run::megabytes_per_second) else {
+            continue;
+        };
+        let what = format!("{}, {}: payload MB/s", lane.name, backlog.name());
+        report.mark(Mark { what, limit: Limit::AtLeast(80.0), aim: None, measured: rate.median });
     }
-    report.say(&format!("\nmemory, one transaction of {events} rows\n{}", table.show()))
 }

@@ -45,6 +45,17 @@ impl Spread {
         let Self { min, median, max } = self;
         format!("{:.1} {:.1} {:.1}", min * scale, median * scale, max * scale)
     }
+
+    /// The three with two decimals, for ratios.
+    pub(crate) fn show_fine(&self) -> String {
+        let Self { min, median, max } = self;
+        format!("{min:.2} {median:.2} {max:.2}")
+    }
+
+    /// From the smallest to the largest, as a part of the median: the noise.
+    pub(crate) fn width(&self) -> f64 {
+        (self.max - self.min) / self.median
+    }
 }
 
 #[cfg(test)]

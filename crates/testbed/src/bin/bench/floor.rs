@@ -27,7 +27,7 @@ pub(crate) fn produce(
     let start = Instant::now();
     for n in 0..timetable.events {
         timetable.await_turn(start, n);
-        let (key, payload) = (Timetable::key(n)?, timetable.payload(n)?);
+        let (key, payload) = (Timetable::key(n), timetable.payload(n)?);
         producer
             .send(BaseRecord::to(topic).key(&key).payload(&payload))
             .map_err(|(error, _)| anyhow!(error))

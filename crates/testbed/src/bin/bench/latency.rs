@@ -5,267 +5,225 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
-use hdrhistogram::Histogram;
-use rdkafka::Message as _;
+use anyhow::Context;
 use serde_json::json;
 use testbed::kafka::Kafka;
 use testbed::postgres::{DATABASE, SUPERUSER};
-use testbed::router::Router;
 use tokio::task::spawn_blocking;
-use tokio::time::Instant;
 
-use crate::args::{Args, Mode};
-use crate::audit::{Audit, member};
-use crate::figures::{float, megabytes};
+use crate::args::{Args, Mode, Socket};
+use crate::figures::{Spread, float, megabytes};
 use crate::floor::produce;
+use crate::listen::{Seen, WARM_UP, consume};
+use crate::reader::{Aim, Reader, Running, Way};
 use crate::report::{Limit, Mark, Report, Table};
-use crate::run::{Fault, Reader, cast, stop};
-use crate::series::Cpu;
-use crate::stage::{KEYS, Stage};
-use crate::topic::{Ends, Follower, PARTITIONS};
-use crate::watch::{Cast, CpuMeter};
-use crate::writers::{CONNECTIONS, Timetable, write};
+use crate::run::{Fault, cast};
+use crate::shape::Reach;
+use crate::stage::Stage;
+use crate::topic::{Ends, Topics};
+use crate::writers::{Timetable, write};
 
-const WARM_UP_SECONDS: u64 = 10;
-const SECONDS: u64 = 20;
-/// The rate for which marks are set.
-const MARKED_RATE: u64 = 5000;
-const STREAMING_DEADLINE: Duration = Duration::from_secs(30);
+const TIME: Duration = Duration::from_secs(20);
 
-/// What one rate looked like to the consumer.
-struct Seen {
-    /// Nanoseconds, without the warm-up.
-    latency: Histogram<u64>,
-    audit: Audit,
-    /// Per event, in microseconds, without the warm-up.
-    cpu: Cpu,
-    /// Cores that others kept busy meanwhile.
-    others_cores: f64,
-    peak_bytes: u64,
+/// What a run at one rate amounts to.
+struct Figures {
+    seen: Seen,
+    written_per_second: f64,
 }
 
-/// Measures every rate: the floor, then each router.
+/// A percentile of a run, and how it is called.
+const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"), (1.0, "max")];
+
+impl Figures {
+    fn millis_at(&self, quantile: f64) -> f64 {
+        float(self.seen.latency.value_at_quantile(quantile)) / 1e6
+    }
+}
+
+/// One reader at one rate.
+struct Row<'a> {
+    reader: &'a Reader,
+    name: String,
+    runs: Vec<Figures>,
+}
+
+/// Measures every rate: the floor and each reader, taking turns.
 pub(crate) async fn measure(
     args: &Args,
     readers: &[Reader],
     kafka: &mut Kafka,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    for &rate in &args.rate {
-        let rate = u64::from(rate);
-        let mut table = Table::new(&[
-            "reader",
-            "p50 ms",
-            "p99",
-            "p99.9",
-            "max",
-            "written/s",
-            "CPU us/event: router",
-            "walsender",
-            "broker",
-            "peak RSS MB",
-            "others, cores",
-        ]);
-        for reader in readers {
-            // Written into nothing, nothing arrives: pg_recvlogical's place is taken by the floor.
-            let (name, outcome) = match reader {
-                Reader::PgRecvlogical => ("producer alone", floor(rate, kafka).await?),
-                Reader::Router { name, .. } => {
-                    (name.as_str(), routed(args, reader, rate, kafka).await?)
+    let socket = args.first_socket();
+    for rate in args.rates().into_iter().map(u64::from) {
+        let row = |reader| Row { reader, name: name(reader), runs: Vec::new() };
+        let mut rows: Vec<Row<'_>> =
+            readers.iter().filter(|reader| reader.can_use(socket)).map(row).collect();
+        for turn in 1..=args.latency_runs {
+            for row in &mut rows {
+                // Written into nothing, nothing arrives: pg_recvlogical's place is taken by the floor.
+                let outcome = match row.reader {
+                    Reader::PgRecvlogical => floor(rate, turn, kafka).await?,
+                    reader @ (Reader::Router { .. } | Reader::Debezium(_)) => {
+                        delivered((args.version(), socket), reader, (rate, turn), kafka).await?
+                    }
+                };
+                match outcome {
+                    Ok(figures) => {
+                        tell(&figures, row.reader, (&row.name, rate, turn), report)?;
+                        row.runs.push(figures);
+                    }
+                    Err(fault) => report.fault(format!("latency-{rate}-{}: {fault}", row.name))?,
                 }
-            };
-            match outcome {
-                Ok(figures) => tell(&figures, (name, rate), &mut table, report)?,
-                Err(fault) => report.fault(format!("latency-{rate}-{name}: {fault}"))?,
             }
         }
         report.say(&format!("\nlatency, commit to consumer, {rate} transactions a second"))?;
-        report.say(&table.show())?;
+        report.say(&table(&rows).show())?;
+        rows.iter().for_each(|row| set_marks(row, rate, report));
     }
     Ok(())
 }
 
-struct Figures {
-    seen: Seen,
-    written_per_second: f64,
-    reader: Which,
+fn name(reader: &Reader) -> String {
+    match reader {
+        Reader::PgRecvlogical => "producer alone".to_owned(),
+        Reader::Router { .. } | Reader::Debezium(_) => reader.name().to_owned(),
+    }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
-    Floor,
-    Router,
-}
-
-fn timetable(rate: u64) -> Timetable {
-    let events = rate * (WARM_UP_SECONDS + SECONDS);
-    Timetable { rate, events: events - events % CONNECTIONS, epoch: Instant::now() }
-}
-
-async fn floor(rate: u64, kafka: &mut Kafka) -> anyhow::Result<Result<Figures, Fault>> {
-    let (bootstrap, topic) = (kafka.bootstrap(), format!("floor-{rate}"));
-    kafka.create_topic(&topic, PARTITIONS, &[]).await?;
-    let timetable = timetable(rate);
-    let consuming = consume(&bootstrap, &topic, &timetable, None).await?;
+async fn floor(rate: u64, turn: u32, kafka: &Kafka) -> anyhow::Result<Result<Figures, Fault>> {
+    let (bootstrap, topics) = (kafka.bootstrap(), Topics::one(&format!("floor-{rate}-{turn}")));
+    topics.create(&bootstrap).await?;
+    let timetable = Timetable::lasting(rate, WARM_UP + TIME);
+    let consuming = consume(&bootstrap, &topics, &timetable, None).await?;
     let producing = {
-        let (bootstrap, topic, timetable) = (bootstrap.clone(), topic.clone(), timetable.clone());
+        let (bootstrap, topic, timetable) =
+            (bootstrap.clone(), topics.route().to_owned(), timetable.clone());
         spawn_blocking(move || produce(&bootstrap, &topic, &timetable))
     };
     let (took, seen) = tokio::try_join!(producing, consuming)?;
-    let figures = Figures {
-        seen: seen?,
-        written_per_second: float(timetable.events) / took?.as_secs_f64(),
-        reader: Which::Floor,
-    };
-    judge(&bootstrap, &topic, figures, kafka).await
+    let written_per_second = float(timetable.events) / took?.as_secs_f64();
+    judge(&bootstrap, &topics, Figures { seen: seen?, written_per_second }).await
 }
 
-async fn routed(
-    args: &Args,
+async fn delivered(
+    (version, socket): (u16, Socket),
     reader: &Reader,
-    rate: u64,
+    (rate, turn): (u64, u32),
     kafka: &mut Kafka,
 ) -> anyhow::Result<Result<Figures, Fault>> {
-    let Reader::Router { name, binary } = reader else { anyhow::bail!("not a router") };
     let (bootstrap, slot) = (kafka.bootstrap(), "latency");
-    let topic = format!("latency-{rate}-{}", name.replace(' ', "-"));
-    kafka.create_topic(&topic, PARTITIONS, &[]).await?;
-    let stage = Stage::set(args.pg, args.socket).await?;
+    let topics = Topics::one(&format!("latency-{rate}-{turn}-{}", reader.slug()));
+    topics.create(&bootstrap).await?;
+    let stage = Stage::set(version, Reach::default()).await?;
     stage.copy_slot(slot).await?;
-    let config = stage.router_config(slot, &topic, &bootstrap);
-    let mut router = Router::with_config(&config)?.program(binary);
-    router.start_again()?;
-    router.wait_state("streaming", STREAMING_DEADLINE).await?;
-    let timetable = timetable(rate);
-    let cast = cast(&stage, kafka, router.process()?.pid())?;
-    let consuming = consume(&bootstrap, &topic, &timetable, Some(cast)).await?;
+    let way = Way { socket, slot, route: topics.route(), bootstrap: &bootstrap, aim: Aim::Latency };
+    let mut running = Running::start(reader, &stage, way)?;
+    running.streams(&stage, slot).await?;
+    let timetable = Timetable::lasting(rate, WARM_UP + TIME);
+    let cast = cast(&stage, kafka, running.pid()?)?;
+    let consuming = consume(&bootstrap, &topics, &timetable, Some(cast)).await?;
     let writing = {
         let (url, table) = (stage.postgres.url(SUPERUSER, DATABASE), stage.table().to_owned());
         let timetable = timetable.clone();
         spawn_blocking(move || write(&url, &table, &timetable))
     };
     let (took, seen) = tokio::try_join!(writing, consuming)?;
-    let seen = seen.with_context(|| format!("log:\n{}", router.log()))?;
-    stop(&mut router).await?;
-    let figures = Figures {
-        seen,
-        written_per_second: float(timetable.events) / took?.as_secs_f64(),
-        reader: Which::Router,
-    };
-    judge(&bootstrap, &topic, figures, kafka).await
+    let seen = seen.with_context(|| format!("log:\n{}", running.log()))?;
+    running.stop().await?;
+    let written_per_second = float(timetable.events) / took?.as_secs_f64();
+    judge(&bootstrap, &topics, Figures { seen, written_per_second }).await
 }
 
 /// Figures stand only when every event arrived once and in order.
 async fn judge(
     bootstrap: &str,
-    topic: &str,
+    topics: &Topics,
     mut figures: Figures,
-    kafka: &Kafka,
 ) -> anyhow::Result<Result<Figures, Fault>> {
     let records = {
-        let (bootstrap, topic) = (bootstrap.to_owned(), topic.to_owned());
-        spawn_blocking(move || Ends::of(&bootstrap, &topic)?.records()).await??
+        let (bootstrap, topics) = (bootstrap.to_owned(), topics.clone());
+        spawn_blocking(move || Ends::of(&bootstrap, &topics)?.records()).await??
     };
-    kafka.delete_topic(topic).await?;
-    let audit = std::mem::replace(&mut figures.seen.audit, Audit::new(0, 1)?);
-    Ok(audit.verdict(records).map_err(|faults| faults.to_string()).map(|()| figures))
-}
-
-type Consuming = tokio::task::JoinHandle<anyhow::Result<Seen>>;
-
-/// Begins to consume, and returns when whatever is written next will be received at once.
-async fn consume(
-    bootstrap: &str,
-    topic: &str,
-    timetable: &Timetable,
-    cast: Option<Cast>,
-) -> anyhow::Result<Consuming> {
-    let (bootstrap, topic) = (bootstrap.to_owned(), topic.to_owned());
-    let follower = spawn_blocking(move || -> anyhow::Result<Follower> {
-        let follower = Follower::of(&bootstrap, &topic)?;
-        follower.settle()?;
-        Ok(follower)
-    })
-    .await??;
-    let timetable = timetable.clone();
-    Ok(spawn_blocking(move || follow(&follower, &timetable, cast)))
-}
-
-fn follow(follower: &Follower, timetable: &Timetable, cast: Option<Cast>) -> anyhow::Result<Seen> {
-    let warm_up = timetable.rate * WARM_UP_SECONDS;
-    let mut meter = cast.map(CpuMeter::new);
-    let mut read_meter = || meter.as_mut().map_or(Ok(Cpu::default()), CpuMeter::read);
-    let mut latency = Histogram::new(3)?;
-    let mut audit = Audit::new(timetable.events, KEYS)?;
-    let (mut count, mut before, mut began) = (0, Cpu::default(), timetable.epoch);
-    follower.read(timetable.events, |record| {
-        let now = timetable.epoch.elapsed();
-        audit.note(record.partition(), record.key(), record.payload());
-        let payload = record.payload().context("a record without a value")?;
-        let of = |name: &[u8]| member(payload, name).context("a record of somebody else");
-        if of(b"\"seq\": ")? >= warm_up {
-            latency.record(u64::try_from(now.as_nanos())?.saturating_sub(of(b"\"sent\": ")?))?;
-        }
-        count += 1;
-        if count == warm_up {
-            (before, began) = (read_meter()?, Instant::now());
-        }
-        Ok(())
-    })?;
-    let used = before.until(read_meter()?);
-    let others_cores = used.others / began.elapsed().as_secs_f64();
-    let cpu = used.per_event(float(timetable.events - warm_up));
-    let peak_bytes =
-        cast.map_or(Ok(0), |cast| testbed::process::peak_resident_bytes(cast.reader))?;
-    ensure!(!latency.is_empty(), "nothing arrived after the warm-up");
-    Ok(Seen { latency, audit, cpu, others_cores, peak_bytes })
+    topics.delete(bootstrap).await?;
+    let verdict = figures.seen.verdict(records)?;
+    Ok(verdict.map(|()| figures))
 }
 
 fn tell(
     figures: &Figures,
-    (name, rate): (&str, u64),
-    table: &mut Table,
+    reader: &Reader,
+    (name, rate, turn): (&str, u64, u32),
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let Figures { seen, written_per_second, reader } = figures;
-    let at = |quantile: f64| float(seen.latency.value_at_quantile(quantile)) / 1e6;
-    let (p50, p99, p999, max) = (at(0.5), at(0.99), at(0.999), at(1.0));
-    let of_router = |figure: f64| match reader {
-        Which::Floor => "-".to_owned(),
-        Which::Router => format!("{figure:.1}"),
-    };
-    table.row([
-        name.to_owned(),
-        format!("{p50:.2}"),
-        format!("{p99:.2}"),
-        format!("{p999:.2}"),
-        format!("{max:.2}"),
-        format!("{written_per_second:.0}"),
-        of_router(seen.cpu.reader),
-        of_router(seen.cpu.walsender),
-        of_router(seen.cpu.broker),
-        of_router(megabytes(seen.peak_bytes)),
-        of_router(seen.others_cores),
-    ]);
-    let measured = |figure: f64| (*reader == Which::Router).then_some(figure);
+    let seen = &figures.seen;
+    // A producer alone has neither relay nor walsender, and nobody looked at its CPU.
+    let delivers = !matches!(reader, Reader::PgRecvlogical);
+    let measured = |figure: f64| delivers.then_some(figure);
     report.record(&json!({
-        "kind": Mode::Latency.name(), "reader": name, "rate": rate,
-        "written_per_second": written_per_second,
-        "p50_ms": p50, "p99_ms": p99, "p999_ms": p999, "max_ms": max,
+        "kind": Mode::Latency.name(), "reader": name, "rate": rate, "run": turn,
+        "written_per_second": figures.written_per_second,
+        "p50_ms": figures.millis_at(0.5), "p99_ms": figures.millis_at(0.99),
+        "p999_ms": figures.millis_at(0.999), "max_ms": figures.millis_at(1.0),
         "reader_cpu_us": measured(seen.cpu.reader),
         "walsender_cpu_us": measured(seen.cpu.walsender),
         "broker_cpu_us": measured(seen.cpu.broker),
         "peak_rss_megabytes": measured(megabytes(seen.peak_bytes)),
         "others_cores": measured(seen.others_cores),
-    }))?;
-    if *reader == Which::Router && rate == MARKED_RATE {
-        let mut mark = |what: &str, limit, measured| {
-            let what = format!("{name}, {rate}/s: {what}");
-            report.mark(Mark { what, limit: Limit::AtMost(limit), measured });
+    }))
+}
+
+fn table(rows: &[Row<'_>]) -> Table {
+    let mut head = vec!["reader"];
+    let heads = QUANTILES.map(|(_, name)| format!("{name} ms"));
+    head.extend(heads.iter().map(String::as_str));
+    head.extend(["written/s", "CPU us/event: reader", "walsender", "broker"]);
+    head.extend(["peak RSS MB", "others, cores"]);
+    let mut table = Table::new(&head);
+    for Row { reader, name, runs } in rows.iter().filter(|row| !row.runs.is_empty()) {
+        let delivers = !matches!(reader, Reader::PgRecvlogical);
+        let spread = |figure: &dyn Fn(&Figures) -> f64| Spread::of(runs.iter().map(figure));
+        let latency = |quantile: f64| match spread(&|run| run.millis_at(quantile)) {
+            Some(spread) if runs.len() > 1 => spread.show_fine(),
+            spread => spread.map_or("-".to_owned(), |spread| format!("{:.2}", spread.median)),
         };
-        mark("commit to consumer p50, ms", 3.0, p50);
-        mark("commit to consumer p99, ms", 20.0, p99);
+        let median = |figure: &dyn Fn(&Figures) -> f64| match spread(figure) {
+            Some(spread) if delivers => format!("{:.1}", spread.median),
+            _ => "-".to_owned(),
+        };
+        let mut cells = vec![name.clone()];
+        cells.extend(QUANTILES.map(|(quantile, _)| latency(quantile)));
+        cells.push(spread(&|run| run.written_per_second).map_or("-".to_owned(), |written| {
+            // The slowest tells whether the writers kept to the timetable.
+            format!("{:.0}", written.min)
+        }));
+        cells.push(median(&|run| run.seen.cpu.reader));
+        cells.push(median(&|run| run.seen.cpu.walsender));
+        cells.push(median(&|run| run.seen.cpu.broker));
+        cells.push(median(&|run| megabytes(run.seen.peak_bytes)));
+        cells.push(median(&|run| run.seen.others_cores));
+        table.row(cells);
     }
-    Ok(())
+    table
+}
+
+/// Percentile by percentile, the median of the runs.
+fn set_marks(row: &Row<'_>, rate: u64, report: &mut Report) {
+    let limits = match rate {
+        1000 => [(0.5, 1.5, 1.0), (0.99, 5.0, 3.0)],
+        5000 => [(0.5, 2.0, 1.2), (0.99, 8.0, 5.0)],
+        10_000 => [(0.5, 4.0, 2.0), (0.99, 20.0, 8.0)],
+        _ => return,
+    };
+    if !row.reader.is_router() {
+        return;
+    }
+    for (quantile, limit, aim) in limits {
+        let runs = row.runs.iter().map(|run| run.millis_at(quantile));
+        let Some(spread) = Spread::of(runs) else { continue };
+        let name = QUANTILES.iter().find(|(of, _)| *of == quantile).map_or("", |(_, name)| name);
+        let what = format!("{}, {rate}/s: commit to consumer {name}, ms", row.name);
+        let limit = Limit::AtMost(limit);
+        report.mark(Mark { what, limit, aim: Some(aim), measured: spread.median });
+    }
 }

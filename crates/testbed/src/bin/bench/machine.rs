@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
 
 /// Hardware and kernel.
@@ -75,14 +76,17 @@ fn busy_ticks(line: &str) -> Option<u64> {
     Some(user + nice + system + irq + softirq + steal)
 }
 
-/// What the router says of its version.
+/// What the router says of its version, and the beginning of its SHA-256: builds of one version differ.
 pub(crate) async fn router_version(binary: &Path) -> anyhow::Result<String> {
     let output = Command::new(binary)
         .arg("--version")
         .output()
         .await
         .with_context(|| format!("cannot run {}", binary.display()))?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let contents = std::fs::read(binary)?;
+    let digest: String =
+        Sha256::digest(&contents).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{}, sha256 {digest}…", String::from_utf8_lossy(&output.stdout).trim()))
 }
 
 #[cfg(test)]

@@ -6,16 +6,27 @@
 
 mod args;
 mod audit;
+mod debezium;
 mod drain;
 mod figures;
+mod flat;
 mod floor;
+mod idle;
+mod lane;
 mod latency;
+mod listen;
 mod machine;
+mod memory;
+mod outage;
+mod plot;
+mod reader;
 mod report;
 mod run;
 mod series;
+mod shape;
 mod stage;
 mod startup;
+mod takeover;
 mod topic;
 mod watch;
 mod writers;
@@ -23,39 +34,62 @@ mod writers;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use testbed::kafka::{Jvm, Kafka, Options};
 use testbed::router;
 
 use crate::args::{Args, Mode};
 use crate::machine::{Machine, router_version};
+use crate::reader::Reader;
 use crate::report::Report;
-use crate::run::Reader;
+use crate::shape::Reach;
 use crate::stage::Stage;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let mut report = Report::open(args.json.as_deref())?;
+    if !args.from.is_empty() {
+        draw(&args, &plot::read(&args.from)?, &report)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let readers = readers(&args)?;
     let mut kafka = Kafka::start(Options::default().jvm(Jvm::Fast)).await?;
     introduce(&args, &readers, &mut report).await?;
-    if args.measures(Mode::Drain) {
-        drain::measure(&args, &readers, &mut kafka, &mut report).await?;
+    for mode in Mode::ORDER.into_iter().filter(|mode| args.measures(*mode)) {
+        measure(mode, &args, &readers, &mut kafka, &mut report).await?;
     }
-    if args.measures(Mode::Memory) {
-        drain::measure_memory(&args, &readers, &mut kafka, &mut report).await?;
-    }
-    if args.measures(Mode::Start) {
-        startup::measure(&args, &readers, &mut kafka, &mut report).await?;
-    }
-    if args.measures(Mode::Latency) {
-        latency::measure(&args, &readers, &mut kafka, &mut report).await?;
-    }
+    draw(&args, report.lines(), &report)?;
     Ok(if report.close()? == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// `pg_recvlogical` and the builds of the router.
+/// Draws figures where pictures are wanted.
+fn draw(args: &Args, lines: &[Value], report: &Report) -> anyhow::Result<()> {
+    let Some(directory) = &args.plots else { return Ok(()) };
+    let drawn = plot::draw(lines, directory)?;
+    report.say(&format!("drawn into {}: {}", directory.display(), drawn.join(", ")))
+}
+
+async fn measure(
+    mode: Mode,
+    args: &Args,
+    readers: &[Reader],
+    kafka: &mut Kafka,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    match mode {
+        Mode::Drain => drain::measure(args, readers, kafka, report).await,
+        Mode::Latency => latency::measure(args, readers, kafka, report).await,
+        Mode::Memory => memory::measure(args, readers, kafka, report).await,
+        Mode::Start => startup::measure(args, readers, kafka, report).await,
+        Mode::Outage => outage::measure(args, readers, kafka, report).await,
+        Mode::Takeover => takeover::measure(args, readers, kafka, report).await,
+        Mode::Idle => idle::measure(args, readers, kafka, report).await,
+        Mode::Flat => flat::measure(args, readers, kafka, report).await,
+    }
+}
+
+/// `pg_recvlogical`, the builds of the router, and peers.
 fn readers(args: &Args) -> anyhow::Result<Vec<Reader>> {
     let mut binaries = args.binary.clone();
     if binaries.is_empty() {
@@ -66,17 +100,25 @@ fn readers(args: &Args) -> anyhow::Result<Vec<Reader>> {
         name: if several { format!("router {number}") } else { "router".to_owned() },
         binary,
     });
-    Ok([Reader::PgRecvlogical].into_iter().chain(routers).collect())
+    let peers = args.peers.iter().copied().map(Reader::Debezium);
+    Ok([Reader::PgRecvlogical].into_iter().chain(routers).chain(peers).collect())
 }
 
 /// Says what is measured, and on what.
 async fn introduce(args: &Args, readers: &[Reader], report: &mut Report) -> anyhow::Result<()> {
     let machine = Machine::look()?;
-    let postgres = Stage::set(args.pg, args.socket).await?.version().await?;
+    let mut postgres = Vec::new();
+    for version in args.versions() {
+        postgres.push(Stage::set(version, Reach::default()).await?.version().await?);
+    }
     let kafka = Kafka::version().await?;
     report.say(&format!(
-        "{} x {}, {} GiB, kernel {}\nPostgreSQL {postgres} over {:?}, Kafka {kafka}, 6 partitions, acks=all",
-        machine.cores, machine.cpu, machine.memory_gib, machine.kernel, args.socket,
+        "{} x {}, {} GiB, kernel {}\nPostgreSQL {}, Kafka {kafka}, 6 partitions, acks=all",
+        machine.cores,
+        machine.cpu,
+        machine.memory_gib,
+        machine.kernel,
+        postgres.join(", "),
     ))?;
     report.record(&machine.json())?;
     let mut versions = vec![json!({ "kind": "servers", "postgres": postgres, "kafka": kafka })];
@@ -86,6 +128,11 @@ async fn introduce(args: &Args, readers: &[Reader], report: &mut Report) -> anyh
             report.say(&format!("{name}: {version}"))?;
             versions.push(json!({ "kind": "router", "name": name, "version": version }));
         }
+    }
+    if !args.peers.is_empty() {
+        let version = debezium::versions()?;
+        report.say(&version)?;
+        versions.push(json!({ "kind": "peer", "version": version }));
     }
     versions.iter().try_for_each(|line| report.record(line))?;
     if machine.load_average > 0.5 {

@@ -19,16 +19,28 @@ pub(crate) enum Limit {
 pub(crate) struct Mark {
     pub(crate) what: String,
     pub(crate) limit: Limit,
+    /// Further in the same direction: what is aimed at.
+    pub(crate) aim: Option<f64>,
     pub(crate) measured: f64,
 }
 
 impl Mark {
     fn verdict(&self) -> &'static str {
-        let met = match self.limit {
+        let meets = |limit| match limit {
             Limit::AtLeast(limit) => self.measured >= limit,
             Limit::AtMost(limit) => self.measured <= limit,
         };
-        if met { "ok" } else { "missed" }
+        let aim = self.aim.map(|aim| match self.limit {
+            Limit::AtLeast(_) => Limit::AtLeast(aim),
+            Limit::AtMost(_) => Limit::AtMost(aim),
+        });
+        if aim.is_some_and(meets) {
+            "aim reached"
+        } else if meets(self.limit) {
+            "ok"
+        } else {
+            "missed"
+        }
     }
 }
 
@@ -36,6 +48,7 @@ impl Mark {
 #[derive(Debug)]
 pub(crate) struct Report {
     json: Option<File>,
+    lines: Vec<Value>,
     marks: Vec<Mark>,
     faults: Vec<String>,
 }
@@ -52,7 +65,7 @@ impl Report {
                     .with_context(|| format!("cannot open {}", path.display()))
             })
             .transpose()?;
-        Ok(Self { json, marks: Vec::new(), faults: Vec::new() })
+        Ok(Self { json, lines: Vec::new(), marks: Vec::new(), faults: Vec::new() })
     }
 
     /// A line for people.
@@ -64,10 +77,16 @@ impl Report {
 
     /// A line for machines.
     pub(crate) fn record(&mut self, line: &Value) -> anyhow::Result<()> {
+        self.lines.push(line.clone());
         match &mut self.json {
             Some(file) => Ok(writeln!(file, "{line}")?),
             None => Ok(()),
         }
+    }
+
+    /// All lines for machines so far.
+    pub(crate) fn lines(&self) -> &[Value] {
+        &self.lines
     }
 
     /// Something that must not happen: it decides the exit code.
@@ -88,18 +107,19 @@ impl Report {
         if self.marks.is_empty() {
             return Ok(self.faults.len());
         }
-        let mut table = Table::new(&["mark", "limit", "measured", ""]);
+        let mut table = Table::new(&["mark", "limit", "aim", "measured", ""]);
         for mark in std::mem::take(&mut self.marks) {
             let limit = match mark.limit {
                 Limit::AtLeast(limit) => format!(">= {limit}"),
                 Limit::AtMost(limit) => format!("<= {limit}"),
             };
             let measured = format!("{:.2}", mark.measured);
+            let aim = mark.aim.map_or("-".to_owned(), |aim| aim.to_string());
             self.record(&serde_json::json!({
-                "kind": "mark", "what": mark.what, "limit": limit, "measured": mark.measured,
+                "kind": "mark", "what": mark.what, "limit": limit, "aim": mark.aim, "measured": mark.measured,
                 "verdict": mark.verdict(),
             }))?;
-            table.row([mark.what.clone(), limit, measured, mark.verdict().to_owned()]);
+            table.row([mark.what.clone(), limit, aim, measured, mark.verdict().to_owned()]);
         }
         self.say(&table.show())?;
         Ok(self.faults.len())
@@ -152,10 +172,22 @@ mod tests {
 
     #[test]
     fn a_mark_is_met_at_its_limit_and_missed_beyond() {
-        let mark = |limit, measured| Mark { what: String::new(), limit, measured }.verdict();
+        let mark =
+            |limit, measured| Mark { what: String::new(), limit, aim: None, measured }.verdict();
         assert_eq!(mark(Limit::AtLeast(0.8), 0.8), "ok");
         assert_eq!(mark(Limit::AtLeast(0.8), 0.79), "missed");
         assert_eq!(mark(Limit::AtMost(8.0), 8.0), "ok");
         assert_eq!(mark(Limit::AtMost(8.0), 8.1), "missed");
+    }
+
+    #[test]
+    fn an_aim_lies_in_the_direction_of_its_limit() {
+        let mark = |limit, aim, measured| {
+            Mark { what: String::new(), limit, aim: Some(aim), measured }.verdict()
+        };
+        assert_eq!(mark(Limit::AtLeast(1.0), 1.2, 1.1), "ok");
+        assert_eq!(mark(Limit::AtLeast(1.0), 1.2, 1.3), "aim reached");
+        assert_eq!(mark(Limit::AtMost(50.0), 25.0, 20.0), "aim reached");
+        assert_eq!(mark(Limit::AtMost(50.0), 25.0, 60.0), "missed");
     }
 }

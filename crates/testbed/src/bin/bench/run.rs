@@ -1,59 +1,36 @@
 //! One run of one reader over a backlog, and the judgement of what it delivered.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
 use anyhow::{Context, ensure};
-use rdkafka::Message as _;
+use rdkafka::{Message as _, TopicPartitionList};
 use testbed::kafka::Kafka;
 use testbed::postgres::{DATABASE, SUPERUSER};
 use testbed::process::{Process, Spec, peak_resident_bytes};
-use testbed::router::Router;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
-use tokio_postgres::types::PgLsn;
 
+use crate::args::Socket;
 use crate::audit::Audit;
+use crate::reader::{Aim, Reader, Running, STOP_DEADLINE, Way};
 use crate::series::{Measured, measure};
-use crate::stage::{KEYS, PUBLICATION, Stage, pg_recvlogical};
-use crate::topic::{Ends, Follower, PARTITIONS};
+use crate::stage::{PUBLICATION, Stage, Task, pg_recvlogical};
+use crate::topic::{Ends, Follower, Topics};
 use crate::watch::{Cast, Gauge, watch};
-
-/// How long a router that has acked everything may take to stop.
-pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(30);
-
-/// Who reads.
-#[derive(Debug, Clone)]
-pub(crate) enum Reader {
-    /// `pg_recvlogical` into nothing: what everything is compared with.
-    PgRecvlogical,
-    /// A build of the router.
-    Router { name: String, binary: PathBuf },
-}
-
-impl Reader {
-    pub(crate) fn name(&self) -> &str {
-        match self {
-            Self::PgRecvlogical => "pg_recvlogical",
-            Self::Router { name, .. } => name,
-        }
-    }
-}
-
-/// A backlog to read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Task {
-    pub(crate) events: u64,
-    /// The position behind it.
-    pub(crate) end: PgLsn,
-}
 
 /// A run that was faultless.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
     pub(crate) measured: Measured,
-    /// Of a router: pg_recvlogical has ended by the time it is done.
+    /// Of what delivers: pg_recvlogical has ended by the time it is done.
     pub(crate) peak_bytes: Option<u64>,
+    /// Of a payload, on average.
+    pub(crate) value_bytes: f64,
+}
+
+impl Run {
+    /// Of payload alone: what else a record carries is not counted.
+    pub(crate) fn megabytes_per_second(&self) -> f64 {
+        self.measured.events_per_second * self.value_bytes / 1e6
+    }
 }
 
 /// What was wrong with a run: it has no figures.
@@ -61,7 +38,7 @@ pub(crate) type Fault = String;
 
 /// Runs `reader` over a fresh copy of the origin slot.
 pub(crate) async fn run(
-    reader: &Reader,
+    (reader, socket): (&Reader, Socket),
     stage: &Stage,
     kafka: &mut Kafka,
     task: Task,
@@ -70,8 +47,10 @@ pub(crate) async fn run(
     let slot = name.replace('-', "_");
     stage.copy_slot(&slot).await?;
     let outcome = match reader {
-        Reader::PgRecvlogical => receive(stage, kafka, task, &slot).await,
-        Reader::Router { binary, .. } => route(binary, stage, kafka, task, (&slot, name)).await,
+        Reader::PgRecvlogical => receive(stage, socket, kafka, task, &slot).await,
+        Reader::Router { .. } | Reader::Debezium(_) => {
+            deliver((reader, socket), stage, kafka, task, (&slot, name)).await
+        }
     };
     let outcome = outcome.with_context(|| format!("run {name} of {}", reader.name()))?;
     stage.drop_slot(&slot).await?;
@@ -80,13 +59,14 @@ pub(crate) async fn run(
 
 async fn receive(
     stage: &Stage,
+    socket: Socket,
     kafka: &mut Kafka,
     task: Task,
     slot: &str,
 ) -> anyhow::Result<Result<Run, Fault>> {
     let log = tempfile::NamedTempFile::new()?;
     let spec = Spec::new(pg_recvlogical()?, log.path())
-        .args(["--host", &stage.host(), "--port", &stage.postgres.port().to_string()])
+        .args(["--host", &stage.host(socket), "--port", &stage.postgres.port().to_string()])
         .args(["--username", SUPERUSER, "--dbname", DATABASE, "--slot", slot])
         .args(["--start", "--no-loop", "--fsync-interval", "0", "--file", "/dev/null"])
         .args(["--option", "proto_version=1"])
@@ -102,45 +82,50 @@ async fn receive(
     let status = process.wait_exit(STOP_DEADLINE).await?;
     ensure!(status.success(), "pg_recvlogical failed: {}", process.output()?);
     let measured = measure(&samples, task.events).context("too few events to measure")?;
-    Ok(Ok(Run { measured, peak_bytes: None }))
+    Ok(Ok(Run { measured, peak_bytes: None, value_bytes: task.value_bytes }))
 }
 
-async fn route(
-    binary: &Path,
+async fn deliver(
+    (reader, socket): (&Reader, Socket),
     stage: &Stage,
     kafka: &mut Kafka,
     task: Task,
-    (slot, topic): (&str, &str),
+    (slot, name): (&str, &str),
 ) -> anyhow::Result<Result<Run, Fault>> {
-    kafka.create_topic(topic, PARTITIONS, &[]).await?;
-    let bootstrap = kafka.bootstrap();
-    let ends = {
-        let (bootstrap, topic) = (bootstrap.clone(), topic.to_owned());
-        spawn_blocking(move || Ends::of(&bootstrap, &topic)).await??
+    let (bootstrap, topics) = (kafka.bootstrap(), Topics::of(name, task.reach));
+    topics.create(&bootstrap).await?;
+    let (ends, start) = {
+        let (bootstrap, topics) = (bootstrap.clone(), topics.clone());
+        spawn_blocking(move || -> anyhow::Result<_> {
+            let ends = Ends::of(&bootstrap, &topics)?;
+            let start = Start { positions: ends.positions()?, records: ends.records()? };
+            Ok((ends, start))
+        })
+        .await??
     };
-    let config = stage.router_config(slot, topic, &bootstrap);
-    let mut router = Router::with_config(&config)?.program(binary);
+    let way =
+        Way { socket, slot, route: topics.route(), bootstrap: &bootstrap, aim: Aim::Throughput };
     let started = Instant::now();
-    router.start_again()?;
-    let cast = cast(stage, kafka, router.process()?.pid())?;
-    let gauge = Gauge::Topic(ends, task.events);
+    let mut running = Running::start(reader, stage, way)?;
+    let cast = cast(stage, kafka, running.pid()?)?;
+    let gauge = Gauge::Records { ends, before: start.records, expected: task.events };
     let samples = match spawn_blocking(move || watch(&gauge, cast, started)).await?? {
         Ok(samples) => samples,
-        Err(fault) => return Ok(Err(format!("{fault}; its log:\n{}", router.log()))),
+        Err(fault) => return Ok(Err(format!("{fault}; its log:\n{}", running.log()))),
     };
     let peak_bytes = Some(peak_resident_bytes(cast.reader)?);
-    stop(&mut router).await?;
+    running.stop().await?;
     let confirmed = stage.postgres.slot(slot).await?.and_then(|slot| slot.confirmed_flush_lsn);
-    let verdict = judge(&bootstrap, topic, task.events).await?;
-    kafka.delete_topic(topic).await?;
-    if confirmed < Some(task.end) {
+    let verdict = judge(&bootstrap, &topics, start, task).await?;
+    topics.delete(&bootstrap).await?;
+    if reader.is_router() && confirmed < Some(task.end) {
         return Ok(Err(format!("confirmed {confirmed:?} instead of {} or later", task.end)));
     }
     if let Err(fault) = verdict {
         return Ok(Err(fault));
     }
     let measured = measure(&samples, task.events).context("too few events to measure")?;
-    Ok(Ok(Run { measured, peak_bytes }))
+    Ok(Ok(Run { measured, peak_bytes, value_bytes: task.value_bytes }))
 }
 
 /// The processes of a run of `reader`.
@@ -152,24 +137,27 @@ pub(crate) fn cast(stage: &Stage, kafka: &mut Kafka, reader: u32) -> anyhow::Res
     })
 }
 
-/// Lets a router drain and end.
-pub(crate) async fn stop(router: &mut Router) -> anyhow::Result<()> {
-    router.sigterm()?;
-    let status = router.wait_exit(STOP_DEADLINE).await?;
-    ensure!(status.success(), "the router ended with {status}, log:\n{}", router.log());
-    Ok(())
+/// Where topics ended before a run.
+struct Start {
+    positions: TopicPartitionList,
+    records: u64,
 }
 
-/// Reads a topic from its start and judges it.
-async fn judge(bootstrap: &str, topic: &str, events: u64) -> anyhow::Result<Result<(), Fault>> {
-    let (bootstrap, topic) = (bootstrap.to_owned(), topic.to_owned());
+/// Reads what a run has written, and judges it.
+async fn judge(
+    bootstrap: &str,
+    topics: &Topics,
+    start: Start,
+    task: Task,
+) -> anyhow::Result<Result<(), Fault>> {
+    let (bootstrap, topics) = (bootstrap.to_owned(), topics.clone());
     spawn_blocking(move || {
-        let mut audit = Audit::new(events, KEYS)?;
-        Follower::of(&bootstrap, &topic)?.read(events, |record| {
-            audit.note(record.partition(), record.key(), record.payload());
+        let mut audit = Audit::new(task.events, task.reach)?;
+        Follower::from(&bootstrap, &start.positions)?.read(task.events, |record| {
+            audit.note(topics.place(record), record.key(), record.payload());
             Ok(())
         })?;
-        let records = Ends::of(&bootstrap, &topic)?.records()?;
+        let records = Ends::of(&bootstrap, &topics)?.records()? - start.records;
         Ok(audit.verdict(records).map_err(|faults| faults.to_string()))
     })
     .await?

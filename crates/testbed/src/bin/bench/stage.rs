@@ -1,4 +1,4 @@
-//! The servers of a measurement: a PostgreSQL of its own for each load, one Kafka for all.
+//! A PostgreSQL of its own for each load; Kafka is one for all.
 //!
 //! Every run reads the same WAL: one slot, `origin`, is made before the load, and each run gets a
 //! copy of it.
@@ -13,12 +13,11 @@ use testbed::wait::until_ok;
 use tokio_postgres::types::PgLsn;
 
 use crate::args::Socket;
+use crate::figures::float;
+use crate::reader::Way;
+use crate::shape::{Reach, Shape};
 
-/// Distinct keys of every load.
-pub(crate) const KEYS: usize = 10_000;
 pub(crate) const PUBLICATION: &str = "bench";
-/// Makes the payload 371 bytes long, as `jsonb` prints it.
-pub(crate) const PADDING: usize = 345;
 
 const ORIGIN: &str = "origin";
 
@@ -30,22 +29,36 @@ const SETTINGS: &[(&str, &str)] = &[
     ("synchronous_commit", "on"),
 ];
 
+/// A backlog to read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Task {
+    pub(crate) events: u64,
+    /// The position behind it.
+    pub(crate) end: PgLsn,
+    /// Bytes of a payload, on average.
+    pub(crate) value_bytes: f64,
+    pub(crate) reach: Reach,
+}
+
 /// A PostgreSQL with an outbox table, its publication and the slot `origin`.
 pub(crate) struct Stage {
     pub(crate) postgres: Postgres,
     session: Session,
     schema: Schema,
-    socket: Socket,
+    reach: Reach,
 }
 
 impl Stage {
-    pub(crate) async fn set(version: u16, socket: Socket) -> anyhow::Result<Self> {
+    pub(crate) async fn set(version: u16, reach: Reach) -> anyhow::Result<Self> {
         let options = SETTINGS
             .iter()
             .fold(Options::version(version), |options, (name, value)| options.set(name, value));
         let postgres = Postgres::start(options).await?;
         let session = postgres.connect().await?;
-        let schema = Schema::new(Preset::Debezium).aggregates(i32::try_from(KEYS)?);
+        let types = reach.types();
+        let types: Vec<&str> = types.iter().map(String::as_str).collect();
+        let schema =
+            Schema::new(Preset::Debezium).aggregates(i32::try_from(reach.keys)?).types(&types);
         schema.create(&session).await?;
         session
             .batch_execute(&format!(
@@ -59,24 +72,28 @@ impl Stage {
                 &[&ORIGIN],
             )
             .await?;
-        Ok(Self { postgres, session, schema, socket })
+        Ok(Self { postgres, session, schema, reach })
     }
 
-    /// Writes a backlog, and tells the position behind it.
-    pub(crate) async fn load(&self, events: u64, per_transaction: u64) -> anyhow::Result<PgLsn> {
+    /// Writes a backlog.
+    pub(crate) async fn load(&self, shape: Shape, events: u64) -> anyhow::Result<Task> {
         // Only the making of it: nobody reads while it is made.
         self.session.batch_execute("SET synchronous_commit = off").await?;
         let size = Backlog {
-            transactions: events / per_transaction,
-            rows_per_transaction: per_transaction,
-            payload_bytes: u64::try_from(PADDING)?,
+            transactions: events / shape.rows,
+            rows_per_transaction: shape.rows,
+            payload_bytes: shape.padding(),
             first: 0,
         };
-        backlog(&self.session, &self.schema, size).await?;
+        let events = backlog(&self.session, &self.schema, size).await?;
         let row = self.session.query_one("SELECT pg_current_wal_insert_lsn()", &[]).await?;
         // Writes everything out, and puts WAL behind the position that readers have to reach.
         self.session.batch_execute("SET synchronous_commit = on; CHECKPOINT").await?;
-        Ok(row.get(0))
+        let bytes =
+            format!("SELECT sum(octet_length(payload::text))::int8 FROM {}", self.schema.table);
+        let bytes: i64 = self.session.query_one(&bytes, &[]).await?.get(0);
+        let value_bytes = float(u64::try_from(bytes)?) / float(events);
+        Ok(Task { events, end: row.get(0), value_bytes, reach: self.reach })
     }
 
     /// Makes a copy of the origin slot for one run.
@@ -102,24 +119,31 @@ impl Stage {
         .await
     }
 
+    /// How far a slot is confirmed.
+    pub(crate) async fn confirmed(&self, slot: &str) -> anyhow::Result<PgLsn> {
+        let found = self.postgres.slot(slot).await?.and_then(|slot| slot.confirmed_flush_lsn);
+        found.with_context(|| format!("the slot \"{slot}\" is gone"))
+    }
+
     /// Where readers connect: a directory for the unix socket, an address otherwise.
-    pub(crate) fn host(&self) -> String {
-        match self.socket {
+    pub(crate) fn host(&self, socket: Socket) -> String {
+        match socket {
             Socket::Tcp => "127.0.0.1".to_owned(),
             Socket::Unix => self.postgres.socket_dir().display().to_string(),
         }
     }
 
-    /// The configuration of a router that reads `slot` into `topic`; everything else as it comes.
-    pub(crate) fn router_config(&self, slot: &str, topic: &str, bootstrap: &str) -> String {
+    /// The configuration of a router that reads `slot`; everything else as it comes.
+    pub(crate) fn router_config(&self, way: Way<'_>) -> String {
+        let Way { socket, slot, route, bootstrap, aim: _ } = way;
         format!(
             "name = \"bench\"\n\
              [postgres]\n\
              url = \"host={} port={} user={SUPERUSER} dbname={DATABASE}\"\n\
              slot = \"{slot}\"\npublication = \"{PUBLICATION}\"\n\
-             [[outbox]]\ntable = \"{}\"\ntopic = \"{topic}\"\n\
+             [[outbox]]\ntable = \"{}\"\ntopic = \"{route}\"\n\
              [kafka]\nbootstrap_servers = \"{bootstrap}\"\n",
-            self.host(),
+            self.host(socket),
             self.postgres.port(),
             self.schema.table,
         )

@@ -9,10 +9,11 @@ use tokio::time::Instant;
 
 use crate::args::{Args, Mode};
 use crate::figures::{Spread, millis};
-use crate::report::{Report, Table};
-use crate::run::{Reader, stop};
+use crate::reader::{Aim, Reader, Way, stop};
+use crate::report::{Limit, Mark, Report, Table};
+use crate::shape::Reach;
 use crate::stage::Stage;
-use crate::topic::{Follower, PARTITIONS};
+use crate::topic::{Follower, Topics};
 
 const SLOT: &str = "start";
 
@@ -23,18 +24,27 @@ pub(crate) async fn measure(
     kafka: &mut Kafka,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let stage = Stage::set(args.pg, args.socket).await?;
     let mut table = Table::new(&["reader", "start to first record, ms: min median max"]);
     for reader in readers {
         let Reader::Router { name, binary } = reader else { continue };
-        let topic = format!("start-{name}");
-        kafka.create_topic(&topic, PARTITIONS, &[]).await?;
+        // One of its own, or it would be sent the rows that were written for those before it.
+        let stage = Stage::set(args.version(), Reach::default()).await?;
+        let bootstrap = kafka.bootstrap();
+        let topics = Topics::one(&format!("start-{}", reader.slug()));
+        topics.create(&bootstrap).await?;
         stage.copy_slot(SLOT).await?;
-        let config = stage.router_config(SLOT, &topic, &kafka.bootstrap());
+        let way = Way {
+            socket: args.first_socket(),
+            slot: SLOT,
+            route: topics.route(),
+            bootstrap: &bootstrap,
+            aim: Aim::Throughput,
+        };
+        let config = stage.router_config(way);
         let mut router = Router::with_config(&config)?.program(binary);
         let mut times = Vec::new();
         for turn in 0..=args.runs {
-            let time = start_once(&stage, &mut router, &kafka.bootstrap(), &topic, turn).await?;
+            let time = start_once(&stage, &mut router, (&bootstrap, &topics), turn).await?;
             report.record(&json!({ "kind": Mode::Start.name(), "reader": name, "run": turn,
                 "warm_up": turn == 0, "first_ms": time }))?;
             if turn > 0 {
@@ -44,6 +54,9 @@ pub(crate) async fn measure(
         stage.drop_slot(SLOT).await?;
         let spread = Spread::of(times).context("no runs")?;
         table.row([name.clone(), spread.show(1.0)]);
+        let what = format!("{name}: start to first record, ms");
+        let limit = Limit::AtMost(500.0);
+        report.mark(Mark { what, limit, aim: Some(200.0), measured: spread.median });
     }
     report.say(&format!("\nstart\n{}", table.show()))
 }
@@ -52,8 +65,7 @@ pub(crate) async fn measure(
 async fn start_once(
     stage: &Stage,
     router: &mut Router,
-    bootstrap: &str,
-    topic: &str,
+    (bootstrap, topics): (&str, &Topics),
     turn: u32,
 ) -> anyhow::Result<f64> {
     let session = stage.postgres.connect().await?;
@@ -62,11 +74,11 @@ async fn start_once(
         stage.table()
     );
     session.execute(&insert, &[]).await?;
-    let (bootstrap, topic) = (bootstrap.to_owned(), topic.to_owned());
+    let (bootstrap, topics) = (bootstrap.to_owned(), topics.clone());
     let before = u64::from(turn);
     // Those of earlier turns are read first, so that the new one is received the moment it is there.
     let follower = spawn_blocking(move || -> anyhow::Result<Follower> {
-        let follower = Follower::of(&bootstrap, &topic)?;
+        let follower = Follower::of(&bootstrap, &topics)?;
         follower.read(before, |_| Ok(()))?;
         follower.settle()?;
         Ok(follower)

@@ -20,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) enum Gauge {
     /// Bytes it has written; it ends by itself when it is done.
     Written,
-    /// Records in its topic; it is done when all of these are there.
-    Topic(Ends, u64),
+    /// Records in its topics; it is done when as many have come as are expected.
+    Records { ends: Ends, before: u64, expected: u64 },
 }
 
 /// The processes of a run.
@@ -80,7 +80,7 @@ pub(crate) fn watch(
         let ended = has_ended(cast.reader);
         let progress = match gauge {
             Gauge::Written => written_bytes(cast.reader)?,
-            Gauge::Topic(ends, _) => ends.records()?,
+            Gauge::Records { ends, before, .. } => ends.records()? - before,
         };
         let at = started.elapsed().as_secs_f64();
         let sample = Sample { at, progress: float(progress), cpu: meter.read()? };
@@ -90,15 +90,19 @@ pub(crate) fn watch(
         samples.push(sample);
         match gauge {
             Gauge::Written if ended => return Ok(Ok(samples)),
-            Gauge::Topic(_, expected) if progress >= *expected => return Ok(Ok(samples)),
-            Gauge::Topic(_, expected) if ended => {
+            Gauge::Records { expected, .. } if progress >= *expected => return Ok(Ok(samples)),
+            Gauge::Records { expected, .. } if ended => {
                 return Ok(Err(format!("ended after {progress} of {expected} records")));
             }
-            Gauge::Written | Gauge::Topic(..) => {}
+            Gauge::Written | Gauge::Records { .. } => {}
         }
         if moved.elapsed() >= PATIENCE {
             return Ok(Err(format!("stood still for {PATIENCE:?}, at {progress}")));
         }
-        std::thread::sleep(if progress == 0 { SHORT_PAUSE } else { PAUSE });
+        let pause = if progress == 0 { SHORT_PAUSE } else { PAUSE };
+        std::thread::sleep(match gauge {
+            Gauge::Written => pause,
+            Gauge::Records { ends, .. } => pause.max(ends.pause()),
+        });
     }
 }

@@ -14,7 +14,7 @@ use testbed::postgres::Session;
 use tokio::runtime;
 use tokio::time::Instant;
 
-use crate::stage::{KEYS, PADDING};
+use crate::shape::{Reach, Shape};
 
 /// Connections that write at once.
 pub(crate) const CONNECTIONS: u64 = 8;
@@ -31,6 +31,12 @@ pub(crate) struct Timetable {
 }
 
 impl Timetable {
+    /// Events for `time` at `rate` a second.
+    pub(crate) fn lasting(rate: u64, time: Duration) -> Self {
+        let events = rate * time.as_secs();
+        Self { rate, events: events - events % CONNECTIONS, epoch: Instant::now() }
+    }
+
     /// Waits until event `n` is due, counted from `start`.
     pub(crate) fn await_turn(&self, start: Instant, n: u64) {
         let due = start + Duration::from_nanos(n * 1_000_000_000 / self.rate);
@@ -38,14 +44,15 @@ impl Timetable {
     }
 
     /// The aggregate that event `n` belongs to.
-    pub(crate) fn key(n: u64) -> anyhow::Result<String> {
-        Ok(format!("order-{}", n % u64::try_from(KEYS)?))
+    pub(crate) fn key(n: u64) -> String {
+        format!("order-{}", n % Reach::default().keys)
     }
 
     /// The payload of event `n`, stamped with this moment.
     pub(crate) fn payload(&self, n: u64) -> anyhow::Result<String> {
         let sent = u64::try_from(self.epoch.elapsed().as_nanos())?;
-        Ok(format!("{{\"pad\": \"{:x<PADDING$}\", \"seq\": {n}, \"sent\": {sent}}}", ""))
+        let padding = usize::try_from(Shape::SINGLE.padding())?;
+        Ok(format!("{{\"pad\": \"{:x<padding$}\", \"seq\": {n}, \"sent\": {sent}}}", ""))
     }
 }
 
@@ -92,7 +99,7 @@ fn connection(
     let start = Instant::now();
     for n in (number..timetable.events).step_by(usize::try_from(CONNECTIONS)?) {
         timetable.await_turn(start, n);
-        let (key, payload) = (Timetable::key(n)?, timetable.payload(n)?);
+        let (key, payload) = (Timetable::key(n), timetable.payload(n)?);
         runtime
             .block_on(session.execute(&statement, &[&key, &payload]))
             .context("cannot write an event")?;

@@ -1,0 +1,89 @@
+//! A consumer that takes the time of every record, and of what they cost meanwhile.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use hdrhistogram::Histogram;
+use rdkafka::Message as _;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::Instant;
+
+use crate::audit::{Audit, member};
+use crate::figures::float;
+use crate::run::Fault;
+use crate::series::Cpu;
+use crate::shape::Reach;
+use crate::topic::{Follower, Topics};
+use crate::watch::{Cast, CpuMeter};
+use crate::writers::Timetable;
+
+/// Not counted: connections are opened, pools filled, code compiled.
+pub(crate) const WARM_UP: Duration = Duration::from_secs(10);
+
+/// What one rate looked like to the consumer.
+pub(crate) struct Seen {
+    /// Nanoseconds, without the warm-up.
+    pub(crate) latency: Histogram<u64>,
+    audit: Audit,
+    /// Per event, in microseconds, without the warm-up.
+    pub(crate) cpu: Cpu,
+    /// Cores that others kept busy meanwhile.
+    pub(crate) others_cores: f64,
+    pub(crate) peak_bytes: u64,
+}
+
+impl Seen {
+    /// Whether every event arrived once and in order, when the topic holds `records`. May be asked once.
+    pub(crate) fn verdict(&mut self, records: u64) -> anyhow::Result<Result<(), Fault>> {
+        let audit = std::mem::replace(&mut self.audit, Audit::new(0, Reach::default())?);
+        Ok(audit.verdict(records).map_err(|faults| faults.to_string()))
+    }
+}
+
+/// Begins to consume, and returns when whatever is written next will be received at once.
+pub(crate) async fn consume(
+    bootstrap: &str,
+    topics: &Topics,
+    timetable: &Timetable,
+    cast: Option<Cast>,
+) -> anyhow::Result<JoinHandle<anyhow::Result<Seen>>> {
+    let (bootstrap, topics) = (bootstrap.to_owned(), topics.clone());
+    let follower = spawn_blocking(move || -> anyhow::Result<Follower> {
+        let follower = Follower::of(&bootstrap, &topics)?;
+        follower.settle()?;
+        Ok(follower)
+    })
+    .await??;
+    let timetable = timetable.clone();
+    Ok(spawn_blocking(move || follow(&follower, &timetable, cast)))
+}
+
+fn follow(follower: &Follower, timetable: &Timetable, cast: Option<Cast>) -> anyhow::Result<Seen> {
+    let warm_up = timetable.rate * WARM_UP.as_secs();
+    let mut meter = cast.map(CpuMeter::new);
+    let mut read_meter = || meter.as_mut().map_or(Ok(Cpu::default()), CpuMeter::read);
+    let mut latency = Histogram::new(3)?;
+    let mut audit = Audit::new(timetable.events, Reach::default())?;
+    let (mut count, mut before, mut began) = (0, Cpu::default(), timetable.epoch);
+    follower.read(timetable.events, |record| {
+        let now = timetable.epoch.elapsed();
+        audit.note(Some(record.partition()), record.key(), record.payload());
+        let payload = record.payload().context("a record without a value")?;
+        let of = |name: &[u8]| member(payload, name).context("a record of somebody else");
+        if of(b"\"seq\": ")? >= warm_up {
+            latency.record(u64::try_from(now.as_nanos())?.saturating_sub(of(b"\"sent\": ")?))?;
+        }
+        count += 1;
+        if count == warm_up {
+            (before, began) = (read_meter()?, Instant::now());
+        }
+        Ok(())
+    })?;
+    let used = before.until(read_meter()?);
+    let others_cores = used.others / began.elapsed().as_secs_f64();
+    let cpu = used.per_event(float(timetable.events - warm_up));
+    let peak_bytes =
+        cast.map_or(Ok(0), |cast| testbed::process::peak_resident_bytes(cast.reader))?;
+    ensure!(!latency.is_empty(), "nothing arrived after the warm-up");
+    Ok(Seen { latency, audit, cpu, others_cores, peak_bytes })
+}

@@ -1,0 +1,48 @@
+//! Charts for the documentation, drawn from JSON lines alone: whoever has the lines has the pictures.
+
+mod chart;
+mod figures;
+mod scale;
+mod svg;
+
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::Value;
+
+/// Draws what `lines` hold figures for, into files in `directory`, and tells their names.
+pub(crate) fn draw(lines: &[Value], directory: &Path) -> anyhow::Result<Vec<String>> {
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    let charts = [
+        ("drain.svg", figures::drain(lines).map(|chart| chart.draw())),
+        ("cpu.svg", figures::cpu(lines).map(|chart| chart.draw())),
+        ("latency.svg", figures::latency(lines).map(|chart| chart.draw())),
+        ("flat.svg", figures::flat(lines).map(|chart| chart.draw())),
+    ];
+    let mut written = Vec::new();
+    for (name, chart) in charts {
+        if let Some(picture) = chart {
+            let file = directory.join(name);
+            std::fs::write(&file, picture)
+                .with_context(|| format!("cannot write {}", file.display()))?;
+            written.push(name.to_owned());
+        }
+    }
+    Ok(written)
+}
+
+/// Reads JSON lines of earlier runs.
+pub(crate) fn read(files: &[std::path::PathBuf]) -> anyhow::Result<Vec<Value>> {
+    let mut lines = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read {}", file.display()))?;
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let line = serde_json::from_str(line)
+                .with_context(|| format!("{} has a line that is no JSON", file.display()))?;
+            lines.push(line);
+        }
+    }
+    Ok(lines)
+}
