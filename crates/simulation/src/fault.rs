@@ -1,5 +1,7 @@
 //! What can go wrong, by name. A plan says which of these happen and when; `world/faults.rs` does them.
 
+use relay::Code;
+
 macro_rules! faults {
     ($($(#[$doc:meta])* $name:ident = $word:literal;)*) => {
         /// Something that goes wrong, or is done to the system by somebody.
@@ -88,6 +90,40 @@ faults! {
 }
 
 impl Fault {
+    /// The errors that it may cause, beside a server that cannot be reached.
+    pub const fn causes(self) -> &'static [Code] {
+        match self {
+            Self::KillRouter
+            | Self::Shutdown
+            | Self::CutConnection
+            | Self::LongTransaction
+            | Self::AlterTable
+            | Self::LeaderDown
+            | Self::LoseAcks
+            | Self::DuplicateBatch
+            | Self::GrowTopic => &[],
+            Self::KillAtFailpoint => &[Code::ServerNotReady, Code::DeliveryFailed],
+            Self::FreezeRouter | Self::BlackHole => &[Code::ServerSilent],
+            Self::CrashServer | Self::FastStop => &[Code::ServerNotReady],
+            Self::ServerError => &[Code::ServerError],
+            Self::RestoreBackup | Self::RecreateSlot | Self::AdvanceSlot => &[Code::SlotMoved],
+            Self::ClusterDown => &[Code::KafkaUnreachable],
+            Self::RejectBatch => &[Code::DeliveryFailed],
+            Self::RejectRecord => &[Code::RecordRefused],
+            Self::FatalProducer => &[Code::ProducerFatal],
+            Self::MetadataFlap => &[Code::TopicMissing],
+            Self::DeleteTopic => &[Code::TopicMissing, Code::TopicShrunk],
+            Self::LowerLimit => &[Code::ProducerFatal, Code::RecordTooLarge],
+            Self::DropSlot => &[Code::SlotMissing],
+            Self::LoseSlot => &[Code::SlotLost],
+            Self::DropPublication => &[Code::PublicationMissing, Code::PublicationReplaced],
+            Self::WithholdInserts => &[Code::PublicationLacksInsert],
+            Self::RenameKeyColumn => &[Code::ColumnMissing],
+            Self::PoisonRow => &[Code::KeyIsNull],
+            Self::OversizedRow => &[Code::RowTooLarge],
+        }
+    }
+
     /// Whether nothing but a person ends it: the router has to stop and say so.
     pub const fn is_for_a_person(self) -> bool {
         matches!(

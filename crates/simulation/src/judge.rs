@@ -17,7 +17,9 @@ struct Session {
     newest: Option<usize>,
     /// The highest position it told.
     told: u64,
-    /// Whether anything of it may still be produced.
+    /// Whether it has moved the slot.
+    has_confirmed: bool,
+    /// Whether nothing of it may be produced any more.
     is_over: bool,
 }
 
@@ -93,9 +95,17 @@ impl Judge {
             newest: None,
             last: [None; KEYS],
             told: confirmed,
+            has_confirmed: false,
             is_over: false,
         });
         self.sessions.len() - 1
+    }
+
+    /// The process of a session has stood still for so long that another may have taken over: nothing more is produced.
+    pub fn session_must_end(&mut self, session: usize) {
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.is_over = true;
+        }
     }
 
     /// A router's session is over in its own view, or its process is gone.
@@ -114,7 +124,7 @@ impl Judge {
         let topic = event.key / IDS.len();
         let id = IDS[event.key % IDS.len()].as_bytes();
         let is_right = taken.key == Some(event.key)
-            && taken.has_its_headers
+            && taken.is_whole
             && event.catalog.publishing == Publishing::Published;
         if !is_right {
             self.accuse(Invariant::I6Fidelity, || format!("{taken:?} is made of {event:?}"));
@@ -217,7 +227,8 @@ impl Judge {
         if to < from {
             self.accuse(Invariant::I8Slot, || format!("the slot goes back from {from} to {to}"));
         }
-        for transaction in history.ended_by(from)..history.ended_by(to.max(from)) {
+        // What commits before the position is not sent again, even if it ends behind it.
+        for transaction in history.first_from(from)..history.first_from(to.max(from)) {
             let transaction = &history.transactions[transaction];
             for number in transaction.events.clone() {
                 let event = &history.events[number];
@@ -234,6 +245,15 @@ impl Judge {
             }
         }
         self.tells(session, to);
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.has_confirmed |= to > from;
+        }
+    }
+
+    /// Whether a later session than this has confirmed anything.
+    pub fn others_confirmed_since(&self, session: usize) -> bool {
+        let later = self.sessions.get(session + 1..).unwrap_or_default();
+        later.iter().any(|session| session.has_confirmed)
     }
 
     /// A session has said a position, whether or not it arrives.
@@ -315,10 +335,10 @@ mod tests {
         let (mut history, mut judge) = written();
         let session = judge.session_begins(&history, 0, 0);
         judge.stored(&mut history, (0, session), LANE, Via::Producer);
-        let end = history.transactions[0].end_lsn;
-        judge.confirmed(&history, session, 0, end - 1);
-        assert_eq!(accused(&judge), None, "the transaction is not passed yet");
-        judge.confirmed(&history, session, 0, end);
+        let commit = history.transactions[0].commit_lsn;
+        judge.confirmed(&history, session, 0, commit);
+        assert_eq!(accused(&judge), None, "the transaction would be sent again");
+        judge.confirmed(&history, session, 0, commit + 1);
         assert_eq!(accused(&judge), Some(Invariant::I2NeverAhead));
     }
 

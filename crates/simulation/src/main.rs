@@ -111,6 +111,12 @@ fn sweep(arguments: &Arguments) -> ExitCode {
             }
         }
     }
+    if seeds < SEEDS_FOR_COVERAGE && limit.is_some() && !arguments.any_coverage {
+        println!(
+            "too few seeds in that time to say what was reached: {SEEDS_FOR_COVERAGE} are needed"
+        );
+        return ExitCode::FAILURE;
+    }
     let missing = if seeds >= SEEDS_FOR_COVERAGE && !arguments.any_coverage && violations == 0 {
         coverage.missing()
     } else {

@@ -41,6 +41,10 @@ pub struct Router {
     pub asked: VecDeque<(TopicId, usize)>,
     /// Topics by the core's numbers.
     pub topics: Vec<(TopicId, usize)>,
+    /// The highest position that it told anybody.
+    pub furthest: u64,
+    /// Whether it has seen another process hold the slot since its last session.
+    pub has_seen_another: bool,
     /// What we told the slot.
     pub word: Word,
     /// What the last preflight saw.
@@ -92,6 +96,8 @@ impl Router {
             job: Job::None,
             asked: VecDeque::new(),
             topics: Vec::new(),
+            furthest: 0,
+            has_seen_another: false,
             word: Word::default(),
             baseline: None,
             suspected: BTreeSet::new(),

@@ -18,7 +18,7 @@ mod pass;
 
 use std::{
     sync::Arc,
-    task::{Context, Waker},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -197,6 +197,7 @@ impl Shell {
                 if let Some(stream) = &mut self.stream {
                     self.source.told(update.flush.lsn());
                     stream.queue_status(&failure::encode(update));
+                    self.flush_at_once();
                 }
             }
             Action::CopyDone => {
@@ -261,14 +262,25 @@ impl Shell {
 
     fn disconnect(&mut self) {
         if let Some(mut stream) = self.stream.take() {
-            // A last status update may be queued: what it confirms need not come again. Only as far as the socket takes
-            // it at once; whatever goes wrong, the server keeps what it was told before.
+            // A last status update may be queued: what it confirms need not come again. Whatever goes wrong, the server
+            // keeps what it was told before.
             let mut now = Context::from_waker(Waker::noop());
             let _unsent = stream.poll_flush_out(&mut now);
         }
         if let Some(connecting) = self.connecting.take() {
             connecting.abort();
         }
+    }
+
+    /// As far as the socket takes it. The window has moved with the update: rows that are produced before it has left would
+    /// come twice without being counted.
+    fn flush_at_once(&mut self) {
+        let Some(stream) = &mut self.stream else { return };
+        let mut now = Context::from_waker(Waker::noop());
+        if let Poll::Ready(Ok(())) = stream.poll_flush_out(&mut now) {
+            failpoint::reached(Failpoint::AfterStatus);
+        }
+        // What is left, and any error, is met by the next wait.
     }
 
     fn report_if_due(&mut self) {

@@ -84,7 +84,7 @@ pub enum Input<'a> {
     /// The monitor saw that the server is stopping: once is enough for a session.
     ServerStopping,
     /// This process did nothing for so long, although it had to, that the server may have given the slot to another: it was
-    /// stopped (SIGSTOP, a suspended machine), or starved.
+    /// stopped (SIGSTOP, a frozen container), or starved.
     StoodStill(Duration),
     /// SIGTERM.
     Shutdown,

@@ -119,13 +119,13 @@ impl Relay {
     /// if the slot is ours after all, it replays them.
     fn stood_still(&mut self, duration: Duration, at: Moment) {
         let has_something = matches!(self.phase, Phase::Streaming(_)) || self.left_in_flight > 0;
-        if has_something {
+        if has_something && !bug::is(Bug::IgnoreStandstill) {
             let why = format!(
                 "this process stood still for {} s, so the server may have given the slot to another",
                 duration.as_secs()
             );
             let failure = Failure::new(Code::ServerSilent, why).hint(
-                "look for what stopped or starved it: SIGSTOP, a suspended machine, a CPU limit",
+                "look for what stopped or starved it: SIGSTOP, a frozen container, a CPU limit",
             );
             self.sink_failed(None, failure, at);
         }

@@ -6,7 +6,10 @@ use std::collections::{BTreeMap, VecDeque};
 use relay::{Acks, Record, RecordSink, Refusal, RefusalReason, Ticket, TopicId, TransactionRef};
 
 use super::Ghost;
-use crate::history::{IDS, TYPES};
+use crate::{
+    history::{IDS, TYPES},
+    postgres::{self, EVENT_TYPE},
+};
 
 /// A partition of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +33,7 @@ pub struct Pending {
 /// What the core gave to the producer: to be held against the truth.
 #[derive(Debug)]
 pub struct Taken {
-    /// The number that its value carries, if it carries one.
+    /// The number that its id header carries, if it carries one.
     pub event: Option<usize>,
     /// Number of its key, if there is such a key.
     pub key: Option<usize>,
@@ -38,8 +41,8 @@ pub struct Taken {
     pub topic: Option<usize>,
     /// Where to.
     pub partition: i32,
-    /// Whether the headers say what they should.
-    pub has_its_headers: bool,
+    /// Whether value and headers are what they should be.
+    pub is_whole: bool,
 }
 
 /// See the module's documentation.
@@ -90,8 +93,11 @@ impl Producer {
         self.is_closed
     }
 
-    /// Partitions with a record that is not stored.
+    /// Partitions with a record that is not stored, of a producer that is not closed.
     pub fn waiting(&self) -> Vec<Lane> {
+        if self.is_closed {
+            return Vec::new();
+        }
         self.waiting.iter().filter(|(_, queue)| !queue.is_empty()).map(|(lane, _)| *lane).collect()
     }
 
@@ -127,24 +133,22 @@ impl Producer {
         }
     }
 
-    /// The next record of a partition fails, and the producer with it.
+    /// The next record of a partition fails, and the producer with it: of that partition nothing more is taken, since the
+    /// sequence is broken; what is on its way to others may arrive.
     pub fn fail(&mut self, lane: Lane) -> Option<TransactionRef> {
         let failed = self.waiting.get(&lane)?.front()?.ticket.as_ref().map(Ticket::transaction);
+        self.waiting.remove(&lane);
         self.close();
         failed
     }
 
-    /// It takes and stores nothing more.
+    /// It takes nothing more.
     pub fn close(&mut self) {
         self.is_closed = true;
-        self.waiting.clear();
     }
 
     /// It is gone. What it had sent may still arrive, in order within each partition.
     pub fn into_ghosts(mut self) -> Vec<Ghost> {
-        if self.is_closed {
-            return Vec::new();
-        }
         let waiting = std::mem::take(&mut self.waiting);
         let ghost = |(lane, queue): (Lane, VecDeque<Pending>)| Ghost {
             lane,
@@ -162,17 +166,20 @@ impl RecordSink for Producer {
         if self.in_flight >= self.capacity {
             return Err(Refusal { ticket, reason: RefusalReason::Full });
         }
-        let text = record.value.and_then(|value| std::str::from_utf8(value).ok());
-        let event = text.and_then(|text| text.parse().ok());
+        let headers: Vec<_> = record.headers.iter().map(|one| (one.name, one.value)).collect();
+        let id = headers.first().and_then(|(_, value)| std::str::from_utf8((*value)?).ok());
+        let event = id.and_then(|id| id.parse().ok());
         let topic = self.bound.get(record.topic.index()).copied().flatten();
-        let id = IDS.iter().position(|id| id.as_bytes() == record.key);
-        let mut headers = record.headers.iter();
-        let has_its_headers =
-            headers.any(|header| header.name == "id" && header.value == record.value);
-        let key = topic.zip(id).map(|(topic, id)| topic * IDS.len() + id);
+        let place = IDS.iter().position(|id| id.as_bytes() == record.key);
+        let is_whole = event.is_some_and(|event: usize| {
+            let id = event.to_string();
+            let expected = [("id", Some(id.as_bytes())), ("type", Some(EVENT_TYPE.as_bytes()))];
+            headers == expected && record.value == Some(postgres::payload(event).as_bytes())
+        });
+        let key = topic.zip(place).map(|(topic, place)| topic * IDS.len() + place);
         debug_assert!(topic.is_none_or(|topic| topic < TYPES.len()), "a topic of ours");
         let partition = record.partition;
-        self.taken.push(Taken { event, key, topic, partition, has_its_headers });
+        self.taken.push(Taken { event, key, topic, partition, is_whole });
         self.in_flight += 1;
         if let (Some(event), Some(topic)) = (event, topic) {
             let pending = Pending { event, session: self.session, ticket: Some(ticket) };

@@ -15,8 +15,8 @@ mod rows;
 mod stopping;
 mod walsender;
 
-pub use rows::RENAMED;
 pub use rows::describe;
+pub use rows::{EVENT_TYPE, RENAMED, payload};
 pub use walsender::{Connection, Wire};
 
 /// The server closes a connection that says nothing for so long (the router asks for less than the default).

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relay::{Class, Code, State};
+use relay::{Class, State};
 
 use super::{Call, World};
 use crate::{
@@ -81,23 +81,18 @@ impl World {
 
     fn is_complete(&self) -> bool {
         self.mends.is_empty()
-            && self.call != Call::Due
+            && !matches!(self.call, Call::Due(_))
             && self.history().missing().next().is_none()
             && self.server.confirmed() == self.history().end_of_wal
     }
 
     /// Whether a router has stopped for something that a person has to mend, and something was.
     pub(super) fn has_called_for_a_person(&self) -> bool {
-        let is_for_a_person = |code: Code| {
-            matches!(code.class(), Class::Gap)
-                || matches!(code, Code::KeyIsNull | Code::ColumnMissing | Code::RowTooLarge)
-        };
-        self.call != Call::Wrong
-            && self.routers.iter().any(|router| {
-                let condition = router.relay.condition(self.at);
-                condition.state == State::Failed
-                    && condition.reason.is_some_and(|reason| is_for_a_person(reason.code))
-            })
+        self.routers.iter().any(|router| {
+            let condition = router.relay.condition(self.at);
+            condition.state == State::Failed
+                && condition.reason.is_some_and(|reason| self.call.codes().contains(&reason.code))
+        })
     }
 
     /// A person who is called must have been; one who is needed must be called.
@@ -107,6 +102,7 @@ impl World {
                 "a person was called, and is not called any more".to_owned()
             });
         }
+        self.see_that_the_interval_is_right();
         // Whatever the reason, what precedes a bad row arrives.
         let events = &self.server.history.events;
         let is_bad = |event: &crate::history::Event| {
@@ -121,6 +117,24 @@ impl World {
         {
             self.judge.accuse(Invariant::I10Liveness, || {
                 format!("event {missing} waits behind {bad}, which is bad")
+            });
+        }
+    }
+
+    /// Whatever is missing after a gap was committed after the position that the gap names, or is in the slot still.
+    fn see_that_the_interval_is_right(&mut self) {
+        let reasons = self.routers.iter().filter_map(|one| one.relay.condition(self.at).reason);
+        let from = reasons.filter(|one| one.class() == Class::Gap).filter_map(|one| one.lsn).min();
+        let Some(from) = from else { return };
+        let from = from.as_u64().min(self.server.peak);
+        let history = &self.server.history;
+        let end = |number: usize| {
+            let transaction = history.events[number].transaction;
+            history.transactions.get(transaction).map_or(u64::MAX, |one| one.end_lsn)
+        };
+        if let Some(early) = history.missing().find(|number| end(*number) <= from) {
+            self.judge.accuse(Invariant::I1Complete, || {
+                format!("event {early} is missing, and the gap is said to begin at {from}")
             });
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relay::Code;
 
-use super::{Call, World, mending::Mend};
+use super::{World, mending::Mend};
 use crate::{
     fault::Fault,
     history::{Health, LONG},
@@ -61,15 +61,15 @@ impl World {
             Fault::GrowTopic => self.grow_a_topic(),
             Fault::LowerLimit => self.lower_a_limit(),
 
-            Fault::DropSlot => self.call_for_a_person(Call::Due, Self::drop_the_slot),
-            Fault::RecreateSlot => self.call_for_a_person(Call::Due, Self::move_the_slot),
-            Fault::AdvanceSlot => self.call_for_a_person(Call::Due, Self::move_the_slot),
-            Fault::LoseSlot => self.call_for_a_person(Call::Due, Self::lose_the_slot),
-            Fault::DropPublication => self.call_for_a_person(Call::Due, Self::drop_the_publication),
-            Fault::WithholdInserts => self.call_for_a_person(Call::Due, Self::withhold_inserts),
-            Fault::RenameKeyColumn => self.call_for_a_person(Call::Due, Self::rename_the_key),
-            Fault::PoisonRow => self.call_for_a_person(Call::Due, Self::write_a_null_key),
-            Fault::OversizedRow => self.call_for_a_person(Call::Due, Self::write_a_huge_row),
+            Fault::DropSlot => self.call_for_a_person(fault, Self::drop_the_slot),
+            Fault::RecreateSlot => self.call_for_a_person(fault, Self::move_the_slot),
+            Fault::AdvanceSlot => self.call_for_a_person(fault, Self::move_the_slot),
+            Fault::LoseSlot => self.call_for_a_person(fault, Self::lose_the_slot),
+            Fault::DropPublication => self.call_for_a_person(fault, Self::drop_the_publication),
+            Fault::WithholdInserts => self.call_for_a_person(fault, Self::withhold_inserts),
+            Fault::RenameKeyColumn => self.call_for_a_person(fault, Self::rename_the_key),
+            Fault::PoisonRow => self.call_for_a_person(fault, Self::write_a_null_key),
+            Fault::OversizedRow => self.call_for_a_person(fault, Self::write_a_huge_row),
         }
     }
 

@@ -111,6 +111,7 @@ impl World {
             let late = self.at.since(since);
             if late >= STOOD_STILL {
                 self.routers[router].word.forget();
+                self.judge.session_must_end(self.routers[router].session);
                 self.input(router, Input::StoodStill(late));
             }
             self.wake(router);

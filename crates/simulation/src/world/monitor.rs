@@ -28,13 +28,11 @@ impl World {
         }
         let condition = self.routers[router].relay.condition(self.at);
         self.coverage.state(condition.state);
-        // Two failovers within ten seconds look like a slot that was moved: the one that stops then is not the last.
-        let is_excused = |code| code == Code::SlotMoved && self.routers.len() > 1;
         if self.call == Call::Wrong
             && condition.state == State::Failed
             && let Some(reason) = condition.reason
             && reason.class() == Class::Gap
-            && !is_excused(reason.code)
+            && !(reason.code == Code::SlotMoved && self.is_excused(router))
         {
             self.judge.accuse(Invariant::I11Loudness, || {
                 format!("a person is called, and nobody is needed: {reason}")
@@ -84,10 +82,20 @@ impl World {
         }
     }
 
+    /// Two failovers within ten seconds look like a slot that was moved: somebody else has confirmed since this router's
+    /// last word, and it has not seen them.
+    fn is_excused(&self, router: usize) -> bool {
+        let process = &self.routers[router];
+        !process.has_seen_another && self.judge.others_confirmed_since(process.session)
+    }
+
     /// Takes note of the errors that a process has counted since the last time.
     pub(super) fn count_errors(&mut self, router: usize) {
         let errors = self.routers[router].relay.snapshot(self.at).errors;
         for (code, times) in errors {
+            if code == Code::SlotMoved && self.is_excused(router) {
+                self.causes.insert(code);
+            }
             let known = self.routers[router].counted.insert(code, times).unwrap_or(0);
             self.coverage.code(code, times.saturating_sub(known));
         }

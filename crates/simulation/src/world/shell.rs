@@ -138,6 +138,8 @@ impl World {
             process.connection
         });
         let Some(connection) = sent else { return false };
+        let furthest = &mut self.routers[router].furthest;
+        *furthest = (*furthest).max(flush.as_u64());
         if let Some(id) = connection {
             self.deliver_status(router, id, flush.as_u64(), write.as_u64());
         }
@@ -429,11 +431,22 @@ impl World {
         match judge(&expected, self.server.server(), &look, self.server.catalog_look()) {
             Err(Obstacle::SlotInUse { pid }) => {
                 self.routers[router].word.forget();
+                self.routers[router].has_seen_another = true;
                 self.input(router, Input::SlotHeld(Some(pid)));
             }
             Err(Obstacle::Gap(gap)) => self.input(router, Input::Disconnected(gap.failure)),
             Err(Obstacle::Failed(failure)) => self.input(router, Input::Disconnected(failure)),
-            Ok(baseline) => self.start_streaming(router, baseline),
+            Ok(baseline) => {
+                let end = self.server.history.end_of_wal;
+                if self.routers[router].furthest > end {
+                    self.judge.accuse(Invariant::I11Loudness, || {
+                        format!(
+                            "streams from a server whose WAL ends at {end}, before what it was told"
+                        )
+                    });
+                }
+                self.start_streaming(router, baseline);
+            }
         }
     }
 
@@ -460,6 +473,7 @@ impl World {
         self.coverage.sessions += 1;
         let process = &mut self.routers[router];
         process.session = session;
+        process.has_seen_another = false;
         if let Some(producer) = &mut process.producer {
             producer.session = session;
         }

@@ -7,6 +7,7 @@ use relay::{Code, State};
 use super::Outcome;
 use crate::{
     coverage,
+    fault::Fault,
     history::{Health, Publishing},
     postgres::{Phase, RENAMED, Slot},
     world::{Call, World, mending::Mend},
@@ -21,7 +22,7 @@ const ROUNDS_STEADY: u32 = 44;
 
 impl World {
     /// Does the deed once the router streams.
-    pub(super) fn call_for_a_person(&mut self, call: Call, deed: fn(&mut Self)) -> Outcome {
+    pub(super) fn call_for_a_person(&mut self, fault: Fault, deed: fn(&mut Self)) -> Outcome {
         coverage::disarm();
         if !self.wait_until_streaming() {
             return Outcome::Pointless;
@@ -33,7 +34,7 @@ impl World {
         if !self.wait_until_streaming() {
             return Outcome::Pointless;
         }
-        self.call = call;
+        self.call = Call::Due(fault.causes());
         let session = self.routers[0].session;
         deed(self);
         // What a router said is believed for a moment only: whoever lost the connection comes back without delay.

@@ -6,6 +6,7 @@ use relay::{Code, Moment};
 
 use super::{NOW, Outcome};
 use crate::{
+    fault::Fault,
     history::Health,
     postgres::Phase,
     world::{Call, World, mending::Mend},
@@ -21,17 +22,21 @@ impl World {
     }
 
     pub(super) fn cut_the_connection(&mut self) -> Outcome {
-        self.judge.interrupted();
         let is_streaming = self.server.holder().is_some();
+        if is_streaming {
+            self.judge.interrupted();
+        }
         self.server.end_walsenders(Code::ServerUnreachable);
         Outcome::from(is_streaming)
     }
 
     pub(super) fn swallow_the_connection(&mut self) -> Outcome {
-        self.judge.interrupted();
         let connections = self.server.connections.iter_mut();
         let served = connections.filter(|connection| connection.is_served).take(1);
         let swallowed = served.map(|connection| connection.is_swallowed = true).count();
+        if swallowed == 1 {
+            self.judge.interrupted();
+        }
         Outcome::from(swallowed == 1)
     }
 
@@ -81,7 +86,7 @@ impl World {
         self.lost_word = self.lost_word.min(self.server.history.end_of_wal);
         self.refused = None;
         // A router that remembers a later position stops and says so.
-        self.call = Call::Allowed;
+        self.call = Call::Allowed(Fault::RestoreBackup.causes());
         Outcome::Done
     }
 }
