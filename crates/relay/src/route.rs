@@ -11,7 +11,7 @@ use crate::{
     headers::RowHeaders,
     partition::partition_for_key,
     record::{Header, Headers, Record, TopicId},
-    table::{Format, OutboxTable},
+    table::{Format, OutboxTable, Role},
     topics::Topics,
 };
 
@@ -76,7 +76,7 @@ impl Router {
         topics: &mut Topics,
         scratch: &'a mut Scratch,
     ) -> Result<Routed<'a>, Failure> {
-        let id = match event.id {
+        let id = match event.get(Role::Id) {
             Value::Some(id, _) => id,
             Value::Null | Value::Absent => {
                 return Err(self.refuse(
@@ -89,7 +89,7 @@ impl Router {
         };
         let topic = self.topic(event, topics)?;
         let Scratch { key, value, headers } = scratch;
-        let key = match event.aggregate_id {
+        let key = match event.get(Role::AggregateId) {
             Value::Some(text, encoding) => self.bytes(event, text, encoding, key)?,
             Value::Null | Value::Absent => {
                 return Err(self.refuse(
@@ -100,13 +100,14 @@ impl Router {
                 ));
             }
         };
-        let value = match event.payload {
+        let value = match event.get(Role::Payload) {
             Value::Some(text, encoding) => Some(self.bytes(event, text, encoding, value)?),
             Value::Null | Value::Absent => None,
         };
         let (format_headers, format_header_count) = self.format_headers(event, id);
         headers.clear();
-        if let (Format::Plain, Value::Some(json, _)) = (self.table.format, event.headers) {
+        if let (Format::Plain, Value::Some(json, _)) = (self.table.format, event.get(Role::Headers))
+        {
             let taken = format_headers.get(..format_header_count).unwrap_or_default();
             if let Err(why) = headers.read(json, taken) {
                 return Err(self.refuse(
@@ -121,7 +122,7 @@ impl Router {
     }
 
     fn topic(&mut self, event: &Event<'_>, topics: &mut Topics) -> Result<TopicId, Failure> {
-        let routing: &[u8] = match event.aggregate_type {
+        let routing: &[u8] = match event.get(Role::AggregateType) {
             _ if !self.table.topic.depends_on_row() => b"",
             Value::Some(text, _) => text,
             Value::Null | Value::Absent => {
@@ -171,11 +172,12 @@ impl Router {
         match self.table.format {
             Format::Debezium => {}
             Format::Plain => {
-                push(&names.event_type, event.event_type);
+                push(&names.event_type, event.get(Role::EventType));
                 // A trace context that the application did not set is no header at all.
-                for (name, value) in
-                    [("traceparent", event.traceparent), ("tracestate", event.tracestate)]
-                {
+                for (name, value) in [
+                    ("traceparent", event.get(Role::TraceParent)),
+                    ("tracestate", event.get(Role::TraceState)),
+                ] {
                     if let Value::Some(..) = value {
                         push(name, value);
                     }
@@ -214,7 +216,7 @@ impl Router {
 
 /// The row by its id, which is the one value of a row that errors may show.
 pub(crate) fn described(event: &Event<'_>) -> String {
-    match event.id {
+    match event.get(Role::Id) {
         Value::Some(id, _) => {
             let id: String = String::from_utf8_lossy(id).chars().take(64).collect();
             format!("the row with id {id}")

@@ -128,14 +128,13 @@ impl Session {
         }
         match Frame::parse(payload).map_err(|error| protocol(&error))? {
             Frame::XLogData(data) => {
-                let message = Message::parse(data.data).map_err(|error| protocol(&error))?;
-                let step = if let Message::Insert(insert) = &message {
-                    if self.ledger.is_old() || bug::is_twin(data.wal_start) {
+                let step = match Insert::parse(data.data) {
+                    Some(Ok(_)) if self.ledger.is_old() || bug::is_twin(data.wal_start) => {
                         return Ok(Step::Taken);
                     }
-                    self.insert(insert, now, topics, sink)?
-                } else {
-                    self.message(&message, &data, terms)?
+                    Some(Ok(insert)) => self.insert(&insert, now, topics, sink)?,
+                    Some(Err(error)) => return Err(protocol(&error)),
+                    None => self.message(&data, terms)?,
                 };
                 // A position is only ever shown, never confirmed. Relation messages say 0/0 here.
                 if step == Step::Taken && data.wal_start > self.received {
@@ -157,13 +156,9 @@ impl Session {
         }
     }
 
-    fn message(
-        &mut self,
-        message: &Message<'_>,
-        frame: &XLogData<'_>,
-        terms: &Terms,
-    ) -> Result<Step, Failure> {
-        match message {
+    /// Everything but an insert.
+    fn message(&mut self, frame: &XLogData<'_>, terms: &Terms) -> Result<Step, Failure> {
+        match &Message::parse(frame.data).map_err(|error| protocol(&error))? {
             Message::Begin(_) if self.course == Course::Draining => {
                 return Ok(self.hold(Hold::Draining));
             }
@@ -229,7 +224,8 @@ impl Session {
                 return Ok(self.hold_row(failure, None, now.at));
             }
         };
-        let event = router.columns().event(insert.tuple.iter())?;
+        let mut event = Event::default();
+        router.columns().read(insert.tuple.iter(), &mut event)?;
         let routed = match router.route(&event, topics, &mut self.scratch) {
             Ok(routed) => routed,
             Err(failure) => return self.refused(failure, now.at),

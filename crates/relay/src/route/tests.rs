@@ -59,7 +59,8 @@ fn routed(
     let insert = wire::insert_message(1, values);
     let Ok(Message::Insert(insert)) = Message::parse(&insert) else { panic!("an insert") };
     let columns = Columns::resolve(table, &relation)?;
-    let event = columns.event(insert.tuple.iter())?;
+    let mut event = Event::default();
+    columns.read(insert.tuple.iter(), &mut event)?;
     let mut router = Router::new(table.clone(), columns.clone());
     let (mut topics, mut scratch) = (Topics::default(), Scratch::default());
     let routed = router.route(&event, &mut topics, &mut scratch)?;
@@ -263,7 +264,8 @@ fn what_is_remembered_of_topics_is_limited() {
         let name = format!("t{number}");
         let insert = wire::insert_message(1, &row_with("aggregate_type", Wire::Text(&name)));
         let Ok(Message::Insert(insert)) = Message::parse(&insert) else { panic!("an insert") };
-        let event = columns.event(insert.tuple.iter()).unwrap();
+        let mut event = Event::default();
+        columns.read(insert.tuple.iter(), &mut event).unwrap();
         refused = router.route(&event, &mut topics, &mut scratch).map(|_| ()).err();
         assert!(router.remembered.len() <= REMEMBERED_MAX);
     }
