@@ -14,6 +14,9 @@ use crate::{
     table::{Format, OutboxTable, Role},
     topics::Topics,
 };
+use hash::Seed;
+
+mod hash;
 
 /// Distinct routing values whose topics are remembered per table. Beyond it the topic is worked out anew each time:
 /// an application that puts an id into the aggregate type must not cost memory without end.
@@ -25,7 +28,7 @@ pub(crate) struct Router {
     table: OutboxTable,
     columns: Columns,
     /// Routing value → topic, so that a name is rendered and validated once.
-    remembered: HashMap<Box<[u8]>, TopicId>,
+    remembered: HashMap<Box<[u8]>, TopicId, Seed>,
 }
 
 /// Buffers of one row; see [`RowHeaders`].
@@ -49,7 +52,7 @@ pub(crate) struct Routed<'a> {
 
 impl Router {
     pub(crate) fn new(table: OutboxTable, columns: Columns) -> Self {
-        Self { table, columns, remembered: HashMap::new() }
+        Self { table, columns, remembered: HashMap::default() }
     }
 
     /// The relation was described anew. What is remembered of topics depends on the configuration alone.
