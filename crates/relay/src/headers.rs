@@ -48,6 +48,12 @@ impl RowHeaders {
         self.spans.is_empty()
     }
 
+    /// Bytes of names and values.
+    pub(crate) fn bytes(&self) -> usize {
+        let value = |span: &Span| span.value.as_ref().map_or(0, Range::len);
+        self.spans.iter().map(|span| span.name.len() + value(span)).sum()
+    }
+
     /// In the object's order.
     pub fn iter(&self) -> impl Iterator<Item = Header<'_>> + use<'_> {
         self.spans.iter().map(|span| Header {

@@ -12,10 +12,11 @@ use crate::{
     feedback::{Feedback, Timing},
     ledger::{Carried, Disorder, Ledger, Window},
     ports::{RecordSink, Refusal, RefusalReason},
-    record::{Record, TopicId},
+    record::{Size, TopicId},
     route::{Scratch, described},
     table::Outboxes,
     ticket::SessionId,
+    topic::TopicName,
     topics::{Readiness, TopicFacts, Topics},
 };
 use relations::{Binding, Relations};
@@ -235,10 +236,11 @@ impl Session {
             return Ok(self.hold(Hold::Topic(topic)));
         };
         let record = routed.record(facts.partitions, self.committed_at);
-        if let Some(failure) = too_large(&record, &event, facts, topics) {
+        let size = record.size();
+        if let Some(failure) = too_large(topic, size, &event, facts, topics) {
             return Ok(self.hold_row(failure, Some(topic), now.at));
         }
-        let ticket = self.ledger.issue(record.held_bytes()).map_err(disorder)?;
+        let ticket = self.ledger.issue(size.held_bytes()).map_err(disorder)?;
         failpoint::reached(Failpoint::BeforeEnqueue);
         match sink.produce(&record, ticket) {
             Ok(()) => {
@@ -276,25 +278,29 @@ impl Session {
 }
 
 /// A record that the topic would refuse: better held here than failed there, with its neighbours.
+#[inline]
 fn too_large(
-    record: &Record<'_>,
+    topic: TopicId,
+    size: Size,
     event: &Event<'_>,
     facts: TopicFacts,
     topics: &Topics,
 ) -> Option<Failure> {
     let limit = facts.max_message_bytes?;
-    let size = record.batch_bytes();
+    let size = size.batch_bytes();
     if size <= limit {
         return None;
     }
-    let topic = topics.name(record.topic)?;
-    Some(
-        Failure::new(
-            Code::RecordTooLarge,
-            format!("{}: its record of {size} bytes is more than topic {topic} takes (max.message.bytes={limit})", described(event)),
-        )
-        .hint(format!("kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name {topic} --add-config max.message.bytes={}", size.next_power_of_two())),
+    topics.name(topic).map(|name| record_too_large(name, size, limit, event))
+}
+
+#[cold]
+fn record_too_large(topic: &TopicName, size: usize, limit: usize, event: &Event<'_>) -> Failure {
+    Failure::new(
+        Code::RecordTooLarge,
+        format!("{}: its record of {size} bytes is more than topic {topic} takes (max.message.bytes={limit})", described(event)),
     )
+    .hint(format!("kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name {topic} --add-config max.message.bytes={}", size.next_power_of_two()))
 }
 
 fn protocol(error: &DecodeError) -> Failure {
