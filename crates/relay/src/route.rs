@@ -17,6 +17,7 @@ use crate::{
 use hash::Seed;
 
 mod hash;
+mod hex;
 
 /// Distinct routing values whose topics are remembered per table. Beyond it the topic is worked out anew each time:
 /// an application that puts an id into the aggregate type must not cost memory without end.
@@ -199,7 +200,7 @@ impl Router {
     ) -> Result<&'a [u8], Failure> {
         match encoding {
             Encoding::Text => Ok(text),
-            Encoding::Hex => match decode_hex(text, buffer) {
+            Encoding::Hex => match hex::decode(text, buffer) {
                 Some(()) => Ok(buffer),
                 None => Err(self.refuse(
                     event,
@@ -246,27 +247,6 @@ impl<'a> Routed<'a> {
             headers: Headers::new(format_headers, self.row_headers),
             timestamp_ms: committed_at.unix_millis(),
         }
-    }
-}
-
-/// Decodes `\x…` into `bytes`; `None` if the text is anything else.
-fn decode_hex(text: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
-    let digits = text.strip_prefix(b"\\x")?;
-    let (pairs, []) = digits.as_chunks::<2>() else { return None };
-    bytes.clear();
-    bytes.reserve(pairs.len());
-    for [high, low] in pairs {
-        bytes.push(hex_digit(*high)? << 4 | hex_digit(*low)?);
-    }
-    Some(())
-}
-
-fn hex_digit(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
     }
 }
 
