@@ -158,6 +158,7 @@ impl Router {
         Ok(topic)
     }
 
+    #[inline]
     fn format_headers<'a>(&'a self, event: &Event<'a>, id: &'a [u8]) -> ([Header<'a>; 4], usize) {
         let names = &self.table.headers;
         let mut headers = [Header { name: &names.id, value: Some(id) }; 4];
@@ -191,6 +192,7 @@ impl Router {
         (headers, count)
     }
 
+    #[inline]
     fn bytes<'a>(
         &self,
         event: &Event<'_>,
@@ -212,6 +214,7 @@ impl Router {
         }
     }
 
+    #[cold]
     fn refuse(&self, event: &Event<'_>, code: Code, what: &str, remedy: &str) -> Failure {
         Failure::new(code, format!("{} of {}: {what}", described(event), self.table.name))
             .hint(remedy)
