@@ -82,7 +82,7 @@ impl Size {
 }
 
 /// One header; a `None` value is Kafka's null.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header<'a> {
     /// Name as configured, or the member's name in the row's own headers.
     pub name: &'a str,

@@ -10,12 +10,15 @@ use crate::{
     failure::{Code, Failure},
     headers::RowHeaders,
     partition::partition_for_key,
-    record::{Header, Headers, Record, TopicId},
+    record::{Headers, Record, TopicId},
     table::{Format, OutboxTable, Role},
     topics::Topics,
 };
 use hash::Seed;
 
+pub(crate) use format::FormatHeaders;
+
+mod format;
 mod hash;
 mod hex;
 
@@ -46,8 +49,6 @@ pub(crate) struct Routed<'a> {
     pub(crate) topic: TopicId,
     key: &'a [u8],
     value: Option<&'a [u8]>,
-    format_headers: [Header<'a>; 4],
-    format_header_count: usize,
     row_headers: &'a RowHeaders,
 }
 
@@ -69,7 +70,7 @@ impl Router {
         &self.table
     }
 
-    /// Routes one row.
+    /// Routes one row, and writes the format's headers.
     ///
     /// # Errors
     /// The row cannot be a record: which column, and what to do. Never a value of the row but its id.
@@ -79,6 +80,7 @@ impl Router {
         event: &Event<'a>,
         topics: &mut Topics,
         scratch: &'a mut Scratch,
+        format_headers: &mut FormatHeaders<'a>,
     ) -> Result<Routed<'a>, Failure> {
         let id = match event.get(Role::Id) {
             Value::Some(id, _) => id,
@@ -108,21 +110,19 @@ impl Router {
             Value::Some(text, encoding) => Some(self.bytes(event, text, encoding, value)?),
             Value::Null | Value::Absent => None,
         };
-        let (format_headers, format_header_count) = self.format_headers(event, id);
+        format_headers.write(&self.table, id, event);
         headers.clear();
         if let (Format::Plain, Value::Some(json, _)) = (self.table.format, event.get(Role::Headers))
+            && let Err(why) = headers.read(json, format_headers.as_slice())
         {
-            let taken = format_headers.get(..format_header_count).unwrap_or_default();
-            if let Err(why) = headers.read(json, taken) {
-                return Err(self.refuse(
-                    event,
-                    Code::HeadersMalformed,
-                    &format!("its headers cannot be used: {why}"),
-                    "mend what writes them; to leave the column out, map columns.headers = []",
-                ));
-            }
+            return Err(self.refuse(
+                event,
+                Code::HeadersMalformed,
+                &format!("its headers cannot be used: {why}"),
+                "mend what writes them; to leave the column out, map columns.headers = []",
+            ));
         }
-        Ok(Routed { topic, key, value, format_headers, format_header_count, row_headers: headers })
+        Ok(Routed { topic, key, value, row_headers: headers })
     }
 
     fn topic(&mut self, event: &Event<'_>, topics: &mut Topics) -> Result<TopicId, Failure> {
@@ -156,40 +156,6 @@ impl Router {
             self.remembered.insert(routing.into(), topic);
         }
         Ok(topic)
-    }
-
-    #[inline]
-    fn format_headers<'a>(&'a self, event: &Event<'a>, id: &'a [u8]) -> ([Header<'a>; 4], usize) {
-        let names = &self.table.headers;
-        let mut headers = [Header { name: &names.id, value: Some(id) }; 4];
-        let mut count = 1;
-        let mut push = |name: &'a str, value: Value<'a>| {
-            let value = match value {
-                Value::Absent => return,
-                Value::Null => None,
-                Value::Some(text, _) => Some(text),
-            };
-            if let Some(header) = headers.get_mut(count) {
-                *header = Header { name, value };
-                count += 1;
-            }
-        };
-        match self.table.format {
-            Format::Debezium => {}
-            Format::Plain => {
-                push(&names.event_type, event.get(Role::EventType));
-                // A trace context that the application did not set is no header at all.
-                for (name, value) in [
-                    ("traceparent", event.get(Role::TraceParent)),
-                    ("tracestate", event.get(Role::TraceState)),
-                ] {
-                    if let Value::Some(..) = value {
-                        push(name, value);
-                    }
-                }
-            }
-        }
-        (headers, count)
     }
 
     #[inline]
@@ -236,18 +202,17 @@ impl<'a> Routed<'a> {
     /// The record, now that the partition count is known.
     #[inline]
     pub(crate) fn record(
-        &'a self,
+        &self,
+        format_headers: &'a FormatHeaders<'a>,
         partitions: NonZeroI32,
         committed_at: PgTimestamp,
     ) -> Record<'a> {
-        let format_headers =
-            self.format_headers.get(..self.format_header_count).unwrap_or_default();
         Record {
             topic: self.topic,
             partition: partition_for_key(self.key, partitions),
             key: self.key,
             value: self.value,
-            headers: Headers::new(format_headers, self.row_headers),
+            headers: Headers::new(format_headers.as_slice(), self.row_headers),
             timestamp_ms: committed_at.unix_millis(),
         }
     }

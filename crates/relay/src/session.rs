@@ -13,7 +13,7 @@ use crate::{
     ledger::{Carried, Disorder, Ledger, Window},
     ports::{RecordSink, Refusal, RefusalReason},
     record::{Size, TopicId},
-    route::{Scratch, described},
+    route::{FormatHeaders, Scratch, described},
     table::Outboxes,
     ticket::SessionId,
     topic::TopicName,
@@ -227,7 +227,8 @@ impl Session {
         };
         let mut event = Event::default();
         router.columns().read(insert.tuple.iter(), &mut event)?;
-        let routed = match router.route(&event, topics, &mut self.scratch) {
+        let mut format_headers = FormatHeaders::default();
+        let routed = match router.route(&event, topics, &mut self.scratch, &mut format_headers) {
             Ok(routed) => routed,
             Err(failure) => return self.refused(failure, now.at),
         };
@@ -235,7 +236,7 @@ impl Session {
         let Readiness::Ready(facts) = topics.readiness(topic) else {
             return Ok(self.hold(Hold::Topic(topic)));
         };
-        let record = routed.record(facts.partitions, self.committed_at);
+        let record = routed.record(&format_headers, facts.partitions, self.committed_at);
         let size = record.size();
         if let Some(failure) = too_large(topic, size, &event, facts, topics) {
             return Ok(self.hold_row(failure, Some(topic), now.at));

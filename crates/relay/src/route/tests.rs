@@ -63,8 +63,9 @@ fn routed(
     columns.read(insert.tuple.iter(), &mut event)?;
     let mut router = Router::new(table.clone(), columns.clone());
     let (mut topics, mut scratch) = (Topics::default(), Scratch::default());
-    let routed = router.route(&event, &mut topics, &mut scratch)?;
-    let record = routed.record(PARTITIONS, PgTimestamp::from_micros(1_999));
+    let mut format_headers = FormatHeaders::default();
+    let routed = router.route(&event, &mut topics, &mut scratch, &mut format_headers)?;
+    let record = routed.record(&format_headers, PARTITIONS, PgTimestamp::from_micros(1_999));
     Ok((StoredRecord::from(&record), topics.name(record.topic).unwrap().to_string()))
 }
 
@@ -266,7 +267,9 @@ fn what_is_remembered_of_topics_is_limited() {
         let Ok(Message::Insert(insert)) = Message::parse(&insert) else { panic!("an insert") };
         let mut event = Event::default();
         columns.read(insert.tuple.iter(), &mut event).unwrap();
-        refused = router.route(&event, &mut topics, &mut scratch).map(|_| ()).err();
+        let mut format_headers = FormatHeaders::default();
+        let routed = router.route(&event, &mut topics, &mut scratch, &mut format_headers);
+        refused = routed.map(|_| ()).err();
         assert!(router.remembered.len() <= REMEMBERED_MAX);
     }
     assert_eq!(refused.unwrap().code, Code::TooManyTopics);
