@@ -127,7 +127,7 @@ impl Session {
         if self.course == Course::Finishing {
             return Ok(Step::Taken);
         }
-        match Frame::parse(payload).map_err(|error| protocol(&error))? {
+        match Frame::parse(payload).as_ref().map_err(protocol)? {
             Frame::XLogData(data) => {
                 let step = match Insert::parse(data.data) {
                     Some(Ok(_)) if self.ledger.is_old() || bug::is_twin(data.wal_start) => {
@@ -135,7 +135,7 @@ impl Session {
                     }
                     Some(Ok(insert)) => self.insert(&insert, now, topics, sink)?,
                     Some(Err(error)) => return Err(protocol(&error)),
-                    None => self.message(&data, terms)?,
+                    None => self.message(data, terms)?,
                 };
                 // A position is only ever shown, never confirmed. Relation messages say 0/0 here.
                 if step == Step::Taken && data.wal_start > self.received {
@@ -159,7 +159,7 @@ impl Session {
 
     /// Everything but an insert.
     fn message(&mut self, frame: &XLogData<'_>, terms: &Terms) -> Result<Step, Failure> {
-        match &Message::parse(frame.data).map_err(|error| protocol(&error))? {
+        match Message::parse(frame.data).as_ref().map_err(protocol)? {
             Message::Begin(_) if self.course == Course::Draining => {
                 return Ok(self.hold(Hold::Draining));
             }
