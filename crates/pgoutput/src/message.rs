@@ -48,39 +48,25 @@ impl<'a> Message<'a> {
     /// # Errors
     ///
     /// When the message is unknown, cut short, too long or holds a value without a meaning.
-    #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new("message", bytes);
         let start = reader;
-        let tag = reader.u8("tag")?;
-        // An outbox sees little else: this one is decoded in line, the others by a call.
-        let message = if tag == b'I' {
-            Message::Insert(Insert::read(&mut reader)?)
-        } else {
-            Self::read_other(tag, start, &mut reader)?
+        let rest = &mut reader;
+        let message = match rest.u8("tag")? {
+            b'B' => Message::Begin(Begin::read(rest)?),
+            b'C' => Message::Commit(Commit::read(rest)?),
+            b'O' => Message::Origin(Origin::read(rest)?),
+            b'R' => Message::Relation(Relation::read(rest)?),
+            b'Y' => Message::Type(Type::read(rest)?),
+            b'I' => Message::Insert(Insert::read(rest)?),
+            b'U' => Message::Update(Update::read(rest)?),
+            b'D' => Message::Delete(Delete::read(rest)?),
+            b'T' => Message::Truncate(Truncate::read(rest)?),
+            b'M' => Message::Logical(LogicalMessage::read(rest)?),
+            b'A' => Message::StreamAbort(StreamAbort::read(rest)?),
+            tag => return Err(start.error("tag".into(), DecodeErrorKind::UnknownTag { tag })),
         };
         reader.finish()?;
         Ok(message)
-    }
-
-    #[inline(never)]
-    fn read_other(
-        tag: u8,
-        start: Reader<'a>,
-        reader: &mut Reader<'a>,
-    ) -> Result<Self, DecodeError> {
-        Ok(match tag {
-            b'B' => Message::Begin(Begin::read(reader)?),
-            b'C' => Message::Commit(Commit::read(reader)?),
-            b'O' => Message::Origin(Origin::read(reader)?),
-            b'R' => Message::Relation(Relation::read(reader)?),
-            b'Y' => Message::Type(Type::read(reader)?),
-            b'U' => Message::Update(Update::read(reader)?),
-            b'D' => Message::Delete(Delete::read(reader)?),
-            b'T' => Message::Truncate(Truncate::read(reader)?),
-            b'M' => Message::Logical(LogicalMessage::read(reader)?),
-            b'A' => Message::StreamAbort(StreamAbort::read(reader)?),
-            _ => return Err(start.error("tag".into(), DecodeErrorKind::UnknownTag { tag })),
-        })
     }
 }

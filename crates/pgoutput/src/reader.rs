@@ -38,11 +38,9 @@ impl<'a> Reader<'a> {
     }
 
     /// An error about the part that begins at the cursor.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn error(&self, field: Field, kind: DecodeErrorKind) -> DecodeError {
-        let offset = self.total.saturating_sub(self.rest.len());
-        DecodeError { item: self.item, field, offset, kind }
+    #[inline]
+    pub(crate) fn error(self, field: Field, kind: DecodeErrorKind) -> DecodeError {
+        error_at(self.item, self.total.saturating_sub(self.rest.len()), field, kind)
     }
 
     #[inline]
@@ -125,8 +123,9 @@ impl<'a> Reader<'a> {
 
     /// An Int32 length and as many bytes.
     pub(crate) fn value(&mut self, field: impl Into<Field>) -> Result<&'a [u8], DecodeError> {
-        let (value, rest) =
-            split_value(self.rest).map_err(|kind| self.error(field.into(), kind))?;
+        let Some((value, rest)) = split_value(self.rest) else {
+            return Err(self.error(field.into(), value_fault(self.rest)));
+        };
         self.rest = rest;
         Ok(value)
     }
@@ -166,16 +165,30 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Takes the cursor's parts and not the cursor: one whose address nobody has lives in registers.
+#[cold]
+#[inline(never)]
+fn error_at(item: &'static str, offset: usize, field: Field, kind: DecodeErrorKind) -> DecodeError {
+    DecodeError { item, field, offset, kind }
+}
+
 /// Splits off what an Int32 length announces: (the value, what follows it).
 #[inline]
-pub(crate) fn split_value(bytes: &[u8]) -> Result<(&[u8], &[u8]), DecodeErrorKind> {
+pub(crate) fn split_value(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let length = usize::try_from(i32::from_be_bytes(*length)).ok()?;
+    rest.split_at_checked(length)
+}
+
+/// Why [`split_value`] finds no value.
+#[cold]
+pub(crate) fn value_fault(bytes: &[u8]) -> DecodeErrorKind {
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
-        return Err(DecodeErrorKind::Truncated { needed: 4, left: bytes.len() });
+        return DecodeErrorKind::Truncated { needed: 4, left: bytes.len() };
     };
     let length = i32::from_be_bytes(*length);
-    let Ok(claimed) = u32::try_from(length) else {
-        return Err(DecodeErrorKind::NegativeLength { length });
-    };
-    let split = usize::try_from(claimed).ok().and_then(|length| rest.split_at_checked(length));
-    split.ok_or(DecodeErrorKind::TooLong { claimed, left: rest.len() })
+    match u32::try_from(length) {
+        Ok(claimed) => DecodeErrorKind::TooLong { claimed, left: rest.len() },
+        Err(_) => DecodeErrorKind::NegativeLength { length },
+    }
 }

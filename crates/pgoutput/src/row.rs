@@ -76,6 +76,23 @@ pub struct RelationIds<'a> {
 const RELATION: &str = "relation oid";
 
 impl<'a> Insert<'a> {
+    /// Decodes an insert, which must fill `bytes` to the end; `None` if another message begins
+    /// there. The short way for those who see little else: a [`Message`](crate::Message) is as
+    /// large as its largest variant.
+    ///
+    /// # Errors
+    ///
+    /// When the insert is cut short, too long or holds a value without a meaning.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Option<Result<Self, DecodeError>> {
+        let mut reader = Reader::new("message", bytes);
+        let insert = match reader.u8("tag") {
+            Ok(b'I') => Self::read(&mut reader),
+            Ok(_) | Err(_) => return None,
+        };
+        Some(insert.and_then(|insert| reader.finish().map(|()| insert)))
+    }
+
     #[inline]
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let relation = Self::read_head(reader)?;

@@ -11,19 +11,20 @@ use crate::{
     table::{Format, OutboxTable, Preset, Role},
 };
 
-/// Column positions by role, resolved for one relation.
+/// Columns by position, resolved for one relation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Columns {
     /// How many columns the relation has.
     width: usize,
-    /// Those that the event needs, by position; a column may serve two roles.
-    uses: Vec<Use>,
+    /// What each column is to the event, up to the last that is anything.
+    uses: Vec<Option<Use>>,
+    /// Roles whose column has another role already: (that one, this one).
+    shared: Vec<(Role, Role)>,
 }
 
-/// One role, and the column that has it.
+/// The role of one column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Use {
-    position: usize,
     role: Role,
     encoding: Encoding,
 }
@@ -52,27 +53,20 @@ pub(crate) enum Value<'a> {
 /// An outbox row: its values by role.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Event<'a> {
-    pub(crate) id: Value<'a>,
-    pub(crate) aggregate_type: Value<'a>,
-    pub(crate) aggregate_id: Value<'a>,
-    pub(crate) event_type: Value<'a>,
-    pub(crate) payload: Value<'a>,
-    pub(crate) headers: Value<'a>,
-    pub(crate) traceparent: Value<'a>,
-    pub(crate) tracestate: Value<'a>,
+    values: [Value<'a>; Role::ALL.len()],
 }
 
 impl<'a> Event<'a> {
-    fn value_mut(&mut self, role: Role) -> &mut Value<'a> {
-        match role {
-            Role::Id => &mut self.id,
-            Role::AggregateType => &mut self.aggregate_type,
-            Role::AggregateId => &mut self.aggregate_id,
-            Role::EventType => &mut self.event_type,
-            Role::Payload => &mut self.payload,
-            Role::Headers => &mut self.headers,
-            Role::TraceParent => &mut self.traceparent,
-            Role::TraceState => &mut self.tracestate,
+    /// The value of one role.
+    #[inline]
+    pub(crate) fn get(&self, role: Role) -> Value<'a> {
+        self.values.get(role.index()).copied().unwrap_or_default()
+    }
+
+    #[inline]
+    fn set(&mut self, role: Role, value: Value<'a>) {
+        if let Some(place) = self.values.get_mut(role.index()) {
+            *place = value;
         }
     }
 }
@@ -86,56 +80,72 @@ impl Columns {
         let columns: Vec<RelationColumn<'_>> = relation.columns().collect();
         let names: Vec<&[u8]> = columns.iter().map(|column| column.name).collect();
         let roles = map_columns(table, &names)?;
-        let mut uses = Vec::with_capacity(roles.len());
+        let mut uses: Vec<Option<Use>> = vec![None; columns.len()];
+        let mut shared = Vec::new();
         for (role, position) in roles {
-            if let Some(column) = columns.get(position) {
-                uses.push(Use { position, role, encoding: encoding(table, role, column)? });
+            let (Some(column), Some(place)) = (columns.get(position), uses.get_mut(position))
+            else {
+                continue;
+            };
+            let encoding = encoding(table, role, column)?;
+            match place {
+                Some(first) => shared.push((first.role, role)),
+                None => *place = Some(Use { role, encoding }),
             }
         }
-        uses.sort_by_key(|use_| use_.position);
-        Ok(Self { width: columns.len(), uses })
+        let used = uses.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        uses.truncate(used);
+        Ok(Self { width: columns.len(), uses, shared })
     }
 
-    /// The values of one row.
+    /// Reads the values of one row into `event`, which is as it was made.
     ///
     /// # Errors
     /// The row has another number of columns than its relation, or a value in a form that an INSERT never has.
     #[inline]
-    pub(crate) fn event<'a>(&self, row: TupleColumns<'a>) -> Result<Event<'a>, Failure> {
-        if row.len() != self.width {
-            return Err(Failure::new(
-                Code::ValueForm,
-                format!("a row of {} columns for a relation of {}", row.len(), self.width),
-            ));
+    pub(crate) fn read<'a>(
+        &self,
+        row: TupleColumns<'a>,
+        event: &mut Event<'a>,
+    ) -> Result<(), Failure> {
+        if row.len() == self.width {
+            self.read_partial(row, event)
+        } else {
+            Err(misfit(row.len(), self.width))
         }
-        self.partial_event(row)
     }
 
-    /// The values of a row that was cut short: those columns that arrived whole.
-    pub(crate) fn partial_event<'a>(&self, row: TupleColumns<'a>) -> Result<Event<'a>, Failure> {
-        let mut event = Event::default();
-        let mut uses = self.uses.iter().peekable();
-        for (position, data) in row.enumerate() {
-            while let Some(Use { role, encoding, .. }) =
-                uses.next_if(|use_| use_.position == position)
-            {
-                *event.value_mut(*role) = match data {
-                    TupleData::Text(bytes) => Value::Some(bytes, *encoding),
-                    TupleData::Null => Value::Null,
-                    TupleData::UnchangedToast | TupleData::Binary(_) => {
-                        return Err(Failure::new(
-                            Code::ValueForm,
-                            format!(
-                                "the {} of a row came neither as text nor as NULL",
-                                role.as_str()
-                            ),
-                        ));
-                    }
-                };
+    /// Reads the values of a row that was cut short: those columns that arrived whole.
+    #[inline]
+    pub(crate) fn read_partial<'a>(
+        &self,
+        row: TupleColumns<'a>,
+        event: &mut Event<'a>,
+    ) -> Result<(), Failure> {
+        for (use_, data) in self.uses.iter().zip(row) {
+            let Some(Use { role, encoding }) = *use_ else { continue };
+            match data {
+                TupleData::Text(bytes) => event.set(role, Value::Some(bytes, encoding)),
+                TupleData::Null => event.set(role, Value::Null),
+                TupleData::UnchangedToast | TupleData::Binary(_) => return Err(unreadable(role)),
             }
         }
-        Ok(event)
+        for (from, to) in &self.shared {
+            event.set(*to, event.get(*from));
+        }
+        Ok(())
     }
+}
+
+#[cold]
+fn misfit(columns: usize, width: usize) -> Failure {
+    Failure::new(Code::ValueForm, format!("a row of {columns} columns for a relation of {width}"))
+}
+
+#[cold]
+fn unreadable(role: Role) -> Failure {
+    let role = role.as_str();
+    Failure::new(Code::ValueForm, format!("the {role} of a row came neither as text nor as NULL"))
 }
 
 /// Which role is at which position.

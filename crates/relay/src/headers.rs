@@ -10,6 +10,8 @@ use std::{borrow::Cow, fmt, ops::Range};
 
 use crate::record::Header;
 
+mod plain;
+
 /// Members that one row may bring: far above what anyone sends, far below what would hurt a consumer.
 const MEMBERS_MAX: usize = 256;
 
@@ -48,6 +50,12 @@ impl RowHeaders {
         self.spans.is_empty()
     }
 
+    /// Bytes of names and values.
+    pub(crate) fn bytes(&self) -> usize {
+        let value = |span: &Span| span.value.as_ref().map_or(0, Range::len);
+        self.spans.iter().map(|span| span.name.len() + value(span)).sum()
+    }
+
     /// In the object's order.
     pub fn iter(&self) -> impl Iterator<Item = Header<'_>> + use<'_> {
         self.spans.iter().map(|span| Header {
@@ -61,6 +69,26 @@ impl RowHeaders {
     /// # Errors
     /// What is wrong with the object; never its content.
     pub(crate) fn read(&mut self, json: &[u8], taken: &[Header<'_>]) -> Result<(), String> {
+        match self.read_plain(json, taken) {
+            Some(()) => Ok(()),
+            None => self.parse(json, taken),
+        }
+    }
+
+    /// As [`RowHeaders::read`] does, if the object is a plain one and nothing is wrong with it.
+    fn read_plain(&mut self, json: &[u8], taken: &[Header<'_>]) -> Option<()> {
+        self.clear();
+        self.text.push_str(str::from_utf8(json).ok()?);
+        let Self { text, spans } = self;
+        plain::members(text, |member| {
+            let name = json.get(member.name.clone());
+            let is_taken = taken.iter().any(|header| Some(header.name.as_bytes()) == name)
+                || spans.iter().any(|span| json.get(span.name.clone()) == name);
+            (!is_taken && spans.len() < MEMBERS_MAX).then(|| spans.push(member))
+        })
+    }
+
+    fn parse(&mut self, json: &[u8], taken: &[Header<'_>]) -> Result<(), String> {
         self.clear();
         let mut deserializer = serde_json::Deserializer::from_slice(json);
         deserializer

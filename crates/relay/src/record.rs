@@ -47,24 +47,42 @@ const HEADER_OVERHEAD: usize = 5 + 5;
 impl Record<'_> {
     /// What the record holds of the window while it is unacknowledged, in bytes.
     pub fn held_bytes(&self) -> usize {
-        self.payload_bytes() + OVERHEAD
+        self.size().held_bytes()
+    }
+
+    /// Its size, for both limits that there are.
+    #[inline]
+    pub(crate) fn size(&self) -> Size {
+        let payload = self.key.len() + self.value.map_or(0, <[u8]>::len) + self.headers.bytes();
+        Size { payload, headers: self.headers.len() }
+    }
+}
+
+/// The size of a record, counted once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Bytes of key, value and headers together.
+    payload: usize,
+    /// How many headers.
+    headers: usize,
+}
+
+impl Size {
+    /// See [`Record::held_bytes`].
+    #[inline]
+    pub(crate) fn held_bytes(self) -> usize {
+        self.payload + OVERHEAD
     }
 
     /// The most that the record takes as a batch of its own, uncompressed: what `max.message.bytes` is compared with.
-    pub(crate) fn batch_bytes(&self) -> usize {
-        self.payload_bytes() + BATCH_OVERHEAD + HEADER_OVERHEAD * self.headers.len()
-    }
-
-    /// Bytes of key, value and headers together.
-    pub fn payload_bytes(&self) -> usize {
-        let headers: usize =
-            self.headers.iter().map(|h| h.name.len() + h.value.map_or(0, <[u8]>::len)).sum();
-        self.key.len() + self.value.map_or(0, <[u8]>::len) + headers
+    #[inline]
+    pub(crate) fn batch_bytes(self) -> usize {
+        self.payload + BATCH_OVERHEAD + HEADER_OVERHEAD * self.headers
     }
 }
 
 /// One header; a `None` value is Kafka's null.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header<'a> {
     /// Name as configured, or the member's name in the row's own headers.
     pub name: &'a str,
@@ -93,6 +111,13 @@ impl<'a> Headers<'a> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Bytes of names and values.
+    #[inline]
+    fn bytes(&self) -> usize {
+        let bytes = |header: &Header<'_>| header.name.len() + header.value.map_or(0, <[u8]>::len);
+        self.format.iter().map(bytes).sum::<usize>() + self.row.bytes()
     }
 
     /// In writing order.

@@ -10,10 +10,17 @@ use crate::{
     failure::{Code, Failure},
     headers::RowHeaders,
     partition::partition_for_key,
-    record::{Header, Headers, Record, TopicId},
-    table::{Format, OutboxTable},
+    record::{Headers, Record, TopicId},
+    table::{Format, OutboxTable, Role},
     topics::Topics,
 };
+use hash::Seed;
+
+pub(crate) use format::FormatHeaders;
+
+mod format;
+mod hash;
+mod hex;
 
 /// Distinct routing values whose topics are remembered per table. Beyond it the topic is worked out anew each time:
 /// an application that puts an id into the aggregate type must not cost memory without end.
@@ -25,7 +32,7 @@ pub(crate) struct Router {
     table: OutboxTable,
     columns: Columns,
     /// Routing value → topic, so that a name is rendered and validated once.
-    remembered: HashMap<Box<[u8]>, TopicId>,
+    remembered: HashMap<Box<[u8]>, TopicId, Seed>,
 }
 
 /// Buffers of one row; see [`RowHeaders`].
@@ -42,14 +49,12 @@ pub(crate) struct Routed<'a> {
     pub(crate) topic: TopicId,
     key: &'a [u8],
     value: Option<&'a [u8]>,
-    format_headers: [Header<'a>; 4],
-    format_header_count: usize,
     row_headers: &'a RowHeaders,
 }
 
 impl Router {
     pub(crate) fn new(table: OutboxTable, columns: Columns) -> Self {
-        Self { table, columns, remembered: HashMap::new() }
+        Self { table, columns, remembered: HashMap::default() }
     }
 
     /// The relation was described anew. What is remembered of topics depends on the configuration alone.
@@ -65,7 +70,7 @@ impl Router {
         &self.table
     }
 
-    /// Routes one row.
+    /// Routes one row, and writes the format's headers.
     ///
     /// # Errors
     /// The row cannot be a record: which column, and what to do. Never a value of the row but its id.
@@ -75,8 +80,9 @@ impl Router {
         event: &Event<'a>,
         topics: &mut Topics,
         scratch: &'a mut Scratch,
+        format_headers: &mut FormatHeaders<'a>,
     ) -> Result<Routed<'a>, Failure> {
-        let id = match event.id {
+        let id = match event.get(Role::Id) {
             Value::Some(id, _) => id,
             Value::Null | Value::Absent => {
                 return Err(self.refuse(
@@ -89,7 +95,7 @@ impl Router {
         };
         let topic = self.topic(event, topics)?;
         let Scratch { key, value, headers } = scratch;
-        let key = match event.aggregate_id {
+        let key = match event.get(Role::AggregateId) {
             Value::Some(text, encoding) => self.bytes(event, text, encoding, key)?,
             Value::Null | Value::Absent => {
                 return Err(self.refuse(
@@ -100,28 +106,27 @@ impl Router {
                 ));
             }
         };
-        let value = match event.payload {
+        let value = match event.get(Role::Payload) {
             Value::Some(text, encoding) => Some(self.bytes(event, text, encoding, value)?),
             Value::Null | Value::Absent => None,
         };
-        let (format_headers, format_header_count) = self.format_headers(event, id);
+        format_headers.write(&self.table, id, event);
         headers.clear();
-        if let (Format::Plain, Value::Some(json, _)) = (self.table.format, event.headers) {
-            let taken = format_headers.get(..format_header_count).unwrap_or_default();
-            if let Err(why) = headers.read(json, taken) {
-                return Err(self.refuse(
-                    event,
-                    Code::HeadersMalformed,
-                    &format!("its headers cannot be used: {why}"),
-                    "mend what writes them; to leave the column out, map columns.headers = []",
-                ));
-            }
+        if let (Format::Plain, Value::Some(json, _)) = (self.table.format, event.get(Role::Headers))
+            && let Err(why) = headers.read(json, format_headers.as_slice())
+        {
+            return Err(self.refuse(
+                event,
+                Code::HeadersMalformed,
+                &format!("its headers cannot be used: {why}"),
+                "mend what writes them; to leave the column out, map columns.headers = []",
+            ));
         }
-        Ok(Routed { topic, key, value, format_headers, format_header_count, row_headers: headers })
+        Ok(Routed { topic, key, value, row_headers: headers })
     }
 
     fn topic(&mut self, event: &Event<'_>, topics: &mut Topics) -> Result<TopicId, Failure> {
-        let routing: &[u8] = match event.aggregate_type {
+        let routing: &[u8] = match event.get(Role::AggregateType) {
             _ if !self.table.topic.depends_on_row() => b"",
             Value::Some(text, _) => text,
             Value::Null | Value::Absent => {
@@ -153,38 +158,7 @@ impl Router {
         Ok(topic)
     }
 
-    fn format_headers<'a>(&'a self, event: &Event<'a>, id: &'a [u8]) -> ([Header<'a>; 4], usize) {
-        let names = &self.table.headers;
-        let mut headers = [Header { name: &names.id, value: Some(id) }; 4];
-        let mut count = 1;
-        let mut push = |name: &'a str, value: Value<'a>| {
-            let value = match value {
-                Value::Absent => return,
-                Value::Null => None,
-                Value::Some(text, _) => Some(text),
-            };
-            if let Some(header) = headers.get_mut(count) {
-                *header = Header { name, value };
-                count += 1;
-            }
-        };
-        match self.table.format {
-            Format::Debezium => {}
-            Format::Plain => {
-                push(&names.event_type, event.event_type);
-                // A trace context that the application did not set is no header at all.
-                for (name, value) in
-                    [("traceparent", event.traceparent), ("tracestate", event.tracestate)]
-                {
-                    if let Value::Some(..) = value {
-                        push(name, value);
-                    }
-                }
-            }
-        }
-        (headers, count)
-    }
-
+    #[inline]
     fn bytes<'a>(
         &self,
         event: &Event<'_>,
@@ -194,7 +168,7 @@ impl Router {
     ) -> Result<&'a [u8], Failure> {
         match encoding {
             Encoding::Text => Ok(text),
-            Encoding::Hex => match decode_hex(text, buffer) {
+            Encoding::Hex => match hex::decode(text, buffer) {
                 Some(()) => Ok(buffer),
                 None => Err(self.refuse(
                     event,
@@ -206,6 +180,7 @@ impl Router {
         }
     }
 
+    #[cold]
     fn refuse(&self, event: &Event<'_>, code: Code, what: &str, remedy: &str) -> Failure {
         Failure::new(code, format!("{} of {}: {what}", described(event), self.table.name))
             .hint(remedy)
@@ -214,7 +189,7 @@ impl Router {
 
 /// The row by its id, which is the one value of a row that errors may show.
 pub(crate) fn described(event: &Event<'_>) -> String {
-    match event.id {
+    match event.get(Role::Id) {
         Value::Some(id, _) => {
             let id: String = String::from_utf8_lossy(id).chars().take(64).collect();
             format!("the row with id {id}")
@@ -227,41 +202,19 @@ impl<'a> Routed<'a> {
     /// The record, now that the partition count is known.
     #[inline]
     pub(crate) fn record(
-        &'a self,
+        &self,
+        format_headers: &'a FormatHeaders<'a>,
         partitions: NonZeroI32,
         committed_at: PgTimestamp,
     ) -> Record<'a> {
-        let format_headers =
-            self.format_headers.get(..self.format_header_count).unwrap_or_default();
         Record {
             topic: self.topic,
             partition: partition_for_key(self.key, partitions),
             key: self.key,
             value: self.value,
-            headers: Headers::new(format_headers, self.row_headers),
+            headers: Headers::new(format_headers.as_slice(), self.row_headers),
             timestamp_ms: committed_at.unix_millis(),
         }
-    }
-}
-
-/// Decodes `\x…` into `bytes`; `None` if the text is anything else.
-fn decode_hex(text: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
-    let digits = text.strip_prefix(b"\\x")?;
-    let (pairs, []) = digits.as_chunks::<2>() else { return None };
-    bytes.clear();
-    bytes.reserve(pairs.len());
-    for [high, low] in pairs {
-        bytes.push(hex_digit(*high)? << 4 | hex_digit(*low)?);
-    }
-    Some(())
-}
-
-fn hex_digit(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
     }
 }
 

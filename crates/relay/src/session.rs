@@ -12,10 +12,11 @@ use crate::{
     feedback::{Feedback, Timing},
     ledger::{Carried, Disorder, Ledger, Window},
     ports::{RecordSink, Refusal, RefusalReason},
-    record::{Record, TopicId},
-    route::{Scratch, described},
+    record::{Size, TopicId},
+    route::{FormatHeaders, Scratch, described},
     table::Outboxes,
     ticket::SessionId,
+    topic::TopicName,
     topics::{Readiness, TopicFacts, Topics},
 };
 use relations::{Binding, Relations};
@@ -126,16 +127,15 @@ impl Session {
         if self.course == Course::Finishing {
             return Ok(Step::Taken);
         }
-        match Frame::parse(payload).map_err(|error| protocol(&error))? {
+        match Frame::parse(payload).as_ref().map_err(protocol)? {
             Frame::XLogData(data) => {
-                let message = Message::parse(data.data).map_err(|error| protocol(&error))?;
-                let step = if let Message::Insert(insert) = &message {
-                    if self.ledger.is_old() || bug::is_twin(data.wal_start) {
+                let step = match Insert::parse(data.data) {
+                    Some(Ok(_)) if self.ledger.is_old() || bug::is_twin(data.wal_start) => {
                         return Ok(Step::Taken);
                     }
-                    self.insert(insert, now, topics, sink)?
-                } else {
-                    self.message(&message, &data, terms)?
+                    Some(Ok(insert)) => self.insert(&insert, now, topics, sink)?,
+                    Some(Err(error)) => return Err(protocol(&error)),
+                    None => self.message(data, terms)?,
                 };
                 // A position is only ever shown, never confirmed. Relation messages say 0/0 here.
                 if step == Step::Taken && data.wal_start > self.received {
@@ -157,13 +157,9 @@ impl Session {
         }
     }
 
-    fn message(
-        &mut self,
-        message: &Message<'_>,
-        frame: &XLogData<'_>,
-        terms: &Terms,
-    ) -> Result<Step, Failure> {
-        match message {
+    /// Everything but an insert.
+    fn message(&mut self, frame: &XLogData<'_>, terms: &Terms) -> Result<Step, Failure> {
+        match Message::parse(frame.data).as_ref().map_err(protocol)? {
             Message::Begin(_) if self.course == Course::Draining => {
                 return Ok(self.hold(Hold::Draining));
             }
@@ -229,8 +225,10 @@ impl Session {
                 return Ok(self.hold_row(failure, None, now.at));
             }
         };
-        let event = router.columns().event(insert.tuple.iter())?;
-        let routed = match router.route(&event, topics, &mut self.scratch) {
+        let mut event = Event::default();
+        router.columns().read(insert.tuple.iter(), &mut event)?;
+        let mut format_headers = FormatHeaders::default();
+        let routed = match router.route(&event, topics, &mut self.scratch, &mut format_headers) {
             Ok(routed) => routed,
             Err(failure) => return self.refused(failure, now.at),
         };
@@ -238,11 +236,12 @@ impl Session {
         let Readiness::Ready(facts) = topics.readiness(topic) else {
             return Ok(self.hold(Hold::Topic(topic)));
         };
-        let record = routed.record(facts.partitions, self.committed_at);
-        if let Some(failure) = too_large(&record, &event, facts, topics) {
+        let record = routed.record(&format_headers, facts.partitions, self.committed_at);
+        let size = record.size();
+        if let Some(failure) = too_large(topic, size, &event, facts, topics) {
             return Ok(self.hold_row(failure, Some(topic), now.at));
         }
-        let ticket = self.ledger.issue(record.held_bytes()).map_err(disorder)?;
+        let ticket = self.ledger.issue(size.held_bytes()).map_err(disorder)?;
         failpoint::reached(Failpoint::BeforeEnqueue);
         match sink.produce(&record, ticket) {
             Ok(()) => {
@@ -281,25 +280,29 @@ impl Session {
 }
 
 /// A record that the topic would refuse: better held here than failed there, with its neighbours.
+#[inline]
 fn too_large(
-    record: &Record<'_>,
+    topic: TopicId,
+    size: Size,
     event: &Event<'_>,
     facts: TopicFacts,
     topics: &Topics,
 ) -> Option<Failure> {
     let limit = facts.max_message_bytes?;
-    let size = record.batch_bytes();
+    let size = size.batch_bytes();
     if size <= limit {
         return None;
     }
-    let topic = topics.name(record.topic)?;
-    Some(
-        Failure::new(
-            Code::RecordTooLarge,
-            format!("{}: its record of {size} bytes is more than topic {topic} takes (max.message.bytes={limit})", described(event)),
-        )
-        .hint(format!("kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name {topic} --add-config max.message.bytes={}", size.next_power_of_two())),
+    topics.name(topic).map(|name| record_too_large(name, size, limit, event))
+}
+
+#[cold]
+fn record_too_large(topic: &TopicName, size: usize, limit: usize, event: &Event<'_>) -> Failure {
+    Failure::new(
+        Code::RecordTooLarge,
+        format!("{}: its record of {size} bytes is more than topic {topic} takes (max.message.bytes={limit})", described(event)),
     )
+    .hint(format!("kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name {topic} --add-config max.message.bytes={}", size.next_power_of_two()))
 }
 
 fn protocol(error: &DecodeError) -> Failure {

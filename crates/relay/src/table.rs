@@ -140,6 +140,21 @@ impl Role {
         Self::TraceState,
     ];
 
+    /// Its place in [`Role::ALL`].
+    #[inline]
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Self::Id => 0,
+            Self::AggregateType => 1,
+            Self::AggregateId => 2,
+            Self::EventType => 3,
+            Self::Payload => 4,
+            Self::Headers => 5,
+            Self::TraceParent => 6,
+            Self::TraceState => 7,
+        }
+    }
+
     /// The word in `columns.…` of the configuration.
     pub const fn as_str(self) -> &'static str {
         match self {

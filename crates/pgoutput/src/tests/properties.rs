@@ -2,7 +2,7 @@
 
 use super::wire;
 use crate::{
-    Frame, Lsn, Message, OldTuple, PgTimestamp, ReplyRequest, StandbyStatusUpdate, Tuple,
+    Frame, Insert, Lsn, Message, OldTuple, PgTimestamp, ReplyRequest, StandbyStatusUpdate, Tuple,
     UpdatedFrom, parse_insert_prefix,
 };
 use proptest::collection::vec;
@@ -57,6 +57,9 @@ fn survive(bytes: &[u8]) {
         assert_eq!(columns, prefix.columns().len());
         assert_eq!(prefix.cut.is_none(), columns == prefix.announced);
     }
+    let insert = Insert::parse(bytes).map(|insert| insert.map(Message::Insert));
+    assert_eq!(insert.is_some(), bytes.first() == Some(&b'I'));
+    assert!(insert.is_none_or(|insert| insert == Message::parse(bytes)), "two ways to one insert");
     let message = match Message::parse(bytes) {
         Ok(message) => message,
         Err(error) => {

@@ -59,11 +59,13 @@ fn routed(
     let insert = wire::insert_message(1, values);
     let Ok(Message::Insert(insert)) = Message::parse(&insert) else { panic!("an insert") };
     let columns = Columns::resolve(table, &relation)?;
-    let event = columns.event(insert.tuple.iter())?;
+    let mut event = Event::default();
+    columns.read(insert.tuple.iter(), &mut event)?;
     let mut router = Router::new(table.clone(), columns.clone());
     let (mut topics, mut scratch) = (Topics::default(), Scratch::default());
-    let routed = router.route(&event, &mut topics, &mut scratch)?;
-    let record = routed.record(PARTITIONS, PgTimestamp::from_micros(1_999));
+    let mut format_headers = FormatHeaders::default();
+    let routed = router.route(&event, &mut topics, &mut scratch, &mut format_headers)?;
+    let record = routed.record(&format_headers, PARTITIONS, PgTimestamp::from_micros(1_999));
     Ok((StoredRecord::from(&record), topics.name(record.topic).unwrap().to_string()))
 }
 
@@ -263,8 +265,11 @@ fn what_is_remembered_of_topics_is_limited() {
         let name = format!("t{number}");
         let insert = wire::insert_message(1, &row_with("aggregate_type", Wire::Text(&name)));
         let Ok(Message::Insert(insert)) = Message::parse(&insert) else { panic!("an insert") };
-        let event = columns.event(insert.tuple.iter()).unwrap();
-        refused = router.route(&event, &mut topics, &mut scratch).map(|_| ()).err();
+        let mut event = Event::default();
+        columns.read(insert.tuple.iter(), &mut event).unwrap();
+        let mut format_headers = FormatHeaders::default();
+        let routed = router.route(&event, &mut topics, &mut scratch, &mut format_headers);
+        refused = routed.map(|_| ()).err();
         assert!(router.remembered.len() <= REMEMBERED_MAX);
     }
     assert_eq!(refused.unwrap().code, Code::TooManyTopics);

@@ -5,6 +5,7 @@ use pgoutput::{Frame, parse_insert_prefix};
 use super::{Course, Session, Step, Terms, protocol, relations::Binding};
 use crate::{
     clock::Now,
+    columns::Event,
     failure::{Code, Failure},
     route::described,
 };
@@ -43,7 +44,8 @@ impl Session {
                 return Ok(Step::Taken);
             }
             Binding::Ours(router) => {
-                let event = router.columns().partial_event(row.columns())?;
+                let mut event = Event::default();
+                router.columns().read_partial(row.columns(), &mut event)?;
                 let limit = terms.row_bytes;
                 Failure::new(
                     Code::RowTooLarge,

@@ -4,7 +4,7 @@
 //! a TRUNCATE or an ANALYZE; so describing it twice must cost little and forget nothing. There is one entry per table of
 //! the publication, as there is in the walsender.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use pgoutput::{Oid, Relation};
 
@@ -25,7 +25,8 @@ pub(super) enum Binding {
 
 #[derive(Default)]
 pub(super) struct Relations {
-    by_oid: HashMap<Oid, Binding>,
+    /// Mostly one: a tree finds that by one compare, and each of many by a few.
+    by_oid: BTreeMap<Oid, Binding>,
 }
 
 impl Relations {
