@@ -35,8 +35,12 @@ use crate::{
     ports::AckRun,
     ticket::{SIZE_UNIT, SessionId, TRANSACTION_MASK, Ticket, TransactionRef},
 };
+pub(crate) use disorder::Disorder;
+use disorder::overcredit;
+pub(crate) use entry::Carried;
 use entry::{Entry, Load, Progress};
 
+mod disorder;
 mod entry;
 
 /// A position that the server may be told. Only the ledger makes one, and a status update accepts nothing else:
@@ -98,34 +102,6 @@ pub(crate) enum Place {
     Oldest,
     /// Behind another.
     Behind,
-}
-
-/// The order of messages that the ledger relies on was broken: the stream is not what it claims to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Disorder {
-    /// Begin inside a transaction.
-    #[error("a transaction begins inside another")]
-    NestedBegin,
-    /// Commit without a transaction.
-    #[error("a commit without a begin")]
-    CommitWithoutBegin,
-    /// A row outside a transaction.
-    #[error("a row outside a transaction")]
-    RowOutsideTransaction,
-    /// The commit names another position than its begin did.
-    #[error("the commit at {commit} does not match its begin, which announced {begin}")]
-    WrongCommit {
-        /// As announced.
-        begin: Lsn,
-        /// As committed.
-        commit: Lsn,
-    },
-    /// A transaction ends before it commits, or before an earlier one.
-    #[error("position {0} lies before one that was already received")]
-    Backwards(Lsn),
-    /// More acknowledgements than records.
-    #[error("more acknowledgements than records")]
-    Overcredit,
 }
 
 impl Ledger {
@@ -414,23 +390,6 @@ impl Ledger {
         let index = self.index(number)?;
         self.entries.get_mut(index)
     }
-}
-
-fn overcredit() -> Result<Credit, Disorder> {
-    // The bugs whose counts cannot balance are to be found by what they confirm, not by this.
-    let is_expected = bug::is(Bug::ConfirmOnEnqueue)
-        || bug::is(Bug::ConfirmOneShort)
-        || bug::is(Bug::CreditStaleAck);
-    if is_expected { Ok(Credit::Stale) } else { Err(Disorder::Overcredit) }
-}
-
-/// Whether a transaction carried events of ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Carried {
-    /// At least one.
-    Events,
-    /// None: it only moves the position.
-    Nothing,
 }
 
 #[cfg(test)]

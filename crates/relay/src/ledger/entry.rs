@@ -77,3 +77,12 @@ pub(super) enum Progress {
     /// Received whole; the position up to which nothing of ours follows it.
     Complete(Lsn),
 }
+
+/// Whether a transaction carried events of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carried {
+    /// At least one.
+    Events,
+    /// None: it only moves the position.
+    Nothing,
+}

@@ -18,10 +18,12 @@ use crate::{
 };
 
 mod cluster;
+mod connecting;
 mod ending;
 mod faults;
 mod mending;
 mod monitor;
+mod reading;
 mod shell;
 
 use faults::Outcome;

@@ -1,0 +1,139 @@
+//! Frames from a connection into the core, and what else comes out of a socket.
+
+use relay::{Code, Failure, Input, ServerNotice, Step};
+
+use super::World;
+use crate::{
+    postgres::{Connection, Wire},
+    router::{ROW_BYTES, Router},
+};
+
+impl World {
+    /// Offers frames until the core wants no more.
+    pub(super) fn read(&mut self, router: usize, frames: u64) {
+        if !self.routers[router].runs() {
+            return;
+        }
+        for _ in 0..frames {
+            let process = &self.routers[router];
+            let Some(id) = process.connection.filter(|_| process.relay.wants_wal()) else { return };
+            let Some(next) = self.server.wire(id).and_then(std::collections::VecDeque::pop_front)
+            else {
+                self.notice_end(router, id);
+                return;
+            };
+            match next {
+                Wire::Frame(frame) => {
+                    if !self.offer(router, id, frame) {
+                        return;
+                    }
+                }
+                Wire::Oversized(prefix) => {
+                    let now = self.now();
+                    let step = self.within(router, |process| {
+                        process.relay.oversized(ROW_BYTES + prefix.len(), &prefix, now)
+                    });
+                    let Some(step) = step else { return };
+                    if step == Step::Held
+                        && let Some(connection) = self.server.connection(id)
+                    {
+                        connection.wire.push_front(Wire::Oversized(prefix));
+                    }
+                    self.act(router);
+                    if step == Step::Held {
+                        return;
+                    }
+                }
+                Wire::Warning => {
+                    let notice = ServerNotice {
+                        code: "55000".to_owned(),
+                        message: "skipped loading publication".to_owned(),
+                    };
+                    self.input(router, Input::Notice(&notice));
+                }
+                Wire::Refused(code) => {
+                    self.broken(router, id, code);
+                    return;
+                }
+                Wire::Done => {
+                    let process = &mut self.routers[router];
+                    process.takes_leave = self
+                        .server
+                        .connection(id)
+                        .is_some_and(|connection| connection.said_goodbye && connection.is_served);
+                    process.connection = None;
+                    self.server.close(id);
+                    self.input(router, Input::StreamEnded);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether the frame was taken.
+    fn offer(&mut self, router: usize, id: u64, frame: Vec<u8>) -> bool {
+        let now = self.now();
+        let step = self.within(router, |process| {
+            let Router { relay, producer, .. } = process;
+            let Some(producer) = producer else { return Step::Held };
+            relay.frame(&frame, now, producer)
+        });
+        self.tell(|| {
+            format!("router {router} reads {}: {step:?}", crate::postgres::describe(&frame))
+        });
+        self.look_at_what_was_taken(router);
+        let Some(step) = step else { return false };
+        if step == Step::Held
+            && let Some(connection) = self.server.connection(id)
+        {
+            connection.wire.push_front(Wire::Frame(frame));
+        }
+        self.act(router);
+        step == Step::Taken
+    }
+
+    fn look_at_what_was_taken(&mut self, router: usize) {
+        let Router { producer: Some(producer), session, .. } = &mut self.routers[router] else {
+            return;
+        };
+        for taken in producer.taken.drain(..) {
+            self.judge.produced(&self.server.history, &self.kafka, *session, &taken);
+        }
+    }
+
+    /// Nothing is left to be read: perhaps because nobody writes any more.
+    fn notice_end(&mut self, router: usize, id: u64) {
+        let ended = self
+            .server
+            .connection(id)
+            .filter(|connection| !connection.is_served && !connection.is_swallowed);
+        if let Some(code) = ended.map(|connection| connection.ended_by) {
+            self.broken(router, id, code);
+        }
+    }
+
+    /// Whoever waits at an empty socket hears of its end at once.
+    pub(super) fn notice_ends(&mut self) {
+        for router in 0..self.routers.len() {
+            let process = &self.routers[router];
+            let Some(id) =
+                process.connection.filter(|_| process.runs() && process.relay.wants_wal())
+            else {
+                continue;
+            };
+            let waits = |one: &&mut Connection| !one.is_swallowed && one.wire.is_empty();
+            let Some(connection) = self.server.connection(id).filter(waits) else {
+                continue;
+            };
+            if !connection.is_served {
+                self.notice_end(router, id);
+            }
+        }
+    }
+
+    pub(super) fn broken(&mut self, router: usize, id: u64, code: Code) {
+        self.routers[router].connection = None;
+        self.server.close(id);
+        self.input(router, Input::Disconnected(Failure::new(code, "the connection ended")));
+    }
+}
