@@ -35,19 +35,6 @@ pub(crate) fn setup(way: Way) -> Setup {
     }
 }
 
-/// How many sessions the router loses by it, beside the last.
-pub(crate) fn interruptions(way: Way) -> usize {
-    match way {
-        Way::OfItself
-        | Way::LargeTransaction
-        | Way::Sigterm
-        | Way::Drain
-        | Way::StopServer
-        | Way::RefuseBatches => 0,
-        Way::FillQueue => 1,
-    }
-}
-
 /// Brings the router, which was just started, there; it is at work for `lead` before that.
 pub(crate) async fn provoke(stage: &mut Stage, way: Way, lead: Duration) -> anyhow::Result<()> {
     match way {

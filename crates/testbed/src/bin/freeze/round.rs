@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::books::{Books, Ending, Finding, Memory, Sight};
 use crate::plan::{HoldEnd, Shot};
 use crate::points::{Point, VARIABLE, Way};
-use crate::provoke::{interruptions, mend, provoke, setup};
+use crate::provoke::{mend, provoke, setup};
 use crate::stage::{SOON, Setup, Stage};
 use crate::{hold, observer};
 
@@ -68,14 +68,12 @@ pub(crate) fn kills(shot: Shot) -> bool {
 
 /// Starts a router that ends itself at a failpoint, and brings it there.
 async fn reach(stage: &mut Stage, point: &Point, times: u32, lead: Duration) -> anyhow::Result<()> {
-    let log_before = stage.router.log().len();
     stage.router.set_env(VARIABLE, Some(&format!("{}:{times}", point.name)));
     let started = stage.start(setup(point.way));
     stage.router.set_env(VARIABLE, None);
     started?;
     let ended = ended_itself(stage, point, lead).await;
-    let log = stage.router.log();
-    let said = log.get(log_before..).unwrap_or_default();
+    let said = stage.said();
     let status = ended.with_context(|| format!("the router says:\n{said}"))?;
     let by_itself = said.contains(&format!("failpoint {} reached", point.name));
     ensure!(
@@ -117,7 +115,8 @@ pub(crate) async fn look(
         group.extend(event_of(record));
     }
     let (records, late) = sight;
-    let interruptions = interruptions(way);
+    // By intention, or because the machine was too busy for somebody's patience.
+    let interruptions = stage.sessions_lost();
     let memory = if way == Way::StopServer { stage.memory() } else { Memory::Kept };
     Ok(books.look(&Sight {
         confirmed,

@@ -56,6 +56,8 @@ pub(crate) struct Stage {
     pub(crate) schema: Schema,
     pub(crate) mapping: Mapping,
     pub(crate) topics: Vec<String>,
+    /// How long the log was when the router was last started.
+    log_before: usize,
     version: u16,
 }
 
@@ -102,6 +104,7 @@ impl Stage {
             schema,
             mapping,
             topics,
+            log_before: 0,
             version,
         })
     }
@@ -109,7 +112,18 @@ impl Stage {
     /// Starts the router.
     pub(crate) fn start(&mut self, setup: Setup) -> anyhow::Result<()> {
         self.router.set_config(&self.config(setup))?;
+        self.log_before = self.router.log().len();
         self.router.start_again()
+    }
+
+    /// What the router has logged in this life.
+    pub(crate) fn said(&self) -> String {
+        self.router.log().get(self.log_before..).unwrap_or_default().to_owned()
+    }
+
+    /// Sessions that the router has lost in this life, beside the last.
+    pub(crate) fn sessions_lost(&self) -> usize {
+        self.said().matches(" connected slot=").count().saturating_sub(1)
     }
 
     fn config(&self, setup: Setup) -> String {
