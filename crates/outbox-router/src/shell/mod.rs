@@ -138,9 +138,7 @@ impl Shell {
     pub async fn run(mut self) -> Outcome {
         self.start(Job::OpenSink);
         loop {
-            while let Some(action) = self.relay.next_action() {
-                self.carry_out(action);
-            }
+            self.act();
             if let Some(outcome) = self.outcome {
                 self.leave().await;
                 return outcome;
@@ -182,9 +180,17 @@ impl Shell {
             Event::Written(Err(error)) => self.disconnected(failure::broken(&error)),
         }
         self.collect_acks();
+        // An update that moves the window leaves before the window is filled again: a crash in between would repeat both.
+        self.act();
         self.pass();
         self.look_at_kafka();
         self.input(Input::Tick);
+    }
+
+    fn act(&mut self) {
+        while let Some(action) = self.relay.next_action() {
+            self.carry_out(action);
+        }
     }
 
     fn carry_out(&mut self, action: Action) {
