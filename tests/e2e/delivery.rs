@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use e2e::{SOON, Stage, committed, memory_limit};
+use serde_json::Value;
 use testbed::checker::Anomalies;
 use testbed::kafka;
 use testbed::load::{Load, Pace, Partitioning, PayloadBytes, Preset, Schema, big_transaction};
@@ -98,6 +99,9 @@ async fn one_silent_leader_holds_everything_back_within_the_window() {
     stage.kafka.mine().unwrap().broker(3).unwrap().pause().unwrap();
     let before_pause = running.committed();
     committed(&running, 3 * WINDOW).await.unwrap();
+    // On a busy machine the router is behind its writers.
+    let is_full = |status: &Value| status["window"]["events"].as_u64() >= Some(WINDOW);
+    stage.router.wait_status("a full window", SOON, is_full).await.unwrap();
     let healthy = async || stage.end_offsets_of(&topic, &[0, 1]).await.unwrap();
     let (held, confirmed) = (healthy().await, stage.confirmed().await.unwrap());
     let in_kafka = u64::try_from(held.iter().sum::<i64>()).unwrap();
