@@ -93,6 +93,26 @@ impl Link {
 
     /// Reads what is there, up to a buffer's worth. Cancel-safe: it holds nothing back.
     pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Fill>> {
+        self.fill(|transport, room| Pin::new(transport).poll_read(cx, room))
+    }
+
+    /// The same, asking the kernel itself and not the runtime, which learns what has arrived only while it waits. Returns
+    /// how many bytes came; whatever else there is to say, `poll_fill` will.
+    pub(super) fn fill_now(&mut self) -> usize {
+        match self.fill(Transport::read_now) {
+            Poll::Ready(Ok(Fill::Bytes(count))) => count,
+            Poll::Ready(Err(error)) => {
+                self.end = End::Failed(error);
+                0
+            }
+            Poll::Ready(Ok(Fill::NoRoom | Fill::Closed)) | Poll::Pending => 0,
+        }
+    }
+
+    fn fill(
+        &mut self,
+        mut read: impl FnMut(&mut Transport, &mut ReadBuf<'_>) -> Poll<io::Result<()>>,
+    ) -> Poll<io::Result<Fill>> {
         let mut total = 0;
         while total < self.pass {
             match &mut self.end {
@@ -110,7 +130,7 @@ impl Link {
             if room.capacity() == 0 {
                 break;
             }
-            match Pin::new(&mut self.transport).poll_read(cx, &mut room) {
+            match read(&mut self.transport, &mut room) {
                 Poll::Pending if total == 0 => return Poll::Pending,
                 Poll::Pending => break,
                 Poll::Ready(Err(error)) => self.end = End::Failed(error),

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use postgres_protocol::message::frontend;
@@ -93,6 +94,12 @@ impl ReplicationStream {
     /// When the connection breaks. What arrived before can still be consumed.
     pub fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Fill>> {
         self.link.poll_fill(cx)
+    }
+
+    /// The same without the runtime, for a task that has not let it look at the socket for a while. Returns how many bytes
+    /// came. An end and an error are left for [`Self::poll_fill`] to tell.
+    pub fn fill_now(&mut self) -> usize {
+        self.link.fill_now()
     }
 
     /// What comes next, without any I/O; `None` until more was read. Shows the same again until [`Self::consume`].
@@ -188,6 +195,12 @@ impl ReplicationStream {
     #[must_use]
     pub fn receive_buffer(&self) -> Option<usize> {
         self.link.transport().receive_buffer()
+    }
+
+    /// How long the socket may be left alone while the server sends.
+    #[must_use]
+    pub fn rest(&self) -> Duration {
+        self.link.transport().rest()
     }
 
     /// Memory held for reading.

@@ -4,10 +4,10 @@
 //! a clear "no" and only where the mode allows it, never a failed handshake. Exactly one byte is read as the answer, so
 //! nothing an attacker slips in behind it can be taken for decrypted data: it would reach the handshake and break it.
 
-use std::io;
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -25,14 +25,11 @@ use super::{ConnInfo, Host, SslMode, tls};
 pub struct SocketOptions {
     /// `SO_RCVBUF`, set before the connection is made; `None` leaves it to the kernel's autotuning.
     ///
-    /// A fixed size of 256 KiB to 2 MiB, read with short pauses, lets a walsender send without waking us for every
-    /// message: on single-row transactions that more than doubles its rate. Autotuning loses it again.
-    ///
-    /// It is not the default all the same, because a fixed buffer can be overrun. Linux (6.6 and later) judges by large
-    /// segments how much data its memory holds, and offers that much; small messages need more. While nobody reads,
-    /// because Kafka is away, the kernel then drops what it had offered room for, and all that lies beyond, even the
-    /// acknowledgements of our own status updates. The walsender backs off, hears nothing of us, and ends the
-    /// connection after `wal_sender_timeout`. An autotuned buffer grows instead.
+    /// A fixed buffer can be overrun. Linux (6.6 and later) judges by large segments how much data its memory holds, and
+    /// offers that much; small messages need more. While nobody reads, because Kafka is away, the kernel then drops what it
+    /// had offered room for, and all that lies beyond, even the acknowledgements of our own status updates. The walsender
+    /// backs off, hears nothing of us, and ends the connection after `wal_sender_timeout`. An autotuned buffer grows instead,
+    /// and drains as fast (`docs/performance.md`).
     pub receive_buffer: Option<usize>,
     /// How long sent data may stay unacknowledged by the peer's kernel before the connection counts as dead.
     pub user_timeout: Duration,
@@ -96,6 +93,18 @@ impl Transport {
         }
     }
 
+    /// How long the socket may be left alone while the server sends, without making the server wait.
+    ///
+    /// TCP has the sender's buffer and ours, megabytes each. A unix socket has the sender's alone, 208 KiB
+    /// (`net.core.wmem_default`), of which every message takes some 0.75 KiB however small it is: half a millisecond's worth.
+    #[must_use]
+    pub fn rest(&self) -> Duration {
+        match self {
+            Self::Tcp(_) | Self::Tls(_) => Duration::MAX,
+            Self::Unix(_) => Duration::from_micros(250),
+        }
+    }
+
     /// `tls-server-end-point` (RFC 5929): what ties a SCRAM exchange to this very TLS session.
     #[must_use]
     pub fn channel_binding(&self) -> Option<Vec<u8>> {
@@ -106,6 +115,18 @@ impl Transport {
                 tls::server_end_point(certificate)
             }
             Self::Tcp(_) | Self::Unix(_) => None,
+        }
+    }
+
+    /// Reads what is there without asking the runtime, which learns of it only while its task waits.
+    pub(super) fn read_now(&mut self, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => received(SockRef::from(&*stream), room),
+            Self::Unix(stream) => received(SockRef::from(&*stream), room),
+            // Behind the runtime's back its records could not be decrypted.
+            Self::Tls(stream) => {
+                Pin::new(stream).poll_read(&mut Context::from_waker(Waker::noop()), room)
+            }
         }
     }
 
@@ -200,6 +221,18 @@ async fn encrypt(info: &ConnInfo, mut stream: TcpStream) -> Result<Transport, Co
         .await
         .map(|stream| Transport::Tls(Box::new(stream)))
         .map_err(|source| ConnectError::TlsHandshake { target: target(), source })
+}
+
+/// Straight from the kernel; the socket is in non-blocking mode.
+fn received(socket: SockRef<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    match (&*socket).read(room.initialize_unfilled()) {
+        Ok(count) => {
+            room.advance(count);
+            Poll::Ready(Ok(()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+        Err(error) => Poll::Ready(Err(error)),
+    }
 }
 
 impl AsyncRead for Transport {

@@ -1,19 +1,15 @@
 //! The one wait.
 
-use std::{future::poll_fn, io, task::Poll, time::Duration};
+use std::{future::poll_fn, io, task::Poll};
 
-use relay::Pace;
 use tokio::time::{Instant, sleep_until};
 
-use super::{REPORT_INTERVAL, Running, Shell, jobs::Done};
+use super::{REPORT_INTERVAL, Running, Shell, gulp::Gulp, jobs::Done};
 use crate::{
     kafka::KafkaSink,
     monitor::MonitorEvent,
     postgres::{Fill, Output, ReplicationStream},
 };
-
-/// How long the socket fills before it is read again, while catching up.
-const GULP_PAUSE: Duration = Duration::from_millis(1);
 
 /// What can happen next.
 pub(super) enum Event {
@@ -27,6 +23,8 @@ pub(super) enum Event {
     Monitor(MonitorEvent),
     /// A deadline of the core's, or of the care for Kafka.
     Due,
+    /// WAL may gather in the socket.
+    Gulp,
     /// Queued bytes were written, or could not be.
     Written(io::Result<()>),
     /// Bytes were read, or could not be.
@@ -40,18 +38,19 @@ impl Shell {
     /// acknowledgements nor the timers.
     pub(super) async fn next_event(&mut self) -> Event {
         let wants_wal = self.relay.wants_wal();
+        if wants_wal && let Some(fill) = self.gather() {
+            return Event::Wal(Ok(fill));
+        }
         let has_frames = wants_wal && self.has_frame();
-        if self.gulps == Pace::InGulps && wants_wal && !has_frames {
-            // The walsender wakes its reader for every message it sends, and that costs both of them more than the
-            // message. A reader that is not waiting is not woken: so the thread really sleeps, for a millisecond in
-            // which nothing else could be late, and the kernel's buffer fills meanwhile.
-            std::thread::sleep(GULP_PAUSE);
-            self.gulps = Pace::AtOnce;
+        let gulps = wants_wal && !has_frames && self.gulp == Gulp::Due;
+        if gulps {
+            // This thread is going to sleep: first everybody else's turn.
+            tokio::task::yield_now().await;
         }
         let wake_at = self.wake_at();
         let runs = self.running == Running::On;
         let Self { sink, stream, jobs, monitor, shutdown, .. } = self;
-        let reads = if wants_wal && !has_frames { Reads::Yes } else { Reads::No };
+        let reads = if wants_wal && !has_frames && !gulps { Reads::Yes } else { Reads::No };
         tokio::select! {
             biased;
             // 1. Acknowledgements: they make room, and they are what we are here for.
@@ -69,6 +68,8 @@ impl Shell {
             event = exchanged(stream, reads) => event,
             // 7. Or what was read before and left by a pass that had run long enough.
             () = std::future::ready(()), if has_frames => Event::Due,
+            // 8. While catching up: nothing but WAL to wait for.
+            () = std::future::ready(()), if gulps => Event::Gulp,
         }
     }
 

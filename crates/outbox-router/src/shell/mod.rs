@@ -13,6 +13,7 @@ mod clock;
 mod connect;
 mod event;
 mod failure;
+mod gulp;
 mod jobs;
 mod pass;
 
@@ -23,7 +24,7 @@ use std::{
 };
 
 use relay::failpoint::{self, Failpoint};
-use relay::{Acks, Action, Input, Outcome, Pace, Relay};
+use relay::{Acks, Action, Input, Outcome, Relay};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -34,6 +35,7 @@ use self::{
     announce::Announcer,
     care::{Care, Due},
     event::Event,
+    gulp::Gulp,
     jobs::{Done, Job},
 };
 pub use self::{
@@ -99,8 +101,7 @@ pub struct Shell {
     reports: watch::Sender<RelayReport>,
     shutdown: watch::Receiver<Running>,
     acks: Acks,
-    /// How eagerly the last read was to be followed by the next.
-    gulps: Pace,
+    gulp: Gulp,
     announcer: Announcer,
     reported_at: Instant,
     running: Running,
@@ -126,7 +127,7 @@ impl Shell {
             reports: parts.reports,
             shutdown: parts.shutdown,
             acks: Acks::default(),
-            gulps: Pace::AtOnce,
+            gulp: Gulp::default(),
             announcer: Announcer::default(),
             reported_at: now,
             running: Running::On,
@@ -165,6 +166,7 @@ impl Shell {
     fn apply(&mut self, event: Event) {
         match event {
             Event::Acks | Event::Due => {}
+            Event::Gulp => self.gulp.open(Instant::now()),
             Event::Shutdown => {
                 self.running = Running::Stopping;
                 self.input(Input::Shutdown);
@@ -182,7 +184,9 @@ impl Shell {
         self.collect_acks();
         // An update that moves the window leaves before the window is filled again: a crash in between would repeat both.
         self.act();
-        self.pass();
+        if !self.gulp.is_open() {
+            self.pass();
+        }
         self.look_at_kafka();
         self.input(Input::Tick);
     }

@@ -32,7 +32,7 @@ impl Shell {
                     // A part of a large row: no frame will tell the core that the server is alive.
                     self.input(Input::BytesArrived);
                 }
-                self.gulps = self.relay.pace();
+                self.gulp.took(Instant::now(), self.relay.pace());
             }
             Ok(Fill::NoRoom | Fill::Closed) => {}
             Err(error) => self.disconnected(failure::broken(&error)),
@@ -42,6 +42,7 @@ impl Shell {
     /// Offers frames to the core until it wants no more, none are left, or the time is up.
     pub(super) fn pass(&mut self) {
         let started = Instant::now();
+        let mut read_at = started;
         loop {
             let end = self.offer_some();
             match end {
@@ -56,9 +57,20 @@ impl Shell {
             }
             let is_done = !self.relay.wants_wal()
                 || self.stream.as_mut().is_none_or(|s| matches!(s.peek(), Ok(None)));
-            if is_done || started.elapsed() >= PASS_LIMIT {
+            let now = Instant::now();
+            if is_done || now - started >= PASS_LIMIT {
                 return;
             }
+            self.read_ahead(&mut read_at, now);
+        }
+    }
+
+    /// A long pass must not keep the server waiting.
+    fn read_ahead(&mut self, read_at: &mut Instant, now: Instant) {
+        let Some(stream) = &mut self.stream else { return };
+        if now - *read_at >= stream.rest() {
+            stream.fill_now();
+            *read_at = now;
         }
     }
 

@@ -142,7 +142,7 @@ pub enum Outcome {
 pub enum Pace {
     /// Following: a commit is one wake-up away.
     AtOnce,
-    /// Catching up: pause a little between reads. The walsender wakes its reader for every message, and that, not
-    /// decoding, is most of its time; a reader that lets the socket fill makes the *server* faster.
+    /// Catching up: let the socket fill between reads. The walsender wakes a waiting reader for every message, and that,
+    /// not decoding, is most of its time; a reader that does not wait makes the *server* faster.
     InGulps,
 }

@@ -182,3 +182,18 @@ async fn a_peer_that_does_not_read_costs_no_memory_and_stops_no_reading() {
     server.write_all(&frame(b'd', b"still here")).await.unwrap();
     assert_eq!(next(&mut stream).await, format!("{:?}", Incoming::Frame(b"still here")));
 }
+
+#[tokio::test]
+async fn reading_ahead_needs_no_runtime_and_leaves_the_end_for_later() {
+    let (mut stream, mut server) = stream(1024);
+    assert_eq!(stream.fill_now(), 0, "nothing is there");
+    let script = [frame(b'd', b"kone"), frame(b'd', b"ktwo")].concat();
+    server.write_all(&script).await.unwrap();
+    // No await since: the runtime does not know yet that something has arrived.
+    assert_eq!(stream.fill_now(), script.len());
+    drop(server);
+    assert_eq!(stream.fill_now(), 0);
+    assert_eq!(next(&mut stream).await, format!("{:?}", Incoming::Frame(b"kone")));
+    assert_eq!(next(&mut stream).await, format!("{:?}", Incoming::Frame(b"ktwo")));
+    assert_eq!(next(&mut stream).await, "Closed");
+}
