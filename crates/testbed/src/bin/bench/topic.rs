@@ -23,6 +23,8 @@ const REQUEST: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(100);
 /// How long reading may stand still before what is missing counts as lost.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// And for each partition besides: a consumer of thousands needs that long to learn of them and to ask for all.
+const PATIENCE_EACH: Duration = Duration::from_millis(5);
 /// How long making thousands of topics may take.
 const MAKING: Duration = Duration::from_mins(3);
 /// Topics made by one request.
@@ -159,6 +161,7 @@ impl Ends {
 /// Reads topics while they grow.
 pub(crate) struct Follower {
     consumer: BaseConsumer,
+    patience: Duration,
 }
 
 impl Follower {
@@ -171,7 +174,8 @@ impl Follower {
     pub(crate) fn from(bootstrap: &str, start: &TopicPartitionList) -> anyhow::Result<Self> {
         let consumer = consumer(bootstrap)?;
         consumer.assign(start)?;
-        Ok(Self { consumer })
+        let partitions = u32::try_from(start.count())?;
+        Ok(Self { consumer, patience: PATIENCE + PATIENCE_EACH * partitions })
     }
 
     /// Shows `expected` records to `note`, or as many as come before the topics stand still.
@@ -184,7 +188,7 @@ impl Follower {
             return Ok(());
         }
         let mut read = 0;
-        self.read_until(PATIENCE, |record| {
+        self.read_until(self.patience, |record| {
             read += 1;
             note(record)?;
             Ok(if read < expected { Reading::GoesOn } else { Reading::IsDone })
