@@ -15,6 +15,8 @@ pub(crate) struct Machine {
     pub(crate) cores: usize,
     pub(crate) memory_gib: u64,
     pub(crate) kernel: String,
+    /// Decides over TCP how many messages a walsender may send one by one before it has to gather them.
+    pub(crate) congestion_control: String,
     pub(crate) load_average: f64,
 }
 
@@ -28,14 +30,18 @@ impl Machine {
                 .parse::<u64>()?
                 .div_ceil(1024 * 1024),
             kernel: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
+            congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control")?
+                .trim()
+                .to_owned(),
             load_average: load_average()?,
         })
     }
 
     pub(crate) fn json(&self) -> Value {
-        let Self { cpu, cores, memory_gib, kernel, load_average } = self;
+        let Self { cpu, cores, memory_gib, kernel, congestion_control, load_average } = self;
         json!({ "kind": "machine", "cpu": cpu, "cores": cores, "memory_gib": memory_gib,
-                "kernel": kernel, "load_average": load_average })
+                "kernel": kernel, "congestion_control": congestion_control,
+                "load_average": load_average })
     }
 }
 

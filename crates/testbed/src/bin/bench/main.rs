@@ -113,11 +113,12 @@ async fn introduce(args: &Args, readers: &[Reader], report: &mut Report) -> anyh
     }
     let kafka = Kafka::version().await?;
     report.say(&format!(
-        "{} x {}, {} GiB, kernel {}\nPostgreSQL {}, Kafka {kafka}, 6 partitions, acks=all",
+        "{} x {}, {} GiB, kernel {}, TCP congestion control {}\nPostgreSQL {}, Kafka {kafka}, 6 partitions, acks=all",
         machine.cores,
         machine.cpu,
         machine.memory_gib,
         machine.kernel,
+        machine.congestion_control,
         postgres.join(", "),
     ))?;
     report.record(&machine.json())?;
