@@ -3,8 +3,9 @@
 //! A broker that knows nothing of a producer in a partition takes whatever sequence number comes first. So when the
 //! first batch that a producer sends to a partition is refused for a passing reason, and the second, already on its way,
 //! is not, the second is in the log before the first. From the first stored record on, the broker itself refuses what is
-//! out of sequence, for as long as it keeps the partition. Hence the rule kept here: until a partition has stored one record of this producer, it gets no
-//! second one. That costs one round trip for each partition in a producer's life, and nothing after it.
+//! out of sequence, for as long as it keeps the partition. Hence the rule kept here: until a partition has stored one record
+//! of this producer, it gets no second one. That costs one round trip for each partition in a producer's life, and nothing
+//! after it.
 //!
 //! Brokers forget: a producer that has sent nothing to a partition for `producer.id.expiration.ms` (a day, unless somebody
 //! changed it) is as new there as at first. So is, to us, a partition that was not used for [`QUIET`].

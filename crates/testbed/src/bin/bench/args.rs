@@ -123,6 +123,11 @@ impl Args {
         self.versions().first().copied().unwrap_or(17)
     }
 
+    /// Where everything but draining is measured.
+    pub(crate) fn place(&self) -> (u16, Socket) {
+        (self.version(), self.first_socket())
+    }
+
     /// What everything but draining goes over.
     pub(crate) fn first_socket(&self) -> Socket {
         self.sockets().first().copied().unwrap_or(Socket::Tcp)

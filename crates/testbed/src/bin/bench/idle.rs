@@ -13,13 +13,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::args::{Args, Mode};
 use crate::figures::{float, megabytes};
-use crate::reader::{Aim, Reader, Running, Way};
+use crate::reader::{Aim, Reader};
 use crate::report::{Limit, Mark, Report, Table};
-use crate::shape::Reach;
-use crate::stage::Stage;
-use crate::topic::Topics;
+use crate::scene::Scene;
 
-const SLOT: &str = "idle";
 /// What starting leaves behind is over by then.
 const SETTLING: Duration = Duration::from_secs(5);
 
@@ -33,22 +30,11 @@ pub(crate) async fn measure(
     let mut table =
         Table::new(&["reader", "% of a core", "wake-ups/s", "walsender, % of a core", "RSS MB"]);
     for reader in Reader::routers(readers) {
-        let stage = Stage::set(args.version(), Reach::default()).await?;
-        stage.copy_slot(SLOT).await?;
-        let bootstrap = kafka.bootstrap();
-        let topics = Topics::one(&format!("idle-{}", reader.slug()));
-        topics.create(&bootstrap).await?;
-        let way = Way {
-            socket: args.first_socket(),
-            slot: SLOT,
-            route: topics.route(),
-            bootstrap: &bootstrap,
-            aim: Aim::Throughput,
-        };
-        let mut running = Running::start(reader, &stage, way)?;
-        running.streams(&stage, SLOT).await?;
+        let topic = format!("idle-{}", reader.slug());
+        let scene = Scene::set(args.place(), kafka, "idle", &topic).await?;
+        let mut running = scene.start(reader, Aim::Throughput).await?;
         let pid = running.pid()?;
-        let holder = stage.postgres.slot(SLOT).await?.and_then(|slot| slot.active_pid);
+        let holder = scene.stage.postgres.slot(scene.slot).await?.and_then(|slot| slot.active_pid);
         let walsender = u32::try_from(holder.context("nobody is connected to the slot")?)?;
         sleep(SETTLING).await;
         let (began, before) = (Instant::now(), [Used::of(pid)?, Used::of(walsender)?]);
@@ -57,7 +43,7 @@ pub(crate) async fn measure(
             (began.elapsed().as_secs_f64(), [Used::of(pid)?, Used::of(walsender)?]);
         let resident = megabytes(resident_bytes(pid)?);
         running.stop().await?;
-        topics.delete(&bootstrap).await?;
+        scene.topics.delete(&scene.bootstrap).await?;
         let [router, walsender] = std::array::from_fn(|at| match (before.get(at), after.get(at)) {
             (Some(before), Some(after)) => before.until(*after, seconds),
             _ => Load::default(),

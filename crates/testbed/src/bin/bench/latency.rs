@@ -8,20 +8,18 @@ use std::time::Duration;
 use anyhow::Context;
 use serde_json::json;
 use testbed::kafka::Kafka;
-use testbed::postgres::{DATABASE, SUPERUSER};
 use tokio::task::spawn_blocking;
 
 use crate::args::{Args, Mode, Socket};
 use crate::figures::{Spread, float, megabytes};
 use crate::floor::produce;
 use crate::listen::{Seen, WARM_UP, consume};
-use crate::reader::{Aim, Reader, Running, Way};
+use crate::reader::{Aim, Reader};
 use crate::report::{Limit, Mark, Report, Table};
 use crate::run::{Fault, cast};
-use crate::shape::Reach;
-use crate::stage::Stage;
+use crate::scene::Scene;
 use crate::topic::{Ends, Topics};
-use crate::writers::{Timetable, write};
+use crate::writers::Timetable;
 
 const TIME: Duration = Duration::from_secs(20);
 
@@ -54,18 +52,17 @@ pub(crate) async fn measure(
     kafka: &mut Kafka,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let socket = args.first_socket();
     for rate in args.rates().into_iter().map(u64::from) {
         let row = |reader| Row { reader, name: name(reader), runs: Vec::new() };
         let mut rows: Vec<Row<'_>> =
-            readers.iter().filter(|reader| reader.can_use(socket)).map(row).collect();
+            readers.iter().filter(|reader| reader.can_use(args.first_socket())).map(row).collect();
         for turn in 1..=args.latency_runs {
             for row in &mut rows {
                 // Written into nothing, nothing arrives: pg_recvlogical's place is taken by the floor.
                 let outcome = match row.reader {
                     Reader::PgRecvlogical => floor(rate, turn, kafka).await?,
                     reader @ (Reader::Router { .. } | Reader::Debezium(_)) => {
-                        delivered((args.version(), socket), reader, (rate, turn), kafka).await?
+                        delivered(args.place(), reader, (rate, turn), kafka).await?
                     }
                 };
                 match outcome {
@@ -107,32 +104,24 @@ async fn floor(rate: u64, turn: u32, kafka: &Kafka) -> anyhow::Result<Result<Fig
 }
 
 async fn delivered(
-    (version, socket): (u16, Socket),
+    place: (u16, Socket),
     reader: &Reader,
     (rate, turn): (u64, u32),
     kafka: &mut Kafka,
 ) -> anyhow::Result<Result<Figures, Fault>> {
-    let (bootstrap, slot) = (kafka.bootstrap(), "latency");
-    let topics = Topics::one(&format!("latency-{rate}-{turn}-{}", reader.slug()));
-    topics.create(&bootstrap).await?;
-    let stage = Stage::set(version, Reach::default()).await?;
-    stage.copy_slot(slot).await?;
-    let way = Way { socket, slot, route: topics.route(), bootstrap: &bootstrap, aim: Aim::Latency };
-    let mut running = Running::start(reader, &stage, way)?;
-    running.streams(&stage, slot).await?;
+    let topic = format!("latency-{rate}-{turn}-{}", reader.slug());
+    let scene = Scene::set(place, kafka, "latency", &topic).await?;
+    let Scene { stage, topics, bootstrap, .. } = &scene;
+    let mut running = scene.start(reader, Aim::Latency).await?;
     let timetable = Timetable::lasting(rate, WARM_UP + TIME);
-    let cast = cast(&stage, kafka, running.pid()?)?;
-    let consuming = consume(&bootstrap, &topics, &timetable, Some(cast)).await?;
-    let writing = {
-        let (url, table) = (stage.postgres.url(SUPERUSER, DATABASE), stage.table().to_owned());
-        let timetable = timetable.clone();
-        spawn_blocking(move || write(&url, &table, &timetable))
-    };
+    let cast = cast(stage, kafka, running.pid()?)?;
+    let consuming = consume(bootstrap, topics, &timetable, Some(cast)).await?;
+    let writing = scene.write(&timetable);
     let (took, seen) = tokio::try_join!(writing, consuming)?;
     let seen = seen.with_context(|| format!("log:\n{}", running.log()))?;
     running.stop().await?;
     let written_per_second = float(timetable.events) / took?.as_secs_f64();
-    judge(&bootstrap, &topics, Figures { seen, written_per_second }).await
+    judge(bootstrap, topics, Figures { seen, written_per_second }).await
 }
 
 /// Figures stand only when every event arrived once and in order.

@@ -22,6 +22,7 @@ mod plot;
 mod reader;
 mod report;
 mod run;
+mod scene;
 mod series;
 mod shape;
 mod stage;

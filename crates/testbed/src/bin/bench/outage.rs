@@ -8,7 +8,6 @@ use std::time::Duration;
 use rdkafka::Message as _;
 use serde_json::json;
 use testbed::kafka::Kafka;
-use testbed::postgres::{DATABASE, SUPERUSER};
 use testbed::process::{peak_resident_bytes, resident_bytes};
 use testbed::wait::eventually;
 use tokio::task::spawn_blocking;
@@ -18,12 +17,12 @@ use crate::args::{Args, Mode};
 use crate::audit::{Audit, Faults};
 use crate::figures::{float, megabytes};
 use crate::memory::BOUND;
-use crate::reader::{Aim, Reader, Running, Way};
+use crate::reader::{Aim, Reader};
 use crate::report::{Limit, Mark, Report, Table};
+use crate::scene::Scene;
 use crate::shape::Reach;
-use crate::stage::Stage;
 use crate::topic::{Follower, Reading, Topics};
-use crate::writers::{Timetable, write};
+use crate::writers::Timetable;
 
 const RATE: u64 = 5000;
 /// Writing goes on for so long before the broker goes.
@@ -32,7 +31,6 @@ const BEFORE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_mins(2);
 /// How long a topic may stand still before it counts as read.
 const SILENCE: Duration = Duration::from_secs(5);
-const SLOT: &str = "outage";
 
 struct Figures {
     /// Resident memory before the outage, at its end, and at its highest.
@@ -93,45 +91,31 @@ pub(crate) async fn measure(
 }
 
 async fn one(args: &Args, reader: &Reader, kafka: &mut Kafka) -> anyhow::Result<Figures> {
-    let topics = Topics::one(&format!("outage-{}", reader.slug()));
-    let bootstrap = kafka.bootstrap();
-    topics.create(&bootstrap).await?;
-    let stage = Stage::set(args.version(), Reach::default()).await?;
-    stage.copy_slot(SLOT).await?;
-    let way = Way {
-        socket: args.first_socket(),
-        slot: SLOT,
-        route: topics.route(),
-        bootstrap: &bootstrap,
-        aim: Aim::Throughput,
-    };
-    let mut running = Running::start(reader, &stage, way)?;
-    running.streams(&stage, SLOT).await?;
+    let topic = format!("outage-{}", reader.slug());
+    let scene = Scene::set(args.place(), kafka, "outage", &topic).await?;
+    let Scene { stage, topics, bootstrap, slot, .. } = &scene;
+    let mut running = scene.start(reader, Aim::Throughput).await?;
     let pid = running.pid()?;
     let timetable = Timetable::lasting(RATE, BEFORE + args.outage);
-    let writing = {
-        let (url, table) = (stage.postgres.url(SUPERUSER, DATABASE), stage.table().to_owned());
-        let timetable = timetable.clone();
-        spawn_blocking(move || write(&url, &table, &timetable))
-    };
+    let writing = scene.write(&timetable);
     sleep(BEFORE).await;
     let before = resident_bytes(pid)?;
     kafka.kill9().await?;
     writing.await??;
     let during = resident_bytes(pid)?;
     let end = stage.postgres.current_wal_lsn().await?;
-    let behind = u64::from(end).saturating_sub(stage.confirmed(SLOT).await?.into());
+    let behind = u64::from(end).saturating_sub(stage.confirmed(slot).await?.into());
     kafka.start_again().await?;
     let back = Instant::now();
     eventually(PATIENCE + args.outage, "everything to be confirmed", async || {
-        Ok((stage.confirmed(SLOT).await? >= end).then_some(()))
+        Ok((stage.confirmed(slot).await? >= end).then_some(()))
     })
     .await?;
     let catching_up = back.elapsed();
     let peak = peak_resident_bytes(pid)?;
     running.stop().await?;
-    let faults = judge(&bootstrap, &topics, timetable.events).await?;
-    topics.delete(&bootstrap).await?;
+    let faults = judge(bootstrap, topics, timetable.events).await?;
+    topics.delete(bootstrap).await?;
     Ok(Figures {
         resident: [before, during, peak].map(megabytes),
         behind_megabytes: float(behind) / 1e6,

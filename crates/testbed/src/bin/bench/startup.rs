@@ -9,13 +9,10 @@ use tokio::time::Instant;
 
 use crate::args::{Args, Mode};
 use crate::figures::{Spread, millis};
-use crate::reader::{Aim, Reader, Way, stop};
+use crate::reader::{Aim, Reader, stop};
 use crate::report::{Limit, Mark, Report, Table};
-use crate::shape::Reach;
-use crate::stage::Stage;
-use crate::topic::{Follower, Topics};
-
-const SLOT: &str = "start";
+use crate::scene::Scene;
+use crate::topic::Follower;
 
 /// Starts every router as often as there are runs, and once before.
 pub(crate) async fn measure(
@@ -27,31 +24,20 @@ pub(crate) async fn measure(
     let mut table = Table::new(&["reader", "start to first record, ms: min median max"]);
     for reader in readers {
         let Reader::Router { name, binary } = reader else { continue };
-        // One of its own, or it would be sent the rows that were written for those before it.
-        let stage = Stage::set(args.version(), Reach::default()).await?;
-        let bootstrap = kafka.bootstrap();
-        let topics = Topics::one(&format!("start-{}", reader.slug()));
-        topics.create(&bootstrap).await?;
-        stage.copy_slot(SLOT).await?;
-        let way = Way {
-            socket: args.first_socket(),
-            slot: SLOT,
-            route: topics.route(),
-            bootstrap: &bootstrap,
-            aim: Aim::Throughput,
-        };
-        let config = stage.router_config(way);
+        let topic = format!("start-{}", reader.slug());
+        let scene = Scene::set(args.place(), kafka, "start", &topic).await?;
+        let config = scene.stage.router_config(scene.way(Aim::Throughput));
         let mut router = Router::with_config(&config)?.program(binary);
         let mut times = Vec::new();
         for turn in 0..=args.runs {
-            let time = start_once(&stage, &mut router, (&bootstrap, &topics), turn).await?;
+            let time = start_once(&scene, &mut router, turn).await?;
             report.record(&json!({ "kind": Mode::Start.name(), "reader": name, "run": turn,
                 "warm_up": turn == 0, "first_ms": time }))?;
             if turn > 0 {
                 times.push(time);
             }
         }
-        stage.drop_slot(SLOT).await?;
+        scene.stage.drop_slot(scene.slot).await?;
         let spread = Spread::of(times).context("no runs")?;
         table.row([name.clone(), spread.show(1.0)]);
         let what = format!("{name}: start to first record, ms");
@@ -62,19 +48,14 @@ pub(crate) async fn measure(
 }
 
 /// Milliseconds from the start to the arrival of the row written before it.
-async fn start_once(
-    stage: &Stage,
-    router: &mut Router,
-    (bootstrap, topics): (&str, &Topics),
-    turn: u32,
-) -> anyhow::Result<f64> {
-    let session = stage.postgres.connect().await?;
+async fn start_once(scene: &Scene, router: &mut Router, turn: u32) -> anyhow::Result<f64> {
+    let session = scene.stage.postgres.connect().await?;
     let insert = format!(
         "INSERT INTO {} VALUES (gen_random_uuid(), 'order', 'order-0', 'bench', '{{}}')",
-        stage.table()
+        scene.stage.table()
     );
     session.execute(&insert, &[]).await?;
-    let (bootstrap, topics) = (bootstrap.to_owned(), topics.clone());
+    let (bootstrap, topics) = (scene.bootstrap.clone(), scene.topics.clone());
     let before = u64::from(turn);
     // Those of earlier turns are read first, so that the new one is received the moment it is there.
     let follower = spawn_blocking(move || -> anyhow::Result<Follower> {

@@ -17,13 +17,11 @@ use tokio::time::Instant;
 use crate::args::{Args, Mode};
 use crate::audit::member;
 use crate::figures::{Spread, millis};
-use crate::reader::{Aim, Reader, Way, stop};
+use crate::reader::{Aim, Reader, stop};
 use crate::report::{Limit, Mark, Report, Table};
-use crate::shape::Reach;
-use crate::stage::Stage;
-use crate::topic::{Follower, Reading, Topics};
+use crate::scene::Scene;
+use crate::topic::{Follower, Reading};
 
-const SLOT: &str = "takeover";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Kills a holder as often as there are runs.
@@ -37,19 +35,9 @@ pub(crate) async fn measure(
         Table::new(&["reader", "kill to first record of the standby, ms: min median max"]);
     for reader in Reader::routers(readers) {
         let Reader::Router { name, binary } = reader else { continue };
-        let stage = Stage::set(args.version(), Reach::default()).await?;
-        stage.copy_slot(SLOT).await?;
-        let bootstrap = kafka.bootstrap();
-        let topics = Topics::one(&format!("takeover-{}", reader.slug()));
-        topics.create(&bootstrap).await?;
-        let way = Way {
-            socket: args.first_socket(),
-            slot: SLOT,
-            route: topics.route(),
-            bootstrap: &bootstrap,
-            aim: Aim::Throughput,
-        };
-        let config = stage.router_config(way);
+        let topic = format!("takeover-{}", reader.slug());
+        let scene = Scene::set(args.place(), kafka, "takeover", &topic).await?;
+        let config = scene.stage.router_config(scene.way(Aim::Throughput));
         let mut holder = Router::with_config(&config)?.program(binary);
         let mut standby = Router::with_config(&config)?.program(binary);
         holder.start_again()?;
@@ -58,7 +46,7 @@ pub(crate) async fn measure(
         for turn in 1..=args.runs {
             standby.start_again()?;
             standby.wait_state("standby", PATIENCE).await?;
-            let time = take_over(&stage, &mut holder, &topics, (&bootstrap, turn)).await;
+            let time = take_over(&scene, &mut holder, turn).await;
             let time = time.with_context(|| format!("log of the standby:\n{}", standby.log()))?;
             report.record(&json!({
                 "kind": Mode::Takeover.name(), "reader": name, "run": turn, "first_ms": time,
@@ -67,7 +55,7 @@ pub(crate) async fn measure(
             std::mem::swap(&mut holder, &mut standby);
         }
         stop(&mut holder).await?;
-        topics.delete(&bootstrap).await?;
+        scene.topics.delete(&scene.bootstrap).await?;
         let spread = Spread::of(times).context("no runs")?;
         table.row([name.clone(), spread.show(1.0)]);
         // The worst is what somebody waits for.
@@ -79,21 +67,16 @@ pub(crate) async fn measure(
 }
 
 /// Milliseconds from the kill to the arrival of the row written right after it.
-async fn take_over(
-    stage: &Stage,
-    holder: &mut Router,
-    topics: &Topics,
-    (bootstrap, turn): (&str, u32),
-) -> anyhow::Result<f64> {
-    let session = stage.postgres.connect().await?;
+async fn take_over(scene: &Scene, holder: &mut Router, turn: u32) -> anyhow::Result<f64> {
+    let session = scene.stage.postgres.connect().await?;
     let insert = format!(
         "INSERT INTO {} VALUES (gen_random_uuid(), 'order', 'order-0', 'bench', \
          jsonb_build_object('seq', {turn}, 'x', ''))",
-        stage.table()
+        scene.stage.table()
     );
     let insert = session.prepare(&insert).await?;
     let follower = {
-        let (bootstrap, topics) = (bootstrap.to_owned(), topics.clone());
+        let (bootstrap, topics) = (scene.bootstrap.clone(), scene.topics.clone());
         spawn_blocking(move || -> anyhow::Result<Follower> {
             let follower = Follower::of(&bootstrap, &topics)?;
             // Those of earlier turns are read first, so that the new one is received the moment it is there.
