@@ -1,7 +1,7 @@
 //! Event → record: the key, the topic and partition, the value and the headers. Plain functions over borrowed bytes;
 //! what must be decoded (`bytea`, the row's own headers) goes into buffers that are reused from row to row.
 
-use std::{collections::HashMap, num::NonZeroI32};
+use std::num::NonZeroI32;
 
 use pgoutput::PgTimestamp;
 
@@ -14,25 +14,21 @@ use crate::{
     table::{Format, OutboxTable, Role},
     topics::Topics,
 };
-use hash::Seed;
+use remembered::Remembered;
 
 pub(crate) use format::FormatHeaders;
 
 mod format;
 mod hash;
 mod hex;
-
-/// Distinct routing values whose topics are remembered per table. Beyond it the topic is worked out anew each time:
-/// an application that puts an id into the aggregate type must not cost memory without end.
-const REMEMBERED_MAX: usize = 16_384;
+mod remembered;
 
 /// Routes the rows of one table.
 #[derive(Debug)]
 pub(crate) struct Router {
     table: OutboxTable,
     columns: Columns,
-    /// Routing value → topic, so that a name is rendered and validated once.
-    remembered: HashMap<Box<[u8]>, TopicId, Seed>,
+    remembered: Remembered,
 }
 
 /// Buffers of one row; see [`RowHeaders`].
@@ -54,7 +50,7 @@ pub(crate) struct Routed<'a> {
 
 impl Router {
     pub(crate) fn new(table: OutboxTable, columns: Columns) -> Self {
-        Self { table, columns, remembered: HashMap::default() }
+        Self { table, columns, remembered: Remembered::default() }
     }
 
     /// The relation was described anew. What is remembered of topics depends on the configuration alone.
@@ -139,7 +135,7 @@ impl Router {
             }
         };
         if let Some(topic) = self.remembered.get(routing) {
-            return Ok(*topic);
+            return Ok(topic);
         }
         let text = String::from_utf8_lossy(routing);
         let name = self.table.topic.render(&text).map_err(|why| {
@@ -152,9 +148,7 @@ impl Router {
             )
         })?;
         let topic = topics.intern(name)?;
-        if self.remembered.len() < REMEMBERED_MAX {
-            self.remembered.insert(routing.into(), topic);
-        }
+        self.remembered.insert(routing, topic);
         Ok(topic)
     }
 

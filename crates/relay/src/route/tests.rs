@@ -2,7 +2,7 @@
 
 use pgoutput::Message;
 
-use super::*;
+use super::{remembered::REMEMBERED_MAX, *};
 use crate::{
     table::{HeaderNames, TableName, TopicTemplate},
     testing::{
