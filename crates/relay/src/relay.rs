@@ -39,10 +39,8 @@ mod proceed;
 mod report;
 mod troubles;
 
+pub(crate) use exchange::Traffic;
 pub use exchange::{Action, Input, OnFatal, Outcome, Pace, ServerNotice, Settings};
-
-/// A transaction that the server sends later than this after its commit is backlog.
-const CATCHING_UP_MICROS: i64 = 50_000;
 
 enum Phase {
     /// Not connected; when to try again.
@@ -195,9 +193,8 @@ impl Relay {
     /// How eagerly to read.
     pub fn pace(&self) -> Pace {
         match &self.phase {
-            Phase::Streaming(session) if session.server_lag() > CATCHING_UP_MICROS => Pace::InGulps,
-            Phase::Streaming(_)
-            | Phase::Waiting { .. }
+            Phase::Streaming(session) => session.pace(),
+            Phase::Waiting { .. }
             | Phase::Connecting
             | Phase::Standby { .. }
             | Phase::Halted(_)

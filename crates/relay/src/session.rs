@@ -13,6 +13,7 @@ use crate::{
     ledger::{Carried, Disorder, Ledger, Window},
     ports::{RecordSink, Refusal, RefusalReason},
     record::{Size, TopicId},
+    relay::{Pace, Traffic},
     route::{FormatHeaders, Scratch, described},
     table::Outboxes,
     ticket::SessionId,
@@ -79,8 +80,12 @@ pub(crate) struct Session {
     /// A topic's partition count changed: nothing more is produced until everything produced so far is settled.
     repin: Option<(TopicId, TopicFacts)>,
     committed_at: PgTimestamp,
-    /// How old a transaction is when the server sends it, by the server's own clock, in microseconds.
-    server_lag: i64,
+    /// When the last transaction committed here, by the server's own clock, and when it sent what was last received of it.
+    /// `None`: the server has nothing more to send.
+    lags_behind: Option<PgTimestamp>,
+    sent_at: PgTimestamp,
+    /// How long after the transaction before it that one committed, by the same clock, in microseconds.
+    apart: i64,
     pub(crate) transactions: u64,
     pub(crate) rows_ignored: u64,
 }
@@ -107,7 +112,9 @@ impl Session {
             let_go_at: None,
             repin: None,
             committed_at: PgTimestamp::from_micros(0),
-            server_lag: 0,
+            lags_behind: None,
+            sent_at: PgTimestamp::from_micros(0),
+            apart: i64::MAX,
             transactions: 0,
             rows_ignored: 0,
         }
@@ -129,6 +136,7 @@ impl Session {
         }
         match Frame::parse(payload).as_ref().map_err(protocol)? {
             Frame::XLogData(data) => {
+                self.sent_at = data.sent_at;
                 let step = match Insert::parse(data.data) {
                     Some(Ok(_)) if self.ledger.is_old() || bug::is_twin(data.wal_start) => {
                         return Ok(Step::Taken);
@@ -148,7 +156,7 @@ impl Session {
                 self.ledger.keepalive(keepalive.wal_end);
                 failpoint::reached(Failpoint::KeepaliveTaken);
                 // The server has nothing more to send at once: what comes next is news.
-                self.server_lag = 0;
+                self.lags_behind = None;
                 if keepalive.reply == ReplyRequest::Requested {
                     self.feedback.owe();
                 }
@@ -168,8 +176,9 @@ impl Session {
             }
             Message::Begin(begin) => {
                 self.ledger.begin(begin.final_lsn, begin.committed_at).map_err(disorder)?;
+                self.apart = begin.committed_at.micros_since(self.committed_at);
                 self.committed_at = begin.committed_at;
-                self.server_lag = frame.sent_at.micros_since(begin.committed_at);
+                self.lags_behind = Some(begin.committed_at);
                 failpoint::reached(Failpoint::BeginTaken);
             }
             Message::Commit(commit) => {
@@ -190,7 +199,7 @@ impl Session {
             // it.
             Message::Origin(_) => {
                 self.ledger.measure_from(frame.sent_at);
-                self.server_lag = 0;
+                self.lags_behind = Some(frame.sent_at);
             }
             // An outbox is append-only: a publication should publish nothing but inserts, and these say nothing to us.
             Message::Update(_) | Message::Delete(_) | Message::Truncate(_) => {
@@ -273,9 +282,12 @@ impl Session {
         }
     }
 
-    /// How fast to read: see [`crate::Pace`].
-    pub(crate) fn server_lag(&self) -> i64 {
-        self.server_lag
+    pub(crate) fn pace(&self) -> Pace {
+        Pace::of(&Traffic {
+            lag_micros: self.lags_behind.map_or(0, |since| self.sent_at.micros_since(since)),
+            apart_micros: self.apart,
+            is_amid_transaction: self.ledger.is_open(),
+        })
     }
 }
 

@@ -160,6 +160,12 @@ impl FrameBuffer {
         self.end = self.bytes.len().min(self.end + count);
     }
 
+    /// Whether what was received fills the buffer to its end.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.end == self.bytes.len()
+    }
+
     /// The buffer's present size in memory.
     #[must_use]
     pub fn capacity(&self) -> usize {

@@ -91,13 +91,18 @@ impl Link {
         matches!(self.end, End::Closed)
     }
 
+    pub(super) fn is_full(&self) -> bool {
+        self.frames.is_full()
+    }
+
     /// Reads what is there, up to a buffer's worth. Cancel-safe: it holds nothing back.
     pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Fill>> {
         self.fill(|transport, room| Pin::new(transport).poll_read(cx, room))
     }
 
-    /// The same, asking the kernel itself and not the runtime, which learns what has arrived only while it waits. Returns
-    /// how many bytes came; whatever else there is to say, `poll_fill` will.
+    /// The same, asking the kernel itself and not the runtime, which learns what has arrived only while it waits. Under TLS
+    /// it is the runtime that is asked: what it has not learnt of is left to `poll_fill`, like whatever else there is to
+    /// say. Returns how many bytes came.
     pub(super) fn fill_now(&mut self) -> usize {
         match self.fill(Transport::read_now) {
             Poll::Ready(Ok(Fill::Bytes(count))) => count,

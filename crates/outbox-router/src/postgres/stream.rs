@@ -102,6 +102,12 @@ impl ReplicationStream {
         self.link.fill_now()
     }
 
+    /// Whether the last read left no room: the server may well have sent more.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.link.is_full()
+    }
+
     /// What comes next, without any I/O; `None` until more was read. Shows the same again until [`Self::consume`].
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::{future::poll_fn, io, task::Poll};
 
 use tokio::time::{Instant, sleep_until};
 
-use super::{REPORT_INTERVAL, Running, Shell, gulp::Gulp, jobs::Done};
+use super::{REPORT_INTERVAL, Running, Shell, jobs::Done};
 use crate::{
     kafka::KafkaSink,
     monitor::MonitorEvent,
@@ -42,7 +42,7 @@ impl Shell {
             return Event::Wal(Ok(fill));
         }
         let has_frames = wants_wal && self.has_frame();
-        let gulps = wants_wal && !has_frames && self.gulp == Gulp::Due;
+        let gulps = wants_wal && !has_frames && self.gulp.is_due();
         if gulps {
             // This thread is going to sleep: first everybody else's turn.
             tokio::task::yield_now().await;
@@ -68,7 +68,7 @@ impl Shell {
             event = exchanged(stream, reads) => event,
             // 7. Or what was read before and left by a pass that had run long enough.
             () = std::future::ready(()), if has_frames => Event::Due,
-            // 8. While catching up: nothing but WAL to wait for.
+            // 8. Nothing but WAL is to be waited for, and some was just read: more may gather.
             () = std::future::ready(()), if gulps => Event::Gulp,
         }
     }

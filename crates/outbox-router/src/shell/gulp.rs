@@ -1,12 +1,14 @@
-//! How WAL is read while catching up: in gulps.
+//! How WAL is read: in gulps.
 //!
 //! A walsender sends every message by itself and wakes whoever waits for it; on single-row transactions that is more
-//! than half of its work, and as much of ours. So nobody waits: the thread really sleeps while the kernel's buffer fills,
-//! for a few milliseconds in which nothing could be late, and what has gathered is handed on in one go. That also makes
-//! the batches for Kafka: all records of a gulp reach the producer together, without any linger.
+//! than half of its work, and as much of ours. So whoever has read something does not wait for more: the thread really
+//! sleeps while the kernel's buffer fills, and what has gathered is handed on in one go. That also makes the batches for
+//! Kafka: all records of a gulp reach the producer together, without any linger. When nothing has gathered, nothing is to
+//! be gained, and the next commit is waited for.
 //!
-//! How long the socket can be left alone is the transport's to say ([`crate::postgres::ReplicationStream::rest`]). Where it
-//! is less than a gulp, the socket is emptied several times before anything is handed on.
+//! A read that fills the buffer was no gulp: there is more, and it is read at once. How long a gulp may be is the core's to say ([`relay::Pace`]); how long the socket can be left alone, the transport's
+//! ([`crate::postgres::ReplicationStream::rest`]). Where that is less than a gulp, the socket is emptied several times
+//! before anything is handed on.
 
 use std::time::Duration;
 
@@ -16,38 +18,57 @@ use tokio::time::Instant;
 use super::Shell;
 use crate::postgres::Fill;
 
-/// How long a gulp gathers. The gain grows with it until the walsender does nothing but decode; `docs/performance.md` has
-/// the figures.
-const GULP: Duration = Duration::from_millis(4);
-
 /// Where the reading stands.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gulp {
-    /// Following: what is read is handed on at once.
+    /// Nothing was there to be read: whatever comes is read at once.
     #[default]
     None,
+    /// What was read is being handed on.
+    Taken,
     /// The next one begins when everything was handed on and nothing else is to do.
-    Due,
+    Due(Duration),
     /// Bytes gather, and no frame is handed on.
     Open { until: Instant },
 }
 
 impl Gulp {
+    pub(super) fn is_due(self) -> bool {
+        matches!(self, Self::Due(_))
+    }
+
     pub(super) fn is_open(self) -> bool {
         matches!(self, Self::Open { .. })
     }
 
+    /// Nothing else is to do.
     pub(super) fn open(&mut self, now: Instant) {
-        *self = Self::Open { until: now + GULP };
+        if let Self::Due(length) = *self {
+            *self = Self::Open { until: now + length };
+        }
     }
 
     /// Bytes came.
-    pub(super) fn took(&mut self, now: Instant, pace: Pace) {
-        *self = match (*self, pace) {
-            (Self::Open { until }, _) if now < until => return,
-            (_, Pace::InGulps) => Self::Due,
-            (_, Pace::AtOnce) => Self::None,
-        };
+    pub(super) fn took(&mut self, now: Instant) {
+        match *self {
+            Self::Open { until } if now < until => {}
+            Self::None | Self::Taken | Self::Due(_) | Self::Open { .. } => *self = Self::Taken,
+        }
+    }
+
+    /// Bytes came, and there are more than there is room for: no need to wait for them.
+    pub(super) fn overflowed(&mut self) {
+        *self = Self::None;
+    }
+
+    /// What was read has been handed on, as far as there was time.
+    pub(super) fn handed_on(&mut self, pace: Pace) {
+        if *self == Self::Taken {
+            *self = match pace {
+                Pace::InGulps(length) => Self::Due(length),
+                Pace::AtOnce => Self::None,
+            };
+        }
     }
 }
 
@@ -76,30 +97,46 @@ impl Shell {
 mod tests {
     use super::*;
 
+    const LENGTH: Duration = Duration::from_millis(4);
+    const IN_GULPS: Pace = Pace::InGulps(LENGTH);
+
     #[test]
-    fn following_there_are_none() {
+    fn the_rest_of_a_transaction_is_read_at_once() {
         let mut gulp = Gulp::default();
-        gulp.took(Instant::now(), Pace::AtOnce);
+        gulp.took(Instant::now());
+        gulp.handed_on(Pace::AtOnce);
         assert_eq!(gulp, Gulp::None);
     }
 
     #[test]
-    fn an_open_one_gathers_until_its_time_is_up_whatever_the_pace() {
+    fn an_open_one_gathers_until_its_time_is_up() {
         let (mut gulp, now) = (Gulp::default(), Instant::now());
-        gulp.took(now, Pace::InGulps);
-        assert_eq!(gulp, Gulp::Due);
+        gulp.took(now);
+        gulp.handed_on(IN_GULPS);
+        assert_eq!(gulp, Gulp::Due(LENGTH));
         gulp.open(now);
-        gulp.took(now + GULP / 2, Pace::AtOnce);
+        gulp.took(now + LENGTH / 2);
+        gulp.handed_on(Pace::AtOnce);
         assert!(gulp.is_open(), "what has gathered says nothing yet");
-        gulp.took(now + GULP, Pace::InGulps);
-        assert_eq!(gulp, Gulp::Due, "handed on, and then the next");
+        gulp.took(now + LENGTH);
+        assert_eq!(gulp, Gulp::Taken);
+        gulp.handed_on(Pace::InGulps(LENGTH / 2));
+        assert_eq!(gulp, Gulp::Due(LENGTH / 2), "each is as long as the pace says before it");
     }
 
     #[test]
-    fn the_last_one_is_handed_on_and_followed_by_none() {
-        let (mut gulp, now) = (Gulp::default(), Instant::now());
+    fn nobody_waits_for_what_is_there() {
+        let (mut gulp, now) = (Gulp::Due(LENGTH), Instant::now());
         gulp.open(now);
-        gulp.took(now + GULP, Pace::AtOnce);
+        gulp.overflowed();
+        gulp.handed_on(IN_GULPS);
+        assert_eq!(gulp, Gulp::None, "the next read takes it at once");
+    }
+
+    #[test]
+    fn where_nothing_was_read_nothing_gathers() {
+        let mut gulp = Gulp::default();
+        gulp.handed_on(IN_GULPS);
         assert_eq!(gulp, Gulp::None);
     }
 }

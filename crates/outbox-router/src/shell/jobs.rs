@@ -6,7 +6,7 @@ use relay::failpoint::{self, Failpoint};
 use relay::{Code, Failure, Input, Lsn, TopicFacts, TopicId, TopicName};
 use tokio::task::JoinError;
 
-use super::{Shell, care::Generation, connect::Connected};
+use super::{Shell, care::Generation, connect::Connected, gulp::Gulp};
 use crate::{
     kafka::{self, KafkaSink, Sight, TopicDirectory},
     postgres::{Incoming, ReplicationStream},
@@ -141,6 +141,7 @@ impl Shell {
         }
         tracing::info!(slot = self.source.slot, walsender = stream.backend_pid(), "connected");
         self.stream = Some(stream);
+        self.gulp = Gulp::default();
         self.input(Input::SlotAt(slot_at));
         self.input(Input::Connected);
     }

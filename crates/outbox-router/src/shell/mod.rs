@@ -186,6 +186,7 @@ impl Shell {
         self.act();
         if !self.gulp.is_open() {
             self.pass();
+            self.gulp.handed_on(self.relay.pace());
         }
         self.look_at_kafka();
         self.input(Input::Tick);

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use super::{Shell, failure};
 use crate::postgres::{
-    Fill, Incoming, ProtocolError, ServerMessage, protocol_failure, stream_failure,
+    Fill, Incoming, ProtocolError, ReplicationStream, ServerMessage, protocol_failure,
+    stream_failure,
 };
 
 /// The longest that acknowledgements and status updates wait for frames.
@@ -32,7 +33,11 @@ impl Shell {
                     // A part of a large row: no frame will tell the core that the server is alive.
                     self.input(Input::BytesArrived);
                 }
-                self.gulp.took(Instant::now(), self.relay.pace());
+                if self.stream.as_ref().is_some_and(ReplicationStream::is_full) {
+                    self.gulp.overflowed();
+                } else {
+                    self.gulp.took(Instant::now());
+                }
             }
             Ok(Fill::NoRoom | Fill::Closed) => {}
             Err(error) => self.disconnected(failure::broken(&error)),

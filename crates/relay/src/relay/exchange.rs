@@ -138,11 +138,50 @@ pub enum Outcome {
 }
 
 /// How eagerly to read.
+///
+/// The walsender wakes a waiting reader for every message, and that costs both more than the message. A reader that lets the
+/// socket fill instead makes the *server* faster, and what it reads in one go reaches Kafka in fewer requests.
+/// `docs/performance.md` has the figures behind the constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// Following: a commit is one wake-up away.
+    /// Nothing is gained by letting anything gather: commits are far apart, or the rest of a transaction is right behind
+    /// what was read of it.
     AtOnce,
-    /// Catching up: let the socket fill between reads. The walsender wakes a waiting reader for every message, and that,
-    /// not decoding, is most of its time; a reader that does not wait makes the *server* faster.
-    InGulps,
+    /// Once something was read, let the socket fill for so long.
+    InGulps(Duration),
+}
+
+impl Pace {
+    /// What is sent later than this after its commit is backlog. A server that waits for its disk sends a commit some
+    /// milliseconds late, and it is news all the same.
+    const BACKLOG_MICROS: i64 = 50_000;
+    /// For a backlog, in which nothing can be late.
+    const LONG_GULP: Duration = Duration::from_millis(4);
+    /// For commits that follow each other closely: it costs a commit half of this, and less than it saves.
+    const SHORT_GULP: Duration = Duration::from_micros(300);
+    /// Commits that are further apart do not meet in a short gulp.
+    const CLOSE_TOGETHER_MICROS: i64 = 500;
+
+    /// The pace for `traffic`.
+    pub(crate) fn of(traffic: &Traffic) -> Self {
+        let is_alone =
+            traffic.is_amid_transaction || traffic.apart_micros > Self::CLOSE_TOGETHER_MICROS;
+        if traffic.lag_micros > Self::BACKLOG_MICROS {
+            Self::InGulps(Self::LONG_GULP)
+        } else if is_alone {
+            Self::AtOnce
+        } else {
+            Self::InGulps(Self::SHORT_GULP)
+        }
+    }
+}
+
+/// How transactions come, by the server's clock.
+pub(crate) struct Traffic {
+    /// From the last one's commit to the sending of what was last received of it.
+    pub(crate) lag_micros: i64,
+    /// From the commit before to the last one.
+    pub(crate) apart_micros: i64,
+    /// The last one was not yet read to its end.
+    pub(crate) is_amid_transaction: bool,
 }

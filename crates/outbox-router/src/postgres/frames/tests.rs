@@ -32,6 +32,20 @@ fn receive(frames: &mut FrameBuffer, bytes: &[u8]) -> usize {
     count
 }
 
+#[test]
+fn a_buffer_is_full_until_a_frame_is_consumed_and_the_rest_moved() {
+    let mut frames = buffer(4 * KIB, 4 * KIB);
+    let body = vec![0; 2 * KIB];
+    let sent = [frame(b'd', &body), frame(b'd', &body)].concat();
+    let count = receive(&mut frames, &sent);
+    assert_eq!(count, 4 * KIB, "less than was sent");
+    assert!(frames.is_full());
+    assert!(frames.head().unwrap().is_some());
+    frames.consume();
+    receive(&mut frames, &sent[count..]);
+    assert!(!frames.is_full());
+}
+
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     Frame(u8, Vec<u8>),

@@ -1,6 +1,11 @@
 //! Records go out in order, positions come back, and what fails is replayed.
 
+use std::time::Duration;
+
 use super::*;
+
+const LONG_GULP: Pace = Pace::InGulps(Duration::from_millis(4));
+const SHORT_GULP: Pace = Pace::InGulps(Duration::from_micros(300));
 
 #[test]
 fn a_topic_is_looked_up_before_the_first_record_goes_to_it() {
@@ -307,7 +312,7 @@ fn latency_is_not_measured_by_another_servers_clock() {
     let months_ago = -10_000_000_000_000;
     let wall = script.now().wall.as_micros();
     script.take(&wire::begin_sent_at(100, months_ago, wall));
-    assert_eq!(script.relay.pace(), Pace::InGulps);
+    assert_eq!(script.relay.pace(), LONG_GULP);
     script.take(&wire::origin(wall));
     assert_eq!(script.relay.pace(), Pace::AtOnce);
     script.take(&row("a"));
@@ -320,14 +325,50 @@ fn latency_is_not_measured_by_another_servers_clock() {
     assert_eq!(timestamp, PgTimestamp::from_micros(months_ago).unix_millis());
 }
 
+/// What the server sent, at another time.
+fn sent_at(micros: i64, mut frame: Vec<u8>) -> Vec<u8> {
+    frame[17..25].copy_from_slice(&micros.to_be_bytes());
+    frame
+}
+
 #[test]
-fn a_backlog_is_read_in_gulps_until_the_server_has_no_more() {
+fn a_backlog_is_read_in_long_gulps_until_the_server_has_no_more() {
     let mut script = Script::streaming();
-    script.take(&wire::begin_sent_at(100, 0, 60_000));
-    assert_eq!(script.relay.pace(), Pace::InGulps);
-    script.commit(100);
+    script.take(&wire::begin_sent_at(100, 1_000, 61_000));
+    assert_eq!(script.relay.pace(), LONG_GULP, "also amid a transaction");
+    script.take(&sent_at(61_000, row("a")));
+    script.take(&sent_at(61_000, wire::commit(100, 100 + 8)));
+    assert_eq!(script.relay.pace(), LONG_GULP, "however far apart they committed");
     script.take(&wire::keepalive(108));
     assert_eq!(script.relay.pace(), Pace::AtOnce);
+}
+
+#[test]
+fn a_transaction_that_takes_long_to_send_becomes_a_backlog() {
+    let mut script = Script::streaming();
+    script.take(&wire::begin_sent_at(100, 1_000, 2_000));
+    assert_eq!(script.relay.pace(), Pace::AtOnce);
+    script.take(&sent_at(50_000, row("a")));
+    assert_eq!(script.relay.pace(), Pace::AtOnce);
+    script.take(&sent_at(52_000, row("b")));
+    assert_eq!(script.relay.pace(), LONG_GULP);
+}
+
+#[test]
+fn following_commits_close_together_share_a_gulp_and_others_are_read_at_once() {
+    let mut script = Script::streaming();
+    let mut pace_after = |commit, micros| {
+        // A server that waits for its disk sends late, and is followed all the same.
+        let sent = micros + 10_000;
+        script.take(&wire::begin_sent_at(commit, micros, sent));
+        script.take(&sent_at(sent, row("a")));
+        assert_eq!(script.relay.pace(), Pace::AtOnce, "the commit is right behind");
+        script.take(&sent_at(sent, wire::commit(commit, commit + 8)));
+        script.relay.pace()
+    };
+    assert_eq!(pace_after(100, 1_000), Pace::AtOnce);
+    assert_eq!(pace_after(200, 1_200), SHORT_GULP);
+    assert_eq!(pace_after(300, 1_800), Pace::AtOnce);
 }
 
 #[test]
