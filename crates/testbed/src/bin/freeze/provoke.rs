@@ -14,6 +14,8 @@ use crate::stage::{NARROW_BYTES, SOON, Setup, Stage};
 
 /// Rows of a transaction that is several windows large.
 const LARGE_ROWS: i64 = 1500;
+/// As many at most.
+const LARGE_TRANSACTIONS: u32 = 20;
 /// Rows and bytes that fill the queue of a narrow router several times over.
 const WIDE_ROWS: i64 = 60;
 const WIDE_BYTES: i32 = 8000;
@@ -40,7 +42,14 @@ pub(crate) async fn provoke(stage: &mut Stage, way: Way, lead: Duration) -> anyh
     match way {
         Way::OfItself => {}
         Way::LargeTransaction => {
-            big_transaction(&stage.session, &stage.schema, LARGE_ROWS, 50).await?;
+            // How often everything sent of one is acknowledged before its commit is read is a matter of chance: with three
+            // times to wait for, one transaction was too few in one round of a hundred.
+            for _ in 0..LARGE_TRANSACTIONS {
+                big_transaction(&stage.session, &stage.schema, LARGE_ROWS, 50).await?;
+                if stage.router.process()?.try_wait()?.is_some() {
+                    break;
+                }
+            }
         }
         Way::Sigterm | Way::Drain => {
             at_work(stage, lead).await?;
