@@ -61,11 +61,22 @@ pub fn has_ended(pid: u32) -> bool {
 ///
 /// Fails when the process is gone.
 pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
-    let path = format!("/proc/{pid}/stat");
-    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    let stat = Stat::parse(&text).with_context(|| format!("cannot understand {path}"))?;
-    let per_second = rustix::param::clock_ticks_per_second();
-    Ok(Duration::from_millis(stat.ticks * 1000 / per_second))
+    Ok(time(stat(pid)?.ticks))
+}
+
+/// CPU time used so far by a process, its children, and those children of its own that have ended and that it took note
+/// of, such as a database server and all of its backends.
+///
+/// # Errors
+///
+/// Fails when the process is gone.
+pub fn family_cpu_time(pid: u32) -> anyhow::Result<Duration> {
+    let stat = stat(pid)?;
+    let living = every_process()
+        .filter(|(_, child)| u32::try_from(child.parent) == Ok(pid))
+        .map(|(_, child)| child.ticks)
+        .sum::<u64>();
+    Ok(time(stat.ticks + stat.ended_children_ticks + living))
 }
 
 /// Process ids of the direct children of `pid` and their command lines, such as a server's backends.
@@ -80,10 +91,22 @@ pub fn children(pid: u32) -> Vec<(u32, String)> {
         .collect()
 }
 
+fn time(ticks: u64) -> Duration {
+    Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+}
+
+fn stat(pid: u32) -> anyhow::Result<Stat> {
+    let path = format!("/proc/{pid}/stat");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    Stat::parse(&text).with_context(|| format!("cannot understand {path}"))
+}
+
 struct Stat {
     state: char,
     parent: i32,
     ticks: u64,
+    /// Of children that have ended and were waited for.
+    ended_children_ticks: u64,
 }
 
 impl Stat {
@@ -96,6 +119,7 @@ impl Stat {
             state: fields.first()?.chars().next()?,
             parent: fields.get(1)?.parse().ok()?,
             ticks: number(11)? + number(12)?,
+            ended_children_ticks: number(13)? + number(14)?,
         })
     }
 }
@@ -161,7 +185,8 @@ mod tests {
 
     #[test]
     fn a_command_name_with_parentheses_does_not_confuse() {
-        let stat = Stat::parse("12 (a) b) S 5 1 1 0 -1 0 0 0 0 0 30 12 0").unwrap();
+        let stat = Stat::parse("12 (a) b) S 5 1 1 0 -1 0 0 0 0 0 30 12 7 2 0").unwrap();
         assert_eq!((stat.state, stat.parent, stat.ticks), ('S', 5, 42));
+        assert_eq!(stat.ended_children_ticks, 9);
     }
 }

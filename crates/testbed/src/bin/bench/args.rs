@@ -39,9 +39,10 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', num_args = 1..,
           value_parser = clap::value_parser!(u32).range(1..))]
     rate: Vec<u32>,
-    /// Runs of each reader at each rate, of 20 s each after 10 s that are not counted
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) latency_runs: u32,
+    /// Runs of each reader at each rate, of 20 s each after 10 s that are not counted [default: 1; with
+    /// --all 3]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    latency_runs: Option<u32>,
     /// Versions of PostgreSQL: backlogs are drained from each, all else is measured on the first one
     /// [default: 17]
     #[arg(long, value_delimiter = ',')]
@@ -53,12 +54,13 @@ pub(crate) struct Args {
     /// What grows when flatness is measured [default: topics,keys,rows]
     #[arg(long, value_enum, value_delimiter = ',')]
     series: Vec<Series>,
-    /// How long the broker is away while 5000 transactions a second are written
-    #[arg(long, default_value = "60s", value_parser = duration)]
-    pub(crate) outage: Duration,
-    /// How long an idle router is looked at
-    #[arg(long, default_value = "20s", value_parser = duration)]
-    pub(crate) idle: Duration,
+    /// How long the broker is away while 5000 transactions a second are written [default: 60s; with
+    /// --all 10m]
+    #[arg(long, value_parser = duration)]
+    outage: Option<Duration>,
+    /// How long an idle router is looked at [default: 20s; with --all 60s]
+    #[arg(long, value_parser = duration)]
+    idle: Option<Duration>,
     /// The router; several are compared with each other, their runs taking turns [default: the one
     /// that was built]
     #[arg(long)]
@@ -112,6 +114,22 @@ impl Args {
 
     pub(crate) fn sockets(&self) -> Vec<Socket> {
         self.chosen(&self.socket, &[Socket::Tcp], &[Socket::Tcp, Socket::Unix])
+    }
+
+    pub(crate) fn latency_runs(&self) -> u32 {
+        self.latency_runs.unwrap_or(if self.all { 3 } else { 1 })
+    }
+
+    pub(crate) fn outage(&self) -> Duration {
+        self.outage.unwrap_or(if self.all {
+            Duration::from_mins(10)
+        } else {
+            Duration::from_secs(60)
+        })
+    }
+
+    pub(crate) fn idle(&self) -> Duration {
+        self.idle.unwrap_or(Duration::from_secs(if self.all { 60 } else { 20 }))
     }
 
     pub(crate) fn series(&self) -> Vec<Series> {
@@ -236,6 +254,9 @@ mod tests {
         let all = parse("bench --all --pg 18");
         assert!(all.measures(Mode::Flat));
         assert_eq!((all.shapes().len(), all.versions()), (Shape::ALL.len(), vec![18]));
+        assert_eq!((all.outage(), all.latency_runs()), (Duration::from_mins(10), 3));
+        assert_eq!((usual.outage(), usual.latency_runs()), (Duration::from_mins(1), 1));
+        assert_eq!(parse("bench --all --outage 30s").outage(), Duration::from_secs(30));
         let flat = parse("bench flat");
         assert!(flat.measures(Mode::Flat) && !flat.measures(Mode::Drain));
     }

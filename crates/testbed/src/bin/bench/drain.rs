@@ -160,7 +160,7 @@ fn table(lanes: &[Lane]) -> Table {
 }
 
 /// Cores that others may keep busy before a run says more about them than about the readers.
-const NEIGHBOURS: f64 = 0.25;
+pub(crate) const NEIGHBOURS: f64 = 0.1;
 
 fn warn_of_neighbours(lanes: &[Lane], report: &Report) -> anyhow::Result<()> {
     let runs = || lanes.iter().flat_map(|lane| lane.runs.iter().flatten());

@@ -38,7 +38,7 @@ pub(crate) async fn measure(
         let walsender = u32::try_from(holder.context("nobody is connected to the slot")?)?;
         sleep(SETTLING).await;
         let (began, before) = (Instant::now(), [Used::of(pid)?, Used::of(walsender)?]);
-        sleep(args.idle).await;
+        sleep(args.idle()).await;
         let (seconds, after) =
             (began.elapsed().as_secs_f64(), [Used::of(pid)?, Used::of(walsender)?]);
         let resident = megabytes(resident_bytes(pid)?);
@@ -64,7 +64,7 @@ pub(crate) async fn measure(
         let limit = Limit::AtMost(0.2);
         report.mark(Mark { what, limit, aim: None, measured: router.percent });
     }
-    report.say(&format!("\nidle for {:?}\n{}", args.idle, table.show()))
+    report.say(&format!("\nidle for {:?}\n{}", args.idle(), table.show()))
 }
 
 /// What a process has used so far, all threads together.

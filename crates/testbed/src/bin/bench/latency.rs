@@ -19,7 +19,7 @@ use crate::report::{Limit, Mark, Report, Table};
 use crate::run::{Fault, cast};
 use crate::scene::Scene;
 use crate::topic::{Ends, Topics};
-use crate::writers::Timetable;
+use crate::writers::{Timetable, Written};
 
 const TIME: Duration = Duration::from_secs(20);
 
@@ -27,6 +27,8 @@ const TIME: Duration = Duration::from_secs(20);
 struct Figures {
     seen: Seen,
     written_per_second: f64,
+    /// 99 % of the events were sent at most this much later than they were due; `None` where nobody wrote into PostgreSQL.
+    late_millis: Option<f64>,
 }
 
 /// A percentile of a run, and how it is called.
@@ -56,7 +58,7 @@ pub(crate) async fn measure(
         let row = |reader| Row { reader, name: name(reader), runs: Vec::new() };
         let mut rows: Vec<Row<'_>> =
             readers.iter().filter(|reader| reader.can_use(args.first_socket())).map(row).collect();
-        for turn in 1..=args.latency_runs {
+        for turn in 1..=args.latency_runs() {
             for row in &mut rows {
                 // Written into nothing, nothing arrives: pg_recvlogical's place is taken by the floor.
                 let outcome = match row.reader {
@@ -100,7 +102,8 @@ async fn floor(rate: u64, turn: u32, kafka: &Kafka) -> anyhow::Result<Result<Fig
     };
     let (took, seen) = tokio::try_join!(producing, consuming)?;
     let written_per_second = float(timetable.events) / took?.as_secs_f64();
-    judge(&bootstrap, &topics, Figures { seen: seen?, written_per_second }).await
+    let figures = Figures { seen: seen?, written_per_second, late_millis: None };
+    judge(&bootstrap, &topics, figures).await
 }
 
 async fn delivered(
@@ -117,11 +120,13 @@ async fn delivered(
     let cast = cast(stage, kafka, running.pid()?)?;
     let consuming = consume(bootstrap, topics, &timetable, Some(cast)).await?;
     let writing = scene.write(&timetable);
-    let (took, seen) = tokio::try_join!(writing, consuming)?;
+    let (written, seen) = tokio::try_join!(writing, consuming)?;
     let seen = seen.with_context(|| format!("log:\n{}", running.log()))?;
     running.stop().await?;
-    let written_per_second = float(timetable.events) / took?.as_secs_f64();
-    judge(bootstrap, topics, Figures { seen, written_per_second }).await
+    let Written { took, lateness } = written?;
+    let written_per_second = float(timetable.events) / took.as_secs_f64();
+    let late_millis = Some(float(lateness.value_at_quantile(0.99)) / 1e6);
+    judge(bootstrap, topics, Figures { seen, written_per_second, late_millis }).await
 }
 
 /// Figures stand only when every event arrived once and in order.
@@ -151,7 +156,7 @@ fn tell(
     let measured = |figure: f64| delivers.then_some(figure);
     report.record(&json!({
         "kind": Mode::Latency.name(), "reader": name, "rate": rate, "run": turn,
-        "written_per_second": figures.written_per_second,
+        "written_per_second": figures.written_per_second, "late_p99_ms": figures.late_millis,
         "p50_ms": figures.millis_at(0.5), "p99_ms": figures.millis_at(0.99),
         "p999_ms": figures.millis_at(0.999), "max_ms": figures.millis_at(1.0),
         "reader_cpu_us": measured(seen.cpu.reader),
@@ -166,7 +171,7 @@ fn table(rows: &[Row<'_>]) -> Table {
     let mut head = vec!["reader"];
     let heads = QUANTILES.map(|(_, name)| format!("{name} ms"));
     head.extend(heads.iter().map(String::as_str));
-    head.extend(["written/s", "CPU us/event: reader", "walsender", "broker"]);
+    head.extend(["written/s", "late p99 ms", "CPU us/event: reader", "walsender", "broker"]);
     head.extend(["peak RSS MB", "others, cores"]);
     let mut table = Table::new(&head);
     for Row { reader, name, runs } in rows.iter().filter(|row| !row.runs.is_empty()) {
@@ -186,6 +191,7 @@ fn table(rows: &[Row<'_>]) -> Table {
             // The slowest tells whether the writers kept to the timetable.
             format!("{:.0}", written.min)
         }));
+        cells.push(median(&|run| run.late_millis.unwrap_or_default()));
         cells.push(median(&|run| run.seen.cpu.reader));
         cells.push(median(&|run| run.seen.cpu.walsender));
         cells.push(median(&|run| run.seen.cpu.broker));

@@ -72,6 +72,13 @@ pub(crate) fn busy_time() -> anyhow::Result<Duration> {
     Ok(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
 }
 
+/// Cores that are kept busy, looked at for so long.
+pub(crate) async fn busy_cores(time: Duration) -> anyhow::Result<f64> {
+    let before = busy_time()?;
+    tokio::time::sleep(time).await;
+    Ok(busy_time()?.saturating_sub(before).as_secs_f64() / time.as_secs_f64())
+}
+
 /// `cpu user nice system idle iowait irq softirq steal guest …`; guests are counted as users too.
 fn busy_ticks(line: &str) -> Option<u64> {
     let fields: Result<Vec<u64>, _> =

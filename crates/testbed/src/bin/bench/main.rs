@@ -33,6 +33,7 @@ mod watch;
 mod writers;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser as _;
 use serde_json::{Value, json};
@@ -40,7 +41,8 @@ use testbed::kafka::{Jvm, Kafka, Options};
 use testbed::router;
 
 use crate::args::{Args, Mode};
-use crate::machine::{Machine, router_version};
+use crate::drain::NEIGHBOURS;
+use crate::machine::{Machine, busy_cores, router_version};
 use crate::reader::Reader;
 use crate::report::Report;
 use crate::shape::Reach;
@@ -55,8 +57,10 @@ async fn main() -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let readers = readers(&args)?;
+    let busy = busy_cores(Duration::from_secs(1)).await?;
     let mut kafka = Kafka::start(Options::default().jvm(Jvm::Fast)).await?;
     introduce(&args, &readers, &mut report).await?;
+    warn_of_neighbours(busy, &report)?;
     for mode in Mode::ORDER.into_iter().filter(|mode| args.measures(*mode)) {
         measure(mode, &args, &readers, &mut kafka, &mut report).await?;
     }
@@ -137,11 +141,15 @@ async fn introduce(args: &Args, readers: &[Reader], report: &mut Report) -> anyh
         versions.push(json!({ "kind": "peer", "version": version }));
     }
     versions.iter().try_for_each(|line| report.record(line))?;
-    if machine.load_average > 0.5 {
-        report.say(&format!(
-            "WARNING: others are at work here (load average {:.1}): ratios will be noisy, figures low",
-            machine.load_average
-        ))?;
-    }
     Ok(())
+}
+
+/// `busy` cores were, before anything was started here.
+fn warn_of_neighbours(busy: f64, report: &Report) -> anyhow::Result<()> {
+    if busy <= NEIGHBOURS {
+        return Ok(());
+    }
+    report.say(&format!(
+        "WARNING: others are at work here ({busy:.1} cores busy): ratios will be noisy, figures low"
+    ))
 }

@@ -77,16 +77,17 @@ pub(crate) async fn measure(
         ]);
         report.record(&json!({
             "kind": Mode::Outage.name(), "reader": reader.name(), "rate": RATE,
-            "outage_seconds": args.outage.as_secs(), "before_rss_megabytes": before,
+            "outage_seconds": args.outage().as_secs(), "before_rss_megabytes": before,
             "outage_rss_megabytes": during, "peak_rss_megabytes": peak,
             "megabytes_behind": figures.behind_megabytes, "catching_up_seconds": catching_up,
             "duplicates": duplicates,
         }))?;
-        let what = format!("{}, broker away for {:?}: peak memory, MB", reader.name(), args.outage);
+        let what =
+            format!("{}, broker away for {:?}: peak memory, MB", reader.name(), args.outage());
         let limit = Limit::AtMost(BOUND);
         report.mark(Mark { what, limit, aim: Some(25.0), measured: peak });
     }
-    let what = format!("broker away for {:?} under {RATE} transactions a second", args.outage);
+    let what = format!("broker away for {:?} under {RATE} transactions a second", args.outage());
     report.say(&format!("\noutage, {what}\n{}", table.show()))
 }
 
@@ -96,7 +97,7 @@ async fn one(args: &Args, reader: &Reader, kafka: &mut Kafka) -> anyhow::Result<
     let Scene { stage, topics, bootstrap, slot, .. } = &scene;
     let mut running = scene.start(reader, Aim::Throughput).await?;
     let pid = running.pid()?;
-    let timetable = Timetable::lasting(RATE, BEFORE + args.outage);
+    let timetable = Timetable::lasting(RATE, BEFORE + args.outage());
     let writing = scene.write(&timetable);
     sleep(BEFORE).await;
     let before = resident_bytes(pid)?;
@@ -107,7 +108,7 @@ async fn one(args: &Args, reader: &Reader, kafka: &mut Kafka) -> anyhow::Result<
     let behind = u64::from(end).saturating_sub(stage.confirmed(slot).await?.into());
     kafka.start_again().await?;
     let back = Instant::now();
-    eventually(PATIENCE + args.outage, "everything to be confirmed", async || {
+    eventually(PATIENCE + args.outage(), "everything to be confirmed", async || {
         Ok((stage.confirmed(slot).await? >= end).then_some(()))
     })
     .await?;

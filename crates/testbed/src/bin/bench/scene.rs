@@ -1,8 +1,6 @@
 //! What a measurement starts from that drains no backlog: a server, a slot and one topic, and who reads from one into the
 //! other.
 
-use std::time::Duration;
-
 use testbed::kafka::Kafka;
 use testbed::postgres::{DATABASE, SUPERUSER};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -12,7 +10,7 @@ use crate::reader::{Aim, Reader, Running, Way};
 use crate::shape::Reach;
 use crate::stage::Stage;
 use crate::topic::Topics;
-use crate::writers::{Timetable, write};
+use crate::writers::{Timetable, Written, write};
 
 pub(crate) struct Scene {
     pub(crate) stage: Stage,
@@ -50,7 +48,7 @@ impl Scene {
     }
 
     /// Begins to write a timetable's events.
-    pub(crate) fn write(&self, timetable: &Timetable) -> JoinHandle<anyhow::Result<Duration>> {
+    pub(crate) fn write(&self, timetable: &Timetable) -> JoinHandle<anyhow::Result<Written>> {
         let url = self.stage.postgres.url(SUPERUSER, DATABASE);
         let (table, timetable) = (self.stage.table().to_owned(), timetable.clone());
         spawn_blocking(move || write(&url, &table, &timetable))

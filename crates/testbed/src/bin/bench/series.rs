@@ -16,7 +16,7 @@ pub(crate) struct Cpu {
     pub(crate) reader: f64,
     pub(crate) walsender: f64,
     pub(crate) broker: f64,
-    /// Everything else on the machine but the bench itself.
+    /// Everything else on the machine but the bench itself and the rest of the database server.
     pub(crate) others: f64,
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testbed::process::{children, cpu_time, has_ended, written_bytes};
+use testbed::process::{children, cpu_time, family_cpu_time, has_ended, written_bytes};
 use tokio::time::Instant;
 
 use crate::figures::float;
@@ -59,7 +59,8 @@ impl CpuMeter {
             broker: of(self.cast.broker)?,
             others: 0.0,
         };
-        let ours = now.reader + now.walsender + now.broker + of(std::process::id())?;
+        let server = family_cpu_time(self.cast.postmaster)?.as_secs_f64();
+        let ours = now.reader + server + now.broker + of(std::process::id())?;
         now.others = busy_time()?.as_secs_f64() - ours;
         self.last = now;
         Ok(now)

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use hdrhistogram::Histogram;
 use testbed::postgres::Session;
 use tokio::runtime;
 use tokio::time::Instant;
@@ -37,10 +38,11 @@ impl Timetable {
         Self { rate, events: events - events % CONNECTIONS, epoch: Instant::now() }
     }
 
-    /// Waits until event `n` is due, counted from `start`.
-    pub(crate) fn await_turn(&self, start: Instant, n: u64) {
+    /// Waits until event `n` is due, counted from `start`, and tells how late it has become.
+    pub(crate) fn await_turn(&self, start: Instant, n: u64) -> Duration {
         let due = start + Duration::from_nanos(n * 1_000_000_000 / self.rate);
         thread::sleep(due.saturating_duration_since(Instant::now()));
+        due.elapsed()
     }
 
     /// The aggregate that event `n` belongs to.
@@ -56,13 +58,22 @@ impl Timetable {
     }
 }
 
-/// Writes all of a timetable's events into `table`, and tells how long that took. Blocks.
-pub(crate) fn write(url: &str, table: &str, timetable: &Timetable) -> anyhow::Result<Duration> {
+/// What became of a timetable.
+pub(crate) struct Written {
+    pub(crate) took: Duration,
+    /// By how many nanoseconds events were sent later than they were due: what lies before the clock of their latency
+    /// starts.
+    pub(crate) lateness: Histogram<u64>,
+}
+
+/// Writes all of a timetable's events into `table`. Blocks.
+pub(crate) fn write(url: &str, table: &str, timetable: &Timetable) -> anyhow::Result<Written> {
     let insert = format!(
         "INSERT INTO {table} VALUES (gen_random_uuid(), 'order', $1::text, 'bench', $2::text::jsonb)"
     );
     let together = Barrier::new(usize::try_from(CONNECTIONS)?);
     let began = Instant::now();
+    let mut lateness = Histogram::new(3)?;
     thread::scope(|scope| {
         let writers: Vec<_> = (0..CONNECTIONS)
             .map(|number| {
@@ -71,14 +82,14 @@ pub(crate) fn write(url: &str, table: &str, timetable: &Timetable) -> anyhow::Re
             })
             .collect();
         for writer in writers {
-            writer.join().map_err(|_| anyhow!("a writer panicked"))??;
+            lateness += writer.join().map_err(|_| anyhow!("a writer panicked"))??;
         }
         anyhow::Ok(())
     })?;
-    Ok(began.elapsed())
+    Ok(Written { took: began.elapsed(), lateness })
 }
 
-/// One connection. Nothing but the statement under way needs the runtime, so the thread itself sleeps,
+/// One connection, and how late each of its events was. Nothing but the statement under way needs the runtime, so the thread itself sleeps,
 /// to the microsecond, where a runtime's timer would round to milliseconds.
 fn connection(
     url: &str,
@@ -86,7 +97,7 @@ fn connection(
     timetable: &Timetable,
     number: u64,
     together: &Barrier,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Histogram<u64>> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let opened = runtime.block_on(async {
         let session = Session::open(url).await?;
@@ -97,12 +108,13 @@ fn connection(
     together.wait();
     let (session, statement) = opened?;
     let start = Instant::now();
+    let mut lateness = Histogram::new(3)?;
     for n in (number..timetable.events).step_by(usize::try_from(CONNECTIONS)?) {
-        timetable.await_turn(start, n);
+        lateness.record(u64::try_from(timetable.await_turn(start, n).as_nanos())?)?;
         let (key, payload) = (Timetable::key(n), timetable.payload(n)?);
         runtime
             .block_on(session.execute(&statement, &[&key, &payload]))
             .context("cannot write an event")?;
     }
-    Ok(())
+    Ok(lateness)
 }
