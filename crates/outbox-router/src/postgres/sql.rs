@@ -33,7 +33,7 @@ pub async fn connect_sql(
     application_name: &str,
 ) -> Result<(tokio_postgres::Client, SqlConnection), ConnectError> {
     let connect = async {
-        let socket = SocketOptions { receive_buffer: None, ..SocketOptions::default() };
+        let socket = SocketOptions::default();
         let transport = SqlTransport::new(Transport::connect(info, &socket).await?);
         info.to_sql_config(application_name)
             .connect_raw(transport, AlreadyConnected)

@@ -197,12 +197,6 @@ impl ReplicationStream {
         &self.session.parameters
     }
 
-    /// The kernel's receive buffer as granted; see [`Transport::receive_buffer`](super::transport::Transport::receive_buffer).
-    #[must_use]
-    pub fn receive_buffer(&self) -> Option<usize> {
-        self.link.transport().receive_buffer()
-    }
-
     /// How long the socket may be left alone while the server sends.
     #[must_use]
     pub fn rest(&self) -> Duration {

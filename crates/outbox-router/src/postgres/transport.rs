@@ -23,21 +23,13 @@ use super::{ConnInfo, Host, SslMode, tls};
 /// What to ask of the operating system.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketOptions {
-    /// `SO_RCVBUF`, set before the connection is made; `None` leaves it to the kernel's autotuning.
-    ///
-    /// A fixed buffer can be overrun. Linux (6.6 and later) judges by large segments how much data its memory holds, and
-    /// offers that much; small messages need more. While nobody reads, because Kafka is away, the kernel then drops what it
-    /// had offered room for, and all that lies beyond, even the acknowledgements of our own status updates. The walsender
-    /// backs off, hears nothing of us, and ends the connection after `wal_sender_timeout`. An autotuned buffer grows instead,
-    /// and drains as fast (`docs/performance.md`).
-    pub receive_buffer: Option<usize>,
     /// How long sent data may stay unacknowledged by the peer's kernel before the connection counts as dead.
     pub user_timeout: Duration,
 }
 
 impl Default for SocketOptions {
     fn default() -> Self {
-        Self { receive_buffer: None, user_timeout: Duration::from_secs(30) }
+        Self { user_timeout: Duration::from_secs(30) }
     }
 }
 
@@ -79,17 +71,6 @@ impl Transport {
                 Ok(address) if address.ip().to_canonical().is_loopback() => Privacy::Local,
                 Ok(_) | Err(_) => Privacy::Exposed,
             },
-        }
-    }
-
-    /// `SO_RCVBUF` as granted. Linux doubles what was asked for, for its own bookkeeping, and caps it at
-    /// `net.core.rmem_max` without a word: a default kernel grants 416 KiB at most.
-    #[must_use]
-    pub fn receive_buffer(&self) -> Option<usize> {
-        match self {
-            Self::Tcp(stream) => SockRef::from(stream).recv_buffer_size().ok(),
-            Self::Tls(stream) => SockRef::from(stream.get_ref().0).recv_buffer_size().ok(),
-            Self::Unix(_) => None,
         }
     }
 
@@ -185,10 +166,11 @@ async fn connect_tcp(
 async fn connect_address(address: SocketAddr, options: &SocketOptions) -> io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     let raw = SockRef::from(&socket);
-    if let Some(bytes) = options.receive_buffer {
-        // Before the handshake: the window scale is agreed there.
-        raw.set_recv_buffer_size(bytes)?;
-    }
+    // SO_RCVBUF is left to the kernel, since a fixed buffer can be overrun. Linux (6.6 and later) judges by large segments how
+    // much data its memory holds, and offers that much; small messages need more. While nobody reads, because Kafka is away,
+    // it then drops what it had offered room for, and all that lies beyond, even the acknowledgements of our own status
+    // updates. The walsender backs off, hears nothing of us, and ends the connection after `wal_sender_timeout`. A buffer that
+    // the kernel tunes grows instead, and drains as fast (`docs/performance.md`).
     raw.set_tcp_nodelay(true)?;
     raw.set_tcp_user_timeout(Some(options.user_timeout))?;
     raw.set_tcp_keepalive(

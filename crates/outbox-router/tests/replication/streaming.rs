@@ -143,17 +143,6 @@ async fn an_oversized_row_is_reported_and_its_neighbours_are_whole() {
 }
 
 #[tokio::test]
-async fn the_receive_buffer_is_fixed_before_the_connection_is_made() {
-    let cluster = Cluster::shared();
-    let info = cluster.info("postgres");
-    set_up(&info, "buffered").await;
-    let mut options = Options::default();
-    options.socket.receive_buffer = Some(64 * 1024);
-    let stream = stream(&info, "buffered", &options).await;
-    assert_eq!(stream.receive_buffer(), Some(2 * 64 * 1024));
-}
-
-#[tokio::test]
 async fn a_stopping_server_says_good_bye() {
     let cluster = Cluster::start("");
     let info = cluster.info("postgres");
