@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use e2e::{SOON, Stage, committed, memory_limit};
 use serde_json::Value;
+use testbed::process::threads;
 use testbed::proxy::Mode;
 use tokio::time::{Instant, interval};
 
@@ -59,7 +60,8 @@ async fn answers_held_back_hold_the_slot_but_neither_the_walsender_nor_memory() 
         "{written} B of WAL went by in {HELD:?}; memory grew by {grown} B from {memory} B; {busy:?} of CPU"
     );
     assert!(written > 1_000_000, "hardly any WAL went by");
-    assert!(busy < HELD / 10, "who waits does not work: {busy:?} of CPU in {HELD:?}");
+    let threads = threads(stage.router.process().unwrap().pid());
+    assert!(busy < HELD / 10, "who waits does not work: {busy:?} of CPU in {HELD:?}; {threads:?}");
     assert!(grown <= FLAT, "memory grew by {grown} B");
 
     stage.kafka_proxy().unwrap().set(Mode::Forward).await.unwrap();

@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use self::proc::{alive, descendants_of};
 pub use self::proc::{
-    children, cpu_time, family_cpu_time, has_ended, peak_resident_bytes, resident_bytes,
+    children, cpu_time, family_cpu_time, has_ended, peak_resident_bytes, resident_bytes, threads,
     written_bytes,
 };
 use crate::wait::eventually;

@@ -79,6 +79,19 @@ pub fn family_cpu_time(pid: u32) -> anyhow::Result<Duration> {
     Ok(time(stat.ticks + stat.ended_children_ticks + living))
 }
 
+/// The threads of a process, each with its name and the CPU time it has used so far: who it was that worked.
+pub fn threads(pid: u32) -> Vec<(String, Duration)> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    tasks
+        .filter_map(|task| {
+            let task = task.ok()?.path();
+            let name = std::fs::read_to_string(task.join("comm")).ok()?.trim().to_owned();
+            let stat = Stat::parse(&std::fs::read_to_string(task.join("stat")).ok()?)?;
+            Some((name, time(stat.ticks)))
+        })
+        .collect()
+}
+
 /// Process ids of the direct children of `pid` and their command lines, such as a server's backends.
 pub fn children(pid: u32) -> Vec<(u32, String)> {
     every_process()
