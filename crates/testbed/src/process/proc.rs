@@ -1,5 +1,6 @@
 //! What `/proc` tells of processes: memory, CPU time, bytes written, children.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -72,10 +73,7 @@ pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
 /// Fails when the process is gone.
 pub fn family_cpu_time(pid: u32) -> anyhow::Result<Duration> {
     let stat = stat(pid)?;
-    let living = every_process()
-        .filter(|(_, child)| u32::try_from(child.parent) == Ok(pid))
-        .map(|(_, child)| child.ticks)
-        .sum::<u64>();
+    let living: u64 = living_children(pid).map(|(_, child)| child.ticks).sum();
     Ok(time(stat.ticks + stat.ended_children_ticks + living))
 }
 
@@ -86,16 +84,14 @@ pub fn threads(pid: u32) -> Vec<(String, Duration)> {
         .filter_map(|task| {
             let task = task.ok()?.path();
             let name = std::fs::read_to_string(task.join("comm")).ok()?.trim().to_owned();
-            let stat = Stat::parse(&std::fs::read_to_string(task.join("stat")).ok()?)?;
-            Some((name, time(stat.ticks)))
+            Some((name, time(Stat::read(&task).ok()?.ticks)))
         })
         .collect()
 }
 
 /// Process ids of the direct children of `pid` and their command lines, such as a server's backends.
 pub fn children(pid: u32) -> Vec<(u32, String)> {
-    every_process()
-        .filter(|(_, stat)| u32::try_from(stat.parent) == Ok(pid))
+    living_children(pid)
         .filter_map(|(child, _)| {
             let line = std::fs::read(format!("/proc/{child}/cmdline")).ok()?;
             let line = String::from_utf8_lossy(&line).replace('\0', " ").trim().to_owned();
@@ -109,9 +105,11 @@ fn time(ticks: u64) -> Duration {
 }
 
 fn stat(pid: u32) -> anyhow::Result<Stat> {
-    let path = format!("/proc/{pid}/stat");
-    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    Stat::parse(&text).with_context(|| format!("cannot understand {path}"))
+    Stat::read(Path::new(&format!("/proc/{pid}")))
+}
+
+fn living_children(pid: u32) -> impl Iterator<Item = (i32, Stat)> {
+    every_process().filter(move |(_, stat)| u32::try_from(stat.parent) == Ok(pid))
 }
 
 struct Stat {
@@ -123,6 +121,14 @@ struct Stat {
 }
 
 impl Stat {
+    /// Of a process or a thread, whose directory is given.
+    fn read(directory: &Path) -> anyhow::Result<Self> {
+        let path = directory.join("stat");
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        Self::parse(&text).with_context(|| format!("cannot understand {}", path.display()))
+    }
+
     /// The command name in parentheses may hold anything, so reading starts after the last one.
     fn parse(text: &str) -> Option<Self> {
         let (_, rest) = text.rsplit_once(')')?;
@@ -139,9 +145,9 @@ impl Stat {
 
 fn every_process() -> impl Iterator<Item = (i32, Stat)> {
     std::fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| {
-        let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
-        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        Some((pid, Stat::parse(&text)?))
+        let entry = entry.ok()?;
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        Some((pid, Stat::read(&entry.path()).ok()?))
     })
 }
 
@@ -158,10 +164,8 @@ pub(super) fn descendants_of(root: Pid) -> Vec<Pid> {
 
 /// A zombie holds nothing any more: it waits for its new parent to take note.
 pub(super) fn alive(pid: Pid) -> bool {
-    std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()))
-        .ok()
-        .and_then(|text| Stat::parse(&text))
-        .is_some_and(|stat| stat.state != 'Z')
+    let directory = format!("/proc/{}", pid.as_raw_nonzero());
+    Stat::read(Path::new(&directory)).is_ok_and(|stat| stat.state != 'Z')
 }
 
 #[cfg(test)]

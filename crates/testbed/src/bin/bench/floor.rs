@@ -26,7 +26,7 @@ pub(crate) fn produce(
     producer.client().fetch_metadata(Some(topic), Duration::from_secs(10))?;
     let start = Instant::now();
     for n in 0..timetable.events {
-        let _late = timetable.await_turn(start, n);
+        timetable.await_turn(start, n);
         let (key, payload) = (Timetable::key(n), timetable.payload(n)?);
         producer
             .send(BaseRecord::to(topic).key(&key).payload(&payload))

@@ -89,8 +89,9 @@ pub(crate) fn write(url: &str, table: &str, timetable: &Timetable) -> anyhow::Re
     Ok(Written { took: began.elapsed(), lateness })
 }
 
-/// One connection, and how late each of its events was. Nothing but the statement under way needs the runtime, so the thread itself sleeps,
-/// to the microsecond, where a runtime's timer would round to milliseconds.
+/// One connection, and how late each of its events was. Nothing but the statement under way needs the
+/// runtime, so the thread itself sleeps, to the microsecond, where a runtime's timer would round to
+/// milliseconds.
 fn connection(
     url: &str,
     insert: &str,
