@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use e2e::{SOON, Stage, committed, memory_limit};
 use serde_json::Value;
-use testbed::process::threads;
+use testbed::process::thread_cpu_time;
 use testbed::proxy::Mode;
 use tokio::time::{Instant, interval};
 
@@ -44,7 +44,10 @@ async fn answers_held_back_hold_the_slot_but_neither_the_walsender_nor_memory() 
     let in_kafka = stage.seen().await.unwrap().len();
     assert!(in_kafka > 100, "requests do not pass: this is an outage, not a silence");
     let memory = stage.router.process().unwrap().resident_bytes().unwrap();
-    let cpu = stage.router.process().unwrap().cpu_time().unwrap();
+    // The thread that reads, routes and confirms. librdkafka's own may poll without pause meanwhile: docs/performance.md.
+    let pid = stage.router.process().unwrap().pid();
+    let relay = || thread_cpu_time(pid, "relay").unwrap();
+    let cpu = relay();
     let (started, wal) = (Instant::now(), stage.postgres.current_wal_lsn().await.unwrap());
     let mut looks = interval(Duration::from_millis(250));
     while started.elapsed() < HELD {
@@ -55,13 +58,12 @@ async fn answers_held_back_hold_the_slot_but_neither_the_walsender_nor_memory() 
     }
     let written = u64::from(stage.postgres.current_wal_lsn().await.unwrap()) - u64::from(wal);
     let grown = stage.router.process().unwrap().resident_bytes().unwrap().saturating_sub(memory);
-    let busy = stage.router.process().unwrap().cpu_time().unwrap().saturating_sub(cpu);
+    let busy = relay().saturating_sub(cpu);
     println!(
         "{written} B of WAL went by in {HELD:?}; memory grew by {grown} B from {memory} B; {busy:?} of CPU"
     );
     assert!(written > 1_000_000, "hardly any WAL went by");
-    let threads = threads(stage.router.process().unwrap().pid());
-    assert!(busy < HELD / 10, "who waits does not work: {busy:?} of CPU in {HELD:?}; {threads:?}");
+    assert!(busy < HELD / 20, "who waits does not work: {busy:?} of CPU in {HELD:?}");
     assert!(grown <= FLAT, "memory grew by {grown} B");
 
     stage.kafka_proxy().unwrap().set(Mode::Forward).await.unwrap();

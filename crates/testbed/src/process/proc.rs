@@ -77,16 +77,22 @@ pub fn family_cpu_time(pid: u32) -> anyhow::Result<Duration> {
     Ok(time(stat.ticks + stat.ended_children_ticks + living))
 }
 
-/// The threads of a process, each with its name and the CPU time it has used so far: who it was that worked.
-pub fn threads(pid: u32) -> Vec<(String, Duration)> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+/// CPU time used so far by the threads of a process that bear this name, as the kernel cuts it: fifteen bytes.
+///
+/// # Errors
+///
+/// Fails when the process is gone, or has no such thread.
+pub fn thread_cpu_time(pid: u32, name: &str) -> anyhow::Result<Duration> {
+    let path = format!("/proc/{pid}/task");
+    let tasks = std::fs::read_dir(&path).with_context(|| format!("cannot read {path}"))?;
+    let named = |task: &Path| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
+    };
     tasks
-        .filter_map(|task| {
-            let task = task.ok()?.path();
-            let name = std::fs::read_to_string(task.join("comm")).ok()?.trim().to_owned();
-            Some((name, time(Stat::read(&task).ok()?.ticks)))
-        })
-        .collect()
+        .filter_map(|task| task.ok().map(|task| task.path()).filter(|task| named(task)))
+        .filter_map(|task| Stat::read(&task).ok().map(|stat| time(stat.ticks)))
+        .reduce(|sum, thread| sum + thread)
+        .with_context(|| format!("process {pid} has no thread {name}"))
 }
 
 /// Process ids of the direct children of `pid` and their command lines, such as a server's backends.
@@ -192,6 +198,20 @@ mod tests {
         assert_eq!(written_bytes(pid).unwrap(), 1_000_000);
         child.wait().unwrap();
         written_bytes(pid).unwrap_err();
+    }
+
+    #[test]
+    fn the_time_of_one_thread_is_not_that_of_all() {
+        let spin = || {
+            let own = || time(Stat::read(Path::new("/proc/thread-self")).unwrap().ticks);
+            while own() < Duration::from_millis(50) {}
+        };
+        let works = std::thread::Builder::new().name("works".to_owned()).spawn(move || {
+            spin();
+            thread_cpu_time(std::process::id(), "works").unwrap()
+        });
+        assert!(works.unwrap().join().unwrap() >= Duration::from_millis(50));
+        thread_cpu_time(std::process::id(), "works").unwrap_err();
     }
 
     #[test]
