@@ -190,8 +190,9 @@ impl Cluster {
              they are replayed"
         );
         Failure::new(Code::AckWithoutOffset, message).hint(format!(
-            "to be expected of a topic that is deleted and made again; otherwise \
-             kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}, and the log of the partition's leader"
+            "to be expected of a topic that is deleted and made again, and where replicas went away under requests in flight; \
+             otherwise kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}, and the log of the \
+             partition's leader"
         ))
     }
 }

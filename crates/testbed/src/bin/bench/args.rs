@@ -113,7 +113,7 @@ impl Args {
     }
 
     pub(crate) fn sockets(&self) -> Vec<Socket> {
-        self.chosen(&self.socket, &[Socket::Tcp], &[Socket::Tcp, Socket::Unix])
+        self.chosen(&self.socket, &[Socket::Tcp], &[Socket::Tcp, Socket::Tls, Socket::Unix])
     }
 
     pub(crate) fn latency_runs(&self) -> u32 {
@@ -225,6 +225,8 @@ impl Mode {
 pub(crate) enum Socket {
     /// Loopback
     Tcp,
+    /// Loopback, encrypted
+    Tls,
     /// The server's unix socket
     Unix,
 }
@@ -234,6 +236,7 @@ impl Socket {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
+            Self::Tls => "tls",
             Self::Unix => "unix",
         }
     }

@@ -115,7 +115,7 @@ fn connector_properties(stage: &Stage, way: Way<'_>, more: &str) -> String {
         "name=bench\n\
          connector.class=io.debezium.connector.postgresql.PostgresConnector\n\
          tasks.max=1\n\
-         database.hostname={}\ndatabase.port={}\n\
+         database.hostname=127.0.0.1\ndatabase.port={}\ndatabase.sslmode=disable\n\
          database.user={SUPERUSER}\ndatabase.password=unused\ndatabase.dbname={DATABASE}\n\
          topic.prefix=bench\n\
          plugin.name=pgoutput\nslot.name={}\n\
@@ -125,7 +125,6 @@ fn connector_properties(stage: &Stage, way: Way<'_>, more: &str) -> String {
          transforms.outbox.type=io.debezium.transforms.outbox.EventRouter\n\
          transforms.outbox.route.topic.replacement={}\n\
          transforms.outbox.table.fields.additional.placement=type:header\n{more}",
-        stage.host(way.socket),
         stage.postgres.port(),
         way.slot,
         stage.table(),

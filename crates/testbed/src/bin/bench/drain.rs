@@ -6,6 +6,7 @@ use testbed::kafka::Kafka;
 use crate::args::{Args, Mode, Socket};
 use crate::figures::{Spread, megabytes, millis};
 use crate::lane::{Comparison, Lane};
+use crate::machine::NEIGHBOURS;
 use crate::reader::Reader;
 use crate::report::{Limit, Mark, Report, Table};
 use crate::run::{Run, run};
@@ -49,7 +50,7 @@ pub(crate) async fn measure(
             let lanes = take_turns(args.runs, backlog, lanes, kafka, report).await?;
             report.say(&format!("\ndrain, {}, {events} events", backlog.name()))?;
             report.say(&table(&lanes).show())?;
-            warn_of_neighbours(&lanes, report)?;
+            warn_of_disturbed(&lanes, report)?;
             compare(backlog, &lanes, report)?;
             set_marks(backlog, &lanes, report);
         }
@@ -159,10 +160,7 @@ fn table(lanes: &[Lane]) -> Table {
     table
 }
 
-/// Cores that others may keep busy before a run says more about them than about the readers.
-pub(crate) const NEIGHBOURS: f64 = 0.1;
-
-fn warn_of_neighbours(lanes: &[Lane], report: &Report) -> anyhow::Result<()> {
+fn warn_of_disturbed(lanes: &[Lane], report: &Report) -> anyhow::Result<()> {
     let runs = || lanes.iter().flat_map(|lane| lane.runs.iter().flatten());
     let disturbed = runs().filter(|run| run.measured.others_cores > NEIGHBOURS).count();
     if disturbed == 0 {

@@ -41,8 +41,7 @@ use testbed::kafka::{Jvm, Kafka, Options};
 use testbed::router;
 
 use crate::args::{Args, Mode};
-use crate::drain::NEIGHBOURS;
-use crate::machine::{Machine, busy_cores, router_version};
+use crate::machine::{Machine, NEIGHBOURS, busy_cores, router_version};
 use crate::reader::Reader;
 use crate::report::Report;
 use crate::shape::Reach;

@@ -48,10 +48,11 @@ impl Reader {
     /// Whether it can reach PostgreSQL over `socket`.
     pub(crate) const fn can_use(&self, socket: Socket) -> bool {
         match (self, socket) {
-            (Self::PgRecvlogical | Self::Router { .. }, Socket::Tcp | Socket::Unix)
-            | (Self::Debezium(_), Socket::Tcp) => true,
-            // Its driver speaks TCP only.
-            (Self::Debezium(_), Socket::Unix) => false,
+            (Self::PgRecvlogical | Self::Router { .. }, _) | (Self::Debezium(_), Socket::Tcp) => {
+                true
+            }
+            // Its driver has no unix sockets, and is not set up for TLS here.
+            (Self::Debezium(_), Socket::Unix | Socket::Tls) => false,
         }
     }
 

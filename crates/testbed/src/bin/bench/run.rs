@@ -3,7 +3,6 @@
 use anyhow::{Context, ensure};
 use rdkafka::{Message as _, TopicPartitionList};
 use testbed::kafka::Kafka;
-use testbed::postgres::{DATABASE, SUPERUSER};
 use testbed::process::{Process, Spec, peak_resident_bytes};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -66,8 +65,7 @@ async fn receive(
 ) -> anyhow::Result<Result<Run, Fault>> {
     let log = tempfile::NamedTempFile::new()?;
     let spec = Spec::new(pg_recvlogical()?, log.path())
-        .args(["--host", &stage.host(socket), "--port", &stage.postgres.port().to_string()])
-        .args(["--username", SUPERUSER, "--dbname", DATABASE, "--slot", slot])
+        .args(["--dbname", &stage.conninfo(socket), "--slot", slot])
         .args(["--start", "--no-loop", "--fsync-interval", "0", "--file", "/dev/null"])
         .args(["--option", "proto_version=1"])
         .args(["--option", &format!("publication_names={PUBLICATION}")])

@@ -53,7 +53,8 @@ impl Stage {
         let options = SETTINGS
             .iter()
             .fold(Options::version(version), |options, (name, value)| options.set(name, value));
-        let postgres = Postgres::start(options).await?;
+        let mut postgres = Postgres::start(options).await?;
+        encrypt(&mut postgres).await?;
         let session = postgres.connect().await?;
         let types = reach.types();
         let types: Vec<&str> = types.iter().map(String::as_str).collect();
@@ -125,12 +126,14 @@ impl Stage {
         found.with_context(|| format!("the slot \"{slot}\" is gone"))
     }
 
-    /// Where readers connect: a directory for the unix socket, an address otherwise.
-    pub(crate) fn host(&self, socket: Socket) -> String {
-        match socket {
-            Socket::Tcp => "127.0.0.1".to_owned(),
-            Socket::Unix => self.postgres.socket_dir().display().to_string(),
-        }
+    /// How readers connect, in libpq's words.
+    pub(crate) fn conninfo(&self, socket: Socket) -> String {
+        let host = match socket {
+            Socket::Tcp => "host=127.0.0.1 sslmode=disable".to_owned(),
+            Socket::Tls => "host=127.0.0.1 sslmode=require".to_owned(),
+            Socket::Unix => format!("host={}", self.postgres.socket_dir().display()),
+        };
+        format!("{host} port={} user={SUPERUSER} dbname={DATABASE}", self.postgres.port())
     }
 
     /// The configuration of a router that reads `slot`; everything else as it comes.
@@ -139,13 +142,21 @@ impl Stage {
         format!(
             "name = \"bench\"\n\
              [postgres]\n\
-             url = \"host={} port={} user={SUPERUSER} dbname={DATABASE}\"\n\
+             url = \"{}\"\n\
              slot = \"{slot}\"\npublication = \"{PUBLICATION}\"\n\
              [[outbox]]\ntable = \"{}\"\ntopic = \"{route}\"\n\
              [kafka]\nbootstrap_servers = \"{bootstrap}\"\n",
-            self.host(socket),
-            self.postgres.port(),
+            self.conninfo(socket),
             self.schema.table,
+        )
+    }
+
+    /// SQL that writes one row, found by its `seq`.
+    pub(crate) fn insert_row(&self, seq: u32) -> String {
+        format!(
+            "INSERT INTO {} VALUES (gen_random_uuid(), 'order', 'order-0', 'bench', \
+             jsonb_build_object('seq', {seq}, 'x', ''))",
+            self.schema.table
         )
     }
 
@@ -158,6 +169,14 @@ impl Stage {
     pub(crate) async fn version(&self) -> anyhow::Result<String> {
         Ok(self.session.query_one("SHOW server_version", &[]).await?.get(0))
     }
+}
+
+/// Whoever asks for TLS gets it; nobody else is offered any less than before.
+async fn encrypt(postgres: &mut Postgres) -> anyhow::Result<()> {
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    postgres.write_file("server.crt", own.cert.pem().as_bytes())?;
+    postgres.write_file("server.key", own.signing_key.serialize_pem().as_bytes())?;
+    postgres.set(&[("ssl", "on")]).await
 }
 
 /// `pg_recvlogical`: it comes with Debian's packages and not with the prebuilt servers, and every

@@ -50,11 +50,7 @@ pub(crate) async fn measure(
 /// Milliseconds from the start to the arrival of the row written before it.
 async fn start_once(scene: &Scene, router: &mut Router, turn: u32) -> anyhow::Result<f64> {
     let session = scene.stage.postgres.connect().await?;
-    let insert = format!(
-        "INSERT INTO {} VALUES (gen_random_uuid(), 'order', 'order-0', 'bench', '{{}}')",
-        scene.stage.table()
-    );
-    session.execute(&insert, &[]).await?;
+    session.execute(&scene.stage.insert_row(turn), &[]).await?;
     let (bootstrap, topics) = (scene.bootstrap.clone(), scene.topics.clone());
     let before = u64::from(turn);
     // Those of earlier turns are read first, so that the new one is received the moment it is there.

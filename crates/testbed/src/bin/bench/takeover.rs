@@ -69,12 +69,7 @@ pub(crate) async fn measure(
 /// Milliseconds from the kill to the arrival of the row written right after it.
 async fn take_over(scene: &Scene, holder: &mut Router, turn: u32) -> anyhow::Result<f64> {
     let session = scene.stage.postgres.connect().await?;
-    let insert = format!(
-        "INSERT INTO {} VALUES (gen_random_uuid(), 'order', 'order-0', 'bench', \
-         jsonb_build_object('seq', {turn}, 'x', ''))",
-        scene.stage.table()
-    );
-    let insert = session.prepare(&insert).await?;
+    let insert = session.prepare(&scene.stage.insert_row(turn)).await?;
     let follower = {
         let (bootstrap, topics) = (scene.bootstrap.clone(), scene.topics.clone());
         spawn_blocking(move || -> anyhow::Result<Follower> {
