@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use testbed::kafka::{self, Kafka};
 use testbed::postgres::{Options, Postgres, Stop};
+use testbed::wait::until_ok;
+
+const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn postgres_comes_back_with_its_data_and_slots_after_kill9_and_stop() {
@@ -57,7 +60,10 @@ async fn a_cluster_places_partitions_and_survives_a_frozen_leader() {
     kafka.broker(3).unwrap().pause().unwrap();
     kafka.create_topic_on("meanwhile", &[1, 2]).await.unwrap();
     kafka.broker(3).unwrap().resume().unwrap();
-    assert_eq!(kafka.end_offsets("meanwhile").await.unwrap(), [0, 0]);
+    // Whichever broker is asked: the one that was frozen has to hear of the topic first.
+    let ends =
+        until_ok(SOON, "the ends of the topic", async || kafka.end_offsets("meanwhile").await);
+    assert_eq!(ends.await.unwrap(), [0, 0]);
     kafka.broker(2).unwrap().kill9().await.unwrap();
     kafka.start_again().await.unwrap();
     assert_eq!(kafka.end_offsets("placed").await.unwrap(), [0, 0, 0]);
