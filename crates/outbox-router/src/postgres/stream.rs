@@ -88,6 +88,13 @@ impl ReplicationStream {
         Self { link, session, status: None, ours: Ours::Open, theirs: Theirs::Open }
     }
 
+    /// Over a socket at whose other end a test plays the server.
+    #[cfg(test)]
+    pub(crate) fn over(socket: tokio::net::UnixStream, limits: super::frames::FrameLimits) -> Self {
+        let transport = super::transport::Transport::Unix(socket);
+        Self::new(Link::new(transport, limits), Session::default())
+    }
+
     /// Reads what is there, at most a buffer's worth. Cancel-safe.
     ///
     /// # Errors
@@ -96,8 +103,9 @@ impl ReplicationStream {
         self.link.poll_fill(cx)
     }
 
-    /// The same without the runtime, for a task that has not let it look at the socket for a while. Returns how many bytes
-    /// came. An end and an error are left for [`Self::poll_fill`] to tell.
+    /// The same without the runtime, for a task that has not let it look at the socket for a while; TLS alone needs the
+    /// runtime, and brings what that has seen. Returns how many bytes came. An end and an error are left for
+    /// [`Self::poll_fill`] to tell.
     pub fn fill_now(&mut self) -> usize {
         self.link.fill_now()
     }

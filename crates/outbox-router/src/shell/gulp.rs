@@ -6,9 +6,9 @@
 //! Kafka: all records of a gulp reach the producer together, without any linger. When nothing has gathered, nothing is to
 //! be gained, and the next commit is waited for.
 //!
-//! A read that fills the buffer was no gulp: there is more, and it is read at once. How long a gulp may be is the core's to say ([`relay::Pace`]); how long the socket can be left alone, the transport's
-//! ([`crate::postgres::ReplicationStream::rest`]). Where that is less than a gulp, the socket is emptied several times
-//! before anything is handed on.
+//! A read that fills the buffer was no gulp: there is more, and it is read at once. How long a gulp may be is the core's
+//! to say ([`relay::Pace`]); how long the socket can be left alone, the transport's ([`ReplicationStream::rest`]). Where
+//! that is less than a gulp, the socket is emptied several times before anything is handed on.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use relay::Pace;
 use tokio::time::Instant;
 
 use super::Shell;
-use crate::postgres::Fill;
+use crate::postgres::{Fill, ReplicationStream};
 
 /// Where the reading stands.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gulp {
-    /// Nothing was there to be read: whatever comes is read at once.
+    /// There is none: whatever comes is read at once.
     #[default]
-    None,
+    AtOnce,
     /// What was read is being handed on.
     Taken,
     /// The next one begins when everything was handed on and nothing else is to do.
@@ -52,13 +52,13 @@ impl Gulp {
     pub(super) fn took(&mut self, now: Instant) {
         match *self {
             Self::Open { until } if now < until => {}
-            Self::None | Self::Taken | Self::Due(_) | Self::Open { .. } => *self = Self::Taken,
+            Self::AtOnce | Self::Taken | Self::Due(_) | Self::Open { .. } => *self = Self::Taken,
         }
     }
 
     /// Bytes came, and there are more than there is room for: no need to wait for them.
     pub(super) fn overflowed(&mut self) {
-        *self = Self::None;
+        *self = Self::AtOnce;
     }
 
     /// What was read has been handed on, as far as there was time.
@@ -66,26 +66,21 @@ impl Gulp {
         if *self == Self::Taken {
             *self = match pace {
                 Pace::InGulps(length) => Self::Due(length),
-                Pace::AtOnce => Self::None,
+                Pace::AtOnce => Self::AtOnce,
             };
         }
     }
-}
 
-impl Shell {
-    /// Rests and reads once, if a gulp is open. `None`: wait as ever.
-    pub(super) fn gather(&mut self) -> Option<Fill> {
-        let Gulp::Open { until } = self.gulp else { return None };
-        let Some(stream) = &mut self.stream else {
-            self.gulp = Gulp::None;
-            return None;
-        };
+    /// This thread sleeps, for as long as the socket may be left alone, and reads what is there by then.
+    fn rest_and_read(&mut self, stream: &mut ReplicationStream) -> Option<Fill> {
+        let Self::Open { until } = *self else { return None };
         let left = until.saturating_duration_since(Instant::now());
         std::thread::sleep(stream.rest().min(left));
         match stream.fill_now() {
             0 => {
-                // The server has no more, or there is no room for it: what there is must not wait any longer.
-                self.gulp = Gulp::None;
+                // The server has no more, there is no room for it, or (TLS) only the runtime can tell: what there is must not
+                // wait any longer, and what comes is waited for as ever.
+                *self = Self::AtOnce;
                 None
             }
             count => Some(Fill::Bytes(count)),
@@ -93,9 +88,80 @@ impl Shell {
     }
 }
 
+impl Shell {
+    /// Rests and reads once, if a gulp is open. `None`: wait as ever.
+    pub(super) fn gather(&mut self) -> Option<Fill> {
+        match &mut self.stream {
+            Some(stream) => self.gulp.rest_and_read(stream),
+            None => {
+                self.gulp = Gulp::AtOnce;
+                None
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
     use super::*;
+    use crate::postgres::frames::FrameLimits;
+
+    /// A stream, and the server's end of its socket.
+    fn connected() -> (ReplicationStream, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let ours = tokio::net::UnixStream::from_std(ours).unwrap();
+        (ReplicationStream::over(ours, FRAMES), theirs)
+    }
+
+    const FRAMES: FrameLimits = FrameLimits { read_buffer: 64 * 1024, row_bytes: 64 * 1024 };
+
+    fn open_for(length: Duration) -> Gulp {
+        Gulp::Open { until: Instant::now() + length }
+    }
+
+    #[tokio::test]
+    async fn an_open_one_takes_what_has_gathered_however_often_the_socket_must_be_emptied() {
+        let (mut stream, mut server) = connected();
+        let mut gulp = open_for(Duration::from_secs(3600));
+        for count in [10, 2000] {
+            server.write_all(&vec![b'd'; count]).unwrap();
+            assert_eq!(gulp.rest_and_read(&mut stream), Some(Fill::Bytes(count)));
+            gulp.took(Instant::now());
+            assert!(gulp.is_open());
+        }
+        assert_eq!(gulp.rest_and_read(&mut stream), None);
+        assert_eq!(gulp, Gulp::AtOnce, "a server that has no more is not waited for");
+    }
+
+    #[tokio::test]
+    async fn one_whose_time_is_up_still_takes_what_is_there() {
+        let (mut stream, mut server) = connected();
+        let mut gulp = open_for(Duration::ZERO);
+        server.write_all(b"dddd").unwrap();
+        assert_eq!(gulp.rest_and_read(&mut stream), Some(Fill::Bytes(4)));
+        gulp.took(Instant::now());
+        assert_eq!(gulp, Gulp::Taken);
+        assert_eq!(
+            gulp.rest_and_read(&mut stream),
+            None,
+            "and nothing more before it was handed on"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_end_is_left_to_whoever_waits() {
+        let (mut stream, server) = connected();
+        drop(server);
+        let mut gulp = open_for(LENGTH);
+        assert_eq!(gulp.rest_and_read(&mut stream), None);
+        assert_eq!(gulp, Gulp::AtOnce);
+        let end = std::future::poll_fn(|cx| stream.poll_fill(cx)).await.unwrap();
+        assert_eq!(end, Fill::Closed);
+    }
 
     const LENGTH: Duration = Duration::from_millis(4);
     const IN_GULPS: Pace = Pace::InGulps(LENGTH);
@@ -105,7 +171,7 @@ mod tests {
         let mut gulp = Gulp::default();
         gulp.took(Instant::now());
         gulp.handed_on(Pace::AtOnce);
-        assert_eq!(gulp, Gulp::None);
+        assert_eq!(gulp, Gulp::AtOnce);
     }
 
     #[test]
@@ -130,13 +196,13 @@ mod tests {
         gulp.open(now);
         gulp.overflowed();
         gulp.handed_on(IN_GULPS);
-        assert_eq!(gulp, Gulp::None, "the next read takes it at once");
+        assert_eq!(gulp, Gulp::AtOnce, "the next read takes it at once");
     }
 
     #[test]
     fn where_nothing_was_read_nothing_gathers() {
         let mut gulp = Gulp::default();
         gulp.handed_on(IN_GULPS);
-        assert_eq!(gulp, Gulp::None);
+        assert_eq!(gulp, Gulp::AtOnce);
     }
 }

@@ -9,6 +9,7 @@ use outbox_router::postgres::{
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
 use crate::cluster::{Cluster, sql, value};
+use crate::reader::{Event, next, until};
 
 /// A server certificate in several roles, and the files a client may be given.
 struct Authority {
@@ -101,6 +102,53 @@ async fn a_pinned_self_signed_certificate_is_verified_in_every_mode() {
     // Without the name being asked for, the chain is enough.
     let more = format!("host=elsewhere.example sslmode=verify-ca {}", root(&pinned));
     connect(&info(&cluster, "postgres", &more)).await.unwrap();
+}
+
+/// More than all buffers hold, read with and without the runtime by turns: what TLS has decrypted and not handed out yet is
+/// not forgotten by either.
+#[tokio::test]
+async fn rows_stream_through_tls_whole_and_in_order_up_to_the_end_of_the_connection() {
+    const ROWS: usize = 20_000;
+    let (certificate, key) = self_signed("localhost");
+    let cluster = server(&certificate, &key, &certificate);
+    let info = info(&cluster, "postgres", "sslmode=require");
+    sql(
+        &info,
+        "CREATE TABLE public.long (id int, body text);
+         CREATE PUBLICATION long FOR TABLE public.long WITH (publish = 'insert');
+         SELECT pg_create_logical_replication_slot('long', 'pgoutput')",
+    )
+    .await;
+    let rows = format!("SELECT n, n || repeat('.', 300) FROM generate_series(1, {ROWS}) n");
+    sql(&info, &format!("INSERT INTO public.long {rows}")).await;
+    let connection = connect(&info).await.unwrap();
+    assert!(is_encrypted(&connection, &info).await);
+    let mut stream = connection.start_replication("long", &["long"]).await.unwrap();
+    for row in 1..=ROWS {
+        stream.fill_now();
+        let tuple = until(&mut stream, |event| match event {
+            Event::Insert(tuple) => Some(tuple),
+            _ => None,
+        });
+        let tuple = tuple.await;
+        let body = format!("{row}{}", ".".repeat(300));
+        assert!(tuple.ends_with(body.as_bytes()), "row {row}: {}", tuple.escape_ascii());
+    }
+    sql(&info, "INSERT INTO public.long VALUES (0, 'last')").await;
+    let walsenders = "SELECT pg_terminate_backend(pid) FROM pg_stat_replication";
+    // Sent, and not read: it comes before the end all the same.
+    let behind = "SELECT count(*) FROM pg_stat_replication WHERE sent_lsn < pg_current_wal_lsn()";
+    while value(&info, behind).await != "0" {}
+    sql(&info, walsenders).await;
+    let mut seen = false;
+    loop {
+        match next(&mut stream).await {
+            Event::Insert(tuple) => seen |= tuple.ends_with(b"last"),
+            Event::Error(_) | Event::Closed => break,
+            _ => {}
+        }
+    }
+    assert!(seen, "the row that was sent before the end");
 }
 
 #[tokio::test]

@@ -159,7 +159,8 @@ impl Pace {
     const LONG_GULP: Duration = Duration::from_millis(4);
     /// For commits that follow each other closely: it costs a commit half of this, and less than it saves.
     const SHORT_GULP: Duration = Duration::from_micros(300);
-    /// Commits that are further apart do not meet in a short gulp.
+    /// Where two commits were further apart, they come so seldom that few would meet in a short gulp. A little more than its
+    /// length, because commits come irregularly.
     const CLOSE_TOGETHER_MICROS: i64 = 500;
 
     /// The pace for `traffic`.

@@ -5,15 +5,13 @@ use std::future::poll_fn;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-use super::super::frames::FrameLimits;
-use super::super::transport::Transport;
 use super::*;
+use crate::postgres::frames::FrameLimits;
 
 fn stream(row_bytes: usize) -> (ReplicationStream, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let limits = FrameLimits { read_buffer: 64 * 1024, row_bytes };
-    let link = Link::new(Transport::Unix(ours), limits);
-    (ReplicationStream::new(link, Session::default()), theirs)
+    (ReplicationStream::over(ours, limits), theirs)
 }
 
 fn frame(tag: u8, body: &[u8]) -> Vec<u8> {

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// [default: tcp]
     #[arg(long, value_enum, value_delimiter = ',')]
     socket: Vec<Socket>,
-    /// What grows when flatness is measured [default: topics,keys,rows]
+    /// What grows when flatness is measured [default: topics,keys,partitions,rows]
     #[arg(long, value_enum, value_delimiter = ',')]
     series: Vec<Series>,
     /// How long the broker is away while 5000 transactions a second are written [default: 60s; with

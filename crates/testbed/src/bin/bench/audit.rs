@@ -132,7 +132,7 @@ mod tests {
 
     /// Two keys, events 0 to 4; each record is partition, key and seq.
     fn judge(records: &[(i32, u64, u64)]) -> Result<(), Faults> {
-        let mut audit = Audit::new(4, Reach { keys: 2, topics: 1 }).unwrap();
+        let mut audit = Audit::new(4, Reach { keys: 2, ..Reach::default() }).unwrap();
         for (partition, key, seq) in records {
             let value = format!("{{\"pad\": \"\\\"seq\\\": 9\", \"seq\": {seq}}}");
             audit.note(
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn an_event_in_another_types_topic_is_altered() {
-        let mut audit = Audit::new(4, Reach { keys: 4, topics: 2 }).unwrap();
+        let mut audit = Audit::new(4, Reach { keys: 4, topics: 2, ..Reach::default() }).unwrap();
         for (topic, seq) in [(0, 0), (1, 1), (1, 2), (1, 3)] {
             let (key, value) = (format!("type{}-{seq}", seq % 2), format!("{{\"seq\": {seq}}}"));
             audit.note(Some(topic), Some(key.as_bytes()), Some(value.as_bytes()));

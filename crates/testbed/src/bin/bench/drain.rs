@@ -6,9 +6,8 @@ use testbed::kafka::Kafka;
 use crate::args::{Args, Mode, Socket};
 use crate::figures::{Spread, megabytes, millis};
 use crate::lane::{Comparison, Lane};
-use crate::machine::NEIGHBOURS;
 use crate::reader::Reader;
-use crate::report::{Limit, Mark, Report, Table};
+use crate::report::{Limit, Mark, Report, Table, there_and_back};
 use crate::run::{Run, run};
 use crate::shape::{Reach, Shape};
 use crate::stage::{Stage, Task};
@@ -50,7 +49,8 @@ pub(crate) async fn measure(
             let lanes = take_turns(args.runs, backlog, lanes, kafka, report).await?;
             report.say(&format!("\ndrain, {}, {events} events", backlog.name()))?;
             report.say(&table(&lanes).show())?;
-            warn_of_disturbed(&lanes, report)?;
+            let runs = lanes.iter().flat_map(|lane| lane.runs.iter().flatten());
+            report.warn_of_neighbours(runs.map(|run| run.measured.others_cores))?;
             compare(backlog, &lanes, report)?;
             set_marks(backlog, &lanes, report);
         }
@@ -67,12 +67,7 @@ async fn take_turns(
 ) -> anyhow::Result<Vec<Lane>> {
     let (stage, task) = backlog.make(report).await?;
     for turn in 0..=runs {
-        // There and back again: whoever is always first would gain or lose by a machine that drifts.
-        let mut order: Vec<&mut Lane> = lanes.iter_mut().collect();
-        if turn % 2 == 1 {
-            order.reverse();
-        }
-        for lane in order {
+        for lane in there_and_back(turn, &mut lanes) {
             let (reader, socket) = (lane.reader.slug(), lane.socket.name());
             let name = format!("drain-{}-{turn}-{reader}-{socket}", backlog.shape);
             let way = (&lane.reader, lane.socket);
@@ -158,19 +153,6 @@ fn table(lanes: &[Lane]) -> Table {
         ]);
     }
     table
-}
-
-fn warn_of_disturbed(lanes: &[Lane], report: &Report) -> anyhow::Result<()> {
-    let runs = || lanes.iter().flat_map(|lane| lane.runs.iter().flatten());
-    let disturbed = runs().filter(|run| run.measured.others_cores > NEIGHBOURS).count();
-    if disturbed == 0 {
-        return Ok(());
-    }
-    report.say(&format!(
-        "WARNING: in {disturbed} of {} runs others kept more than {NEIGHBOURS} cores busy: ratios \
-         are noisy, figures low\n",
-        runs().count()
-    ))
 }
 
 fn compare(backlog: Backlog, lanes: &[Lane], report: &mut Report) -> anyhow::Result<()> {

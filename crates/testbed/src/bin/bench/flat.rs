@@ -1,5 +1,5 @@
 //! Whether the cost of an event stays what it is: from ten topics to ten thousand, from one key to a
-//! hundred thousand, from one row per transaction to a million.
+//! hundred thousand, from one partition to twelve, from one row per transaction to a million.
 //!
 //! All backlogs of a series stand ready at once, each on a server of its own, and their runs take turns:
 //! a machine that drifts touches all of them alike.
@@ -29,43 +29,49 @@ pub(crate) enum Series {
     Topics,
     /// Keys, from 1 to 100,000
     Keys,
+    /// Partitions of the topic, from 1 to 12
+    Partitions,
     /// Rows per transaction, from 1 to 1,000,000
     Rows,
 }
 
 impl Series {
-    pub(crate) const ALL: [Self; 3] = [Self::Topics, Self::Keys, Self::Rows];
+    pub(crate) const ALL: [Self; 4] = [Self::Topics, Self::Keys, Self::Partitions, Self::Rows];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Topics => "topics",
             Self::Keys => "keys",
+            Self::Partitions => "partitions",
             Self::Rows => "rows per transaction",
         }
     }
 
-    const fn values(self) -> &'static [u64] {
+    const fn values(self) -> &'static [u32] {
         match self {
             Self::Topics => &[10, 100, 1000, 10_000],
             Self::Keys => &[1, 100, 10_000, 100_000],
+            Self::Partitions => &[1, 2, 3, 6, 12],
             Self::Rows => &[1, 10, 100, 10_000, 1_000_000],
         }
     }
 
     /// What a backlog is like at one of the values.
-    fn at(self, value: u64) -> (Shape, Reach) {
+    fn at(self, value: u32) -> anyhow::Result<(Shape, Reach)> {
         let (shape, reach) = (Shape::BATCHED, Reach::default());
-        match self {
-            Self::Topics => (shape, Reach { topics: value, ..reach }),
-            Self::Keys => (shape, Reach { keys: value, ..reach }),
-            Self::Rows => (Shape { rows: value, ..shape }, reach),
-        }
+        let many = u64::from(value);
+        Ok(match self {
+            Self::Topics => (shape, Reach { topics: many, ..reach }),
+            Self::Keys => (shape, Reach { keys: many, ..reach }),
+            Self::Partitions => (shape, Reach { partitions: value.try_into()?, ..reach }),
+            Self::Rows => (Shape { rows: many, ..shape }, reach),
+        })
     }
 }
 
 /// A backlog, and what each of its runs cost.
 struct Point {
-    value: u64,
+    value: u32,
     shape: Shape,
     stage: Stage,
     task: Task,
@@ -118,7 +124,7 @@ pub(crate) async fn measure(
 async fn prepare(args: &Args, series: Series, report: &Report) -> anyhow::Result<Vec<Point>> {
     let mut points: Vec<Point> = Vec::new();
     for &value in series.values() {
-        let (shape, reach) = series.at(value);
+        let (shape, reach) = series.at(value)?;
         // One huge transaction holds a million rows even where backlogs are smaller.
         let events = args.events(EVENTS.max(shape.rows)).max(TOUCHES * reach.topics);
         let shape = shape.within(events);

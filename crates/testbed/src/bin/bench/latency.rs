@@ -15,7 +15,7 @@ use crate::figures::{Spread, float, megabytes};
 use crate::floor::produce;
 use crate::listen::{Seen, WARM_UP, consume};
 use crate::reader::{Aim, Reader};
-use crate::report::{Limit, Mark, Report, Table};
+use crate::report::{Limit, Mark, Report, Table, there_and_back};
 use crate::run::{Fault, cast};
 use crate::scene::Scene;
 use crate::topic::{Ends, Topics};
@@ -59,7 +59,7 @@ pub(crate) async fn measure(
         let mut rows: Vec<Row<'_>> =
             readers.iter().filter(|reader| reader.can_use(args.first_socket())).map(row).collect();
         for turn in 1..=args.latency_runs() {
-            for row in &mut rows {
+            for row in there_and_back(turn, &mut rows) {
                 // Written into nothing, nothing arrives: pg_recvlogical's place is taken by the floor.
                 let outcome = match row.reader {
                     Reader::PgRecvlogical => floor(rate, turn, kafka).await?,
@@ -78,6 +78,8 @@ pub(crate) async fn measure(
         }
         report.say(&format!("\nlatency, commit to consumer, {rate} transactions a second"))?;
         report.say(&table(&rows).show())?;
+        let runs = rows.iter().flat_map(|row| &row.runs);
+        report.warn_of_neighbours(runs.map(|run| run.seen.others_cores))?;
         rows.iter().for_each(|row| set_marks(row, rate, report));
     }
     Ok(())

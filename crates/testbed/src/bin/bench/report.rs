@@ -7,6 +7,8 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::Value;
 
+use crate::machine::NEIGHBOURS;
+
 /// A figure that must not be exceeded, or must be reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Limit {
@@ -97,6 +99,23 @@ impl Report {
         Ok(())
     }
 
+    /// Says in how many of several runs others had too large a part in the machine.
+    pub(crate) fn warn_of_neighbours(
+        &self,
+        cores: impl IntoIterator<Item = f64>,
+    ) -> anyhow::Result<()> {
+        let cores: Vec<f64> = cores.into_iter().collect();
+        let disturbed = cores.iter().filter(|cores| **cores > NEIGHBOURS).count();
+        if disturbed == 0 {
+            return Ok(());
+        }
+        self.say(&format!(
+            "WARNING: in {disturbed} of {} runs others kept more than {NEIGHBOURS} cores busy: ratios \
+             are noisy, figures low\n",
+            cores.len()
+        ))
+    }
+
     /// A mark to be shown at the end.
     pub(crate) fn mark(&mut self, mark: Mark) {
         self.marks.push(mark);
@@ -124,6 +143,16 @@ impl Report {
         self.say(&table.show())?;
         Ok(self.faults.len())
     }
+}
+
+/// Who runs in which order in one of several turns. There and back again: whoever is always first would gain or lose by a
+/// machine that drifts.
+pub(crate) fn there_and_back<T>(turn: u32, runners: &mut [T]) -> Vec<&mut T> {
+    let mut order: Vec<&mut T> = runners.iter_mut().collect();
+    if turn % 2 == 1 {
+        order.reverse();
+    }
+    order
 }
 
 /// A Markdown table that is also easy to read as it is.

@@ -33,7 +33,9 @@ impl Cpu {
 
     /// What was used from `self` to `later`.
     pub(crate) fn until(self, later: Self) -> Self {
-        later.zip(self, |later, earlier| (later - earlier).max(0.0))
+        let used = later.zip(self, |later, earlier| (later - earlier).max(0.0));
+        // What is left of the machine's time when all known shares were taken off: shown as it comes, also below zero.
+        Self { others: later.others - self.others, ..used }
     }
 
     /// In microseconds, for each of `events`.

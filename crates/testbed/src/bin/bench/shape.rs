@@ -77,17 +77,19 @@ impl FromStr for Shape {
     }
 }
 
-/// Over how many keys and topics events spread: event *n* belongs to key *n* modulo the number of keys,
+/// Over how many keys, topics and partitions events spread: event *n* belongs to key *n* modulo the number of keys,
 /// and key *k* to topic *k* modulo the number of topics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
     pub(crate) keys: u64,
     pub(crate) topics: u64,
+    /// Of the topic, where it is the only one; where there are many, each has one.
+    pub(crate) partitions: i32,
 }
 
 impl Default for Reach {
     fn default() -> Self {
-        Self { keys: 10_000, topics: 1 }
+        Self { keys: 10_000, topics: 1, partitions: 6 }
     }
 }
 

@@ -16,9 +16,6 @@ use tokio::time::Instant;
 
 use crate::shape::Reach;
 
-/// Partitions of a topic that is the only one; where there are many, each has one.
-pub(crate) const PARTITIONS: i32 = 6;
-
 const REQUEST: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(100);
 /// How long reading may stand still before what is missing counts as lost.
@@ -41,14 +38,18 @@ pub(crate) struct Topics {
 impl Topics {
     /// One topic called `name`, which is used once.
     pub(crate) fn one(name: &str) -> Self {
-        Self { names: vec![name.to_owned()], route: name.to_owned(), partitions: PARTITIONS }
+        Self::of(name, Reach::default())
     }
 
     /// What events of `reach` are routed to: a topic called `name`, or the many that all runs of this
     /// reach share, because a broker keeps the files of deleted ones open for a minute.
     pub(crate) fn of(name: &str, reach: Reach) -> Self {
         if reach.topics == 1 {
-            return Self::one(name);
+            return Self {
+                names: vec![name.to_owned()],
+                route: name.to_owned(),
+                partitions: reach.partitions,
+            };
         }
         let prefix = format!("flat{}", reach.topics);
         Self {

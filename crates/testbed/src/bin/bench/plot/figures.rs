@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use super::SOURCE;
 use super::chart::{Frame, Line, Lines, Row, Rows, Style};
 use crate::args::Mode;
 use crate::figures::Spread;
@@ -96,9 +97,11 @@ fn describe(shape: &str) -> String {
     shape.parse().map_or(shape.to_owned(), crate::shape::Shape::describe)
 }
 
-/// How fast beside `pg_recvlogical` in the same turn and over the same socket.
+/// How fast beside `pg_recvlogical` in the same measurement and turn, over the same socket.
 fn ratios(lane: &Lane<'_>, lanes: &[Lane<'_>]) -> Option<Spread> {
-    let key = |line: &Value| (number(line, "run"), text(line, "socket").to_owned());
+    let key = |line: &Value| {
+        (number(line, "run"), text(line, "socket").to_owned(), text(line, SOURCE).to_owned())
+    };
     let baseline = |run: &Value| {
         let runs = lanes.iter().filter(|lane| lane.is_baseline).flat_map(|lane| &lane.runs);
         let found = runs.copied().find(|line| key(line) == key(run))?;
@@ -258,6 +261,24 @@ mod tests {
         assert_eq!(group, "1 row of 400 B per transaction");
         let router = rows.iter().find(|row| row.label == "router").unwrap();
         assert_eq!((router.figures.clone(), router.whisker), (vec![(0, 1.75)], Some((1.5, 2.0))));
+    }
+
+    #[test]
+    fn measurements_from_two_files_are_not_mixed() {
+        let from = |source: &str, mut line: Value| {
+            line[SOURCE] = json!(source);
+            line
+        };
+        let lines = [
+            from("a", drained("pg_recvlogical", 1, 100.0)),
+            from("a", drained("router", 1, 150.0)),
+            from("b", drained("router", 1, 500.0)),
+            from("b", drained("pg_recvlogical", 1, 200.0)),
+        ];
+        let chart = drain(&lines).unwrap();
+        let (_, rows) = chart.groups.first().unwrap();
+        let router = rows.iter().find(|row| row.label == "router").unwrap();
+        assert_eq!(router.whisker, Some((1.5, 2.5)));
     }
 
     #[test]

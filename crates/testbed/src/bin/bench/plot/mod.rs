@@ -10,6 +10,9 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::Value;
 
+/// The file that a line was read from: runs of one measurement are compared with each other, and with no others.
+const SOURCE: &str = "source";
+
 /// Draws what `lines` hold figures for, into files in `directory`, and tells their names.
 pub(crate) fn draw(lines: &[Value], directory: &Path) -> anyhow::Result<Vec<String>> {
     std::fs::create_dir_all(directory)
@@ -39,8 +42,11 @@ pub(crate) fn read(files: &[std::path::PathBuf]) -> anyhow::Result<Vec<Value>> {
         let text = std::fs::read_to_string(file)
             .with_context(|| format!("cannot read {}", file.display()))?;
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            let line = serde_json::from_str(line)
+            let mut line: Value = serde_json::from_str(line)
                 .with_context(|| format!("{} has a line that is no JSON", file.display()))?;
+            if let Some(members) = line.as_object_mut() {
+                members.insert(SOURCE.to_owned(), file.display().to_string().into());
+            }
             lines.push(line);
         }
     }
