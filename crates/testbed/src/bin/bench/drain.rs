@@ -181,7 +181,7 @@ fn set_marks(backlog: Backlog, lanes: &[Lane], report: &mut Report) {
         let mut mark = |what: &str, limit, aim, spread: Option<Spread>| {
             if let Some(spread) = spread {
                 let what = format!("{}, {}: {what}", lane.name, backlog.name());
-                report.mark(Mark { what, limit, aim: Some(aim), measured: spread.median });
+                report.mark(Mark { what, limit, aim: Some(aim), measured: spread });
             }
         };
         let ratio = lane.ratio_to_baseline(lanes);
@@ -193,7 +193,7 @@ fn set_marks(backlog: Backlog, lanes: &[Lane], report: &mut Report) {
         let cpu = lane.spread(|run| run.measured.cpu.reader);
         mark("router CPU, us/event", Limit::AtMost(5.5), 4.5, cpu);
         // Of memory the worst run counts.
-        let peak = lane.peak_megabytes().map(|peak| Spread { median: peak.max, ..peak });
+        let peak = lane.peak_megabytes().map(|peak| Spread::from(peak.max));
         mark("peak memory, MB", Limit::AtMost(50.0), 25.0, peak);
     }
 }
@@ -208,6 +208,6 @@ fn mark_bytes(backlog: Backlog, lanes: &[Lane], report: &mut Report) {
             continue;
         };
         let what = format!("{}, {}: payload MB/s", lane.name, backlog.name());
-        report.mark(Mark { what, limit: Limit::AtLeast(80.0), aim: None, measured: rate.median });
+        report.mark(Mark { what, limit: Limit::AtLeast(80.0), aim: None, measured: rate });
     }
 }

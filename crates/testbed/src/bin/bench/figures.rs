@@ -26,6 +26,13 @@ pub(crate) struct Spread {
     pub(crate) max: f64,
 }
 
+/// Of one figure.
+impl From<f64> for Spread {
+    fn from(figure: f64) -> Self {
+        Self { min: figure, median: figure, max: figure }
+    }
+}
+
 impl Spread {
     /// `None` where there is nothing to choose from.
     pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {

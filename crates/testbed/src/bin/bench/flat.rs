@@ -187,5 +187,5 @@ fn set_mark(reader: &Reader, series: Series, points: &[Point], report: &mut Repo
     let Some(spread) = Spread::of(medians.map(|spread| spread.median)) else { return };
     let what = format!("{}: dearest / cheapest number of {}", reader.name(), series.name());
     let limit = Limit::AtMost(TOLERANCE);
-    report.mark(Mark { what, limit, aim: None, measured: spread.max / spread.min });
+    report.mark(Mark { what, limit, aim: None, measured: (spread.max / spread.min).into() });
 }

@@ -62,7 +62,7 @@ pub(crate) async fn measure(
         }))?;
         let what = format!("{}: idle CPU, % of a core", reader.name());
         let limit = Limit::AtMost(0.2);
-        report.mark(Mark { what, limit, aim: None, measured: router.percent });
+        report.mark(Mark { what, limit, aim: None, measured: router.percent.into() });
     }
     report.say(&format!("\nidle for {:?}\n{}", args.idle(), table.show()))
 }

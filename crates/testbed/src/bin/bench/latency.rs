@@ -78,8 +78,6 @@ pub(crate) async fn measure(
         }
         report.say(&format!("\nlatency, commit to consumer, {rate} transactions a second"))?;
         report.say(&table(&rows).show())?;
-        let runs = rows.iter().flat_map(|row| &row.runs);
-        report.warn_of_neighbours(runs.map(|run| run.seen.others_cores))?;
         rows.iter().for_each(|row| set_marks(row, rate, report));
     }
     Ok(())
@@ -221,6 +219,6 @@ fn set_marks(row: &Row<'_>, rate: u64, report: &mut Report) {
         let name = QUANTILES.iter().find(|(of, _)| *of == quantile).map_or("", |(_, name)| name);
         let what = format!("{}, {rate}/s: commit to consumer {name}, ms", row.name);
         let limit = Limit::AtMost(limit);
-        report.mark(Mark { what, limit, aim: Some(aim), measured: spread.median });
+        report.mark(Mark { what, limit, aim: Some(aim), measured: spread });
     }
 }

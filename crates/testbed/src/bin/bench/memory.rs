@@ -65,7 +65,7 @@ pub(crate) async fn measure(
                 "events_per_second": rate,
             }))?;
             let what = format!("{}, {what} of {payload:.0} MB: peak memory, MB", reader.name());
-            report.mark(Mark { what, limit, aim: Some(25.0), measured: peak });
+            report.mark(Mark { what, limit, aim: Some(25.0), measured: peak.into() });
         }
     }
     report.say(&format!("\nmemory\n{}", table.show()))

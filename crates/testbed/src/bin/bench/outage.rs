@@ -85,7 +85,7 @@ pub(crate) async fn measure(
         let what =
             format!("{}, broker away for {:?}: peak memory, MB", reader.name(), args.outage());
         let limit = Limit::AtMost(BOUND);
-        report.mark(Mark { what, limit, aim: Some(25.0), measured: peak });
+        report.mark(Mark { what, limit, aim: Some(25.0), measured: peak.into() });
     }
     let what = format!("broker away for {:?} under {RATE} transactions a second", args.outage());
     report.say(&format!("\noutage, {what}\n{}", table.show()))

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::Value;
 
+use crate::figures::Spread;
 use crate::machine::NEIGHBOURS;
 
 /// A figure that must not be exceeded, or must be reached.
@@ -23,20 +24,28 @@ pub(crate) struct Mark {
     pub(crate) limit: Limit,
     /// Further in the same direction: what is aimed at.
     pub(crate) aim: Option<f64>,
-    pub(crate) measured: f64,
+    /// The median counts, and it is told where a run was on the other side.
+    pub(crate) measured: Spread,
 }
 
 impl Mark {
     fn verdict(&self) -> &'static str {
+        let Spread { min, median, max } = self.measured;
         let meets = |limit| match limit {
-            Limit::AtLeast(limit) => self.measured >= limit,
-            Limit::AtMost(limit) => self.measured <= limit,
+            Limit::AtLeast(limit) => median >= limit,
+            Limit::AtMost(limit) => median <= limit,
+        };
+        let always = match self.limit {
+            Limit::AtLeast(limit) => min >= limit,
+            Limit::AtMost(limit) => max <= limit,
         };
         let aim = self.aim.map(|aim| match self.limit {
             Limit::AtLeast(_) => Limit::AtLeast(aim),
             Limit::AtMost(_) => Limit::AtMost(aim),
         });
-        if aim.is_some_and(meets) {
+        if meets(self.limit) && !always {
+            "ok, but not in every run"
+        } else if aim.is_some_and(meets) {
             "aim reached"
         } else if meets(self.limit) {
             "ok"
@@ -132,10 +141,16 @@ impl Report {
                 Limit::AtLeast(limit) => format!(">= {limit}"),
                 Limit::AtMost(limit) => format!("<= {limit}"),
             };
-            let measured = format!("{:.2}", mark.measured);
+            let Spread { min, median, max } = mark.measured;
+            let measured = if min < max {
+                format!("{median:.2} ({min:.2} to {max:.2})")
+            } else {
+                format!("{median:.2}")
+            };
             let aim = mark.aim.map_or("-".to_owned(), |aim| aim.to_string());
             self.record(&serde_json::json!({
-                "kind": "mark", "what": mark.what, "limit": limit, "aim": mark.aim, "measured": mark.measured,
+                "kind": "mark", "what": mark.what, "limit": limit, "aim": mark.aim, "measured": median,
+                "min": min, "max": max,
                 "verdict": mark.verdict(),
             }))?;
             table.row([mark.what.clone(), limit, aim, measured, mark.verdict().to_owned()]);
@@ -201,8 +216,9 @@ mod tests {
 
     #[test]
     fn a_mark_is_met_at_its_limit_and_missed_beyond() {
-        let mark =
-            |limit, measured| Mark { what: String::new(), limit, aim: None, measured }.verdict();
+        let mark = |limit, measured: f64| {
+            Mark { what: String::new(), limit, aim: None, measured: measured.into() }.verdict()
+        };
         assert_eq!(mark(Limit::AtLeast(0.8), 0.8), "ok");
         assert_eq!(mark(Limit::AtLeast(0.8), 0.79), "missed");
         assert_eq!(mark(Limit::AtMost(8.0), 8.0), "ok");
@@ -210,8 +226,21 @@ mod tests {
     }
 
     #[test]
+    fn a_run_on_the_other_side_of_a_limit_is_not_passed_over() {
+        let mark = |limit, figures: [f64; 3]| {
+            let measured = Spread::of(figures).unwrap();
+            Mark { what: String::new(), limit, aim: Some(1.2), measured }.verdict()
+        };
+        assert_eq!(mark(Limit::AtLeast(1.0), [0.99, 1.24, 1.52]), "ok, but not in every run");
+        assert_eq!(mark(Limit::AtLeast(1.0), [1.01, 1.24, 1.52]), "aim reached");
+        assert_eq!(mark(Limit::AtMost(2.0), [1.0, 1.5, 2.5]), "ok, but not in every run");
+        assert_eq!(mark(Limit::AtMost(2.0), [1.0, 2.5, 2.6]), "missed");
+    }
+
+    #[test]
     fn an_aim_lies_in_the_direction_of_its_limit() {
-        let mark = |limit, aim, measured| {
+        let mark = |limit, aim, measured: f64| {
+            let measured = Spread::from(measured);
             Mark { what: String::new(), limit, aim: Some(aim), measured }.verdict()
         };
         assert_eq!(mark(Limit::AtLeast(1.0), 1.2, 1.1), "ok");

@@ -61,7 +61,7 @@ pub(crate) async fn measure(
         // The worst is what somebody waits for.
         let what = format!("{name}: takeover after kill -9, ms");
         let limit = Limit::AtMost(2000.0);
-        report.mark(Mark { what, limit, aim: Some(500.0), measured: spread.max });
+        report.mark(Mark { what, limit, aim: Some(500.0), measured: spread.max.into() });
     }
     report.say(&format!("\ntakeover by a standby\n{}", table.show()))
 }
