@@ -1,11 +1,12 @@
 //! The shell around the core: sockets, timers and delivery reports become [`Input`]s, [`Action`]s become deeds.
 //!
-//! One task owns everything that streams, and one place waits (`event.rs`), or sleeps so that WAL gathers (`gulp.rs`). Nothing in here decides: what a
-//! failure means, when to reconnect and what may be confirmed is the core's business. Work that blocks or takes long
-//! (connecting, asking Kafka for a topic, making and destroying a producer) runs beside the task as a `Job`, so that
-//! status updates never wait for it.
+//! One task owns everything that streams, and one place waits (`event.rs`), or sleeps so that WAL gathers (`gulp.rs`).
+//! Nothing in here decides: what a failure means, when to reconnect and what may be confirmed is the core's business.
+//! Work that blocks or takes long (connecting, asking Kafka for a topic, making and destroying a producer) runs beside
+//! the task as a `Job`, so that status updates never wait for it.
 //!
-//! Read in this order: [`Shell::run`], `event` (the wait), `gulp` (how WAL is read), `pass` (frames), `jobs` (what runs beside).
+//! Read in this order: [`Shell::run`], `event` (the wait), `gulp` (how WAL is read), `pass` (frames), `jobs` (what runs
+//! beside).
 
 mod announce;
 mod care;

@@ -8,7 +8,7 @@ use outbox_router::postgres::{
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-use crate::cluster::{Cluster, sql, value};
+use crate::cluster::{Cluster, DEADLINE, sql, value};
 use crate::reader::{Event, next, until};
 
 /// A server certificate in several roles, and the files a client may be given.
@@ -135,11 +135,11 @@ async fn rows_stream_through_tls_whole_and_in_order_up_to_the_end_of_the_connect
         assert!(tuple.ends_with(body.as_bytes()), "row {row}: {}", tuple.escape_ascii());
     }
     sql(&info, "INSERT INTO public.long VALUES (0, 'last')").await;
-    let walsenders = "SELECT pg_terminate_backend(pid) FROM pg_stat_replication";
     // Sent, and not read: it comes before the end all the same.
     let behind = "SELECT count(*) FROM pg_stat_replication WHERE sent_lsn < pg_current_wal_lsn()";
-    while value(&info, behind).await != "0" {}
-    sql(&info, walsenders).await;
+    let sent = async { while value(&info, behind).await != "0" {} };
+    tokio::time::timeout(DEADLINE, sent).await.expect("the row is sent");
+    sql(&info, "SELECT pg_terminate_backend(pid) FROM pg_stat_replication").await;
     let mut seen = false;
     loop {
         match next(&mut stream).await {
