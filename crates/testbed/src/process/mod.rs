@@ -270,15 +270,6 @@ impl Process {
     pub fn peak_resident_bytes(&self) -> anyhow::Result<u64> {
         peak_resident_bytes(self.pid())
     }
-
-    /// CPU time used so far, user and system.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the process is gone.
-    pub fn cpu_time(&self) -> anyhow::Result<Duration> {
-        cpu_time(self.pid())
-    }
 }
 
 impl Drop for Process {

@@ -6,6 +6,7 @@ use testbed::kafka::Kafka;
 use crate::args::{Args, Mode, Socket};
 use crate::figures::{Spread, megabytes, millis};
 use crate::lane::{Comparison, Lane};
+use crate::machine::NEIGHBOURS;
 use crate::reader::Reader;
 use crate::report::{Limit, Mark, Report, Table, there_and_back};
 use crate::run::{Run, run};
@@ -49,8 +50,7 @@ pub(crate) async fn measure(
             let lanes = take_turns(args.runs, backlog, lanes, kafka, report).await?;
             report.say(&format!("\ndrain, {}, {events} events", backlog.name()))?;
             report.say(&table(&lanes).show())?;
-            let runs = lanes.iter().flat_map(|lane| lane.runs.iter().flatten());
-            report.warn_of_neighbours(runs.map(|run| run.measured.others_cores))?;
+            warn_of_neighbours(&lanes, report)?;
             compare(backlog, &lanes, report)?;
             set_marks(backlog, &lanes, report);
         }
@@ -153,6 +153,19 @@ fn table(lanes: &[Lane]) -> Table {
         ]);
     }
     table
+}
+
+fn warn_of_neighbours(lanes: &[Lane], report: &Report) -> anyhow::Result<()> {
+    let runs = || lanes.iter().flat_map(|lane| lane.runs.iter().flatten());
+    let disturbed = runs().filter(|run| run.measured.others_cores > NEIGHBOURS).count();
+    if disturbed == 0 {
+        return Ok(());
+    }
+    report.say(&format!(
+        "WARNING: in {disturbed} of {} runs others kept more than {NEIGHBOURS} cores busy: ratios \
+         are noisy, figures low\n",
+        runs().count()
+    ))
 }
 
 fn compare(backlog: Backlog, lanes: &[Lane], report: &mut Report) -> anyhow::Result<()> {

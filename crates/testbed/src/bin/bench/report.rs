@@ -8,7 +8,6 @@ use anyhow::Context;
 use serde_json::Value;
 
 use crate::figures::Spread;
-use crate::machine::NEIGHBOURS;
 
 /// A figure that must not be exceeded, or must be reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,26 +30,26 @@ pub(crate) struct Mark {
 impl Mark {
     fn verdict(&self) -> &'static str {
         let Spread { min, median, max } = self.measured;
-        let meets = |limit| match limit {
-            Limit::AtLeast(limit) => median >= limit,
-            Limit::AtMost(limit) => median <= limit,
+        let meets = |figure, limit| match limit {
+            Limit::AtLeast(limit) => figure >= limit,
+            Limit::AtMost(limit) => figure <= limit,
         };
-        let always = match self.limit {
-            Limit::AtLeast(limit) => min >= limit,
-            Limit::AtMost(limit) => max <= limit,
+        let worst = match self.limit {
+            Limit::AtLeast(_) => min,
+            Limit::AtMost(_) => max,
         };
         let aim = self.aim.map(|aim| match self.limit {
             Limit::AtLeast(_) => Limit::AtLeast(aim),
             Limit::AtMost(_) => Limit::AtMost(aim),
         });
-        if meets(self.limit) && !always {
-            "ok, but not in every run"
-        } else if aim.is_some_and(meets) {
-            "aim reached"
-        } else if meets(self.limit) {
-            "ok"
-        } else {
+        if !meets(median, self.limit) {
             "missed"
+        } else if !meets(worst, self.limit) {
+            "ok, but not in every run"
+        } else if aim.is_some_and(|aim| meets(median, aim)) {
+            "aim reached"
+        } else {
+            "ok"
         }
     }
 }
@@ -106,23 +105,6 @@ impl Report {
         self.record(&serde_json::json!({ "kind": "fault", "what": what }))?;
         self.faults.push(what);
         Ok(())
-    }
-
-    /// Says in how many of several runs others had too large a part in the machine.
-    pub(crate) fn warn_of_neighbours(
-        &self,
-        cores: impl IntoIterator<Item = f64>,
-    ) -> anyhow::Result<()> {
-        let cores: Vec<f64> = cores.into_iter().collect();
-        let disturbed = cores.iter().filter(|cores| **cores > NEIGHBOURS).count();
-        if disturbed == 0 {
-            return Ok(());
-        }
-        self.say(&format!(
-            "WARNING: in {disturbed} of {} runs others kept more than {NEIGHBOURS} cores busy: ratios \
-             are noisy, figures low\n",
-            cores.len()
-        ))
     }
 
     /// A mark to be shown at the end.
