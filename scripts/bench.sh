@@ -7,7 +7,7 @@
 #   scripts/bench.sh --from FILE --plots DIR      draws the figures of an earlier run, and measures nothing
 #
 # WHAT is any of: drain latency memory start (these four when nothing is named), outage takeover idle flat; --all
-# measures all of it, in every shape, over TCP, TLS and the unix socket, on PostgreSQL 15, 17 and 18. Installs and
+# measures all of it, in every shape: over TCP, TLS and the unix socket on PostgreSQL 17, over TCP on 15 and 18. Installs and
 # builds what is missing; a router given by --binary is not built, and two of them are compared with each other, their
 # runs taking turns. Figures go to standard output as tables, to FILE as JSON lines (default: bench/TIME.jsonl in the
 # build directory) and to DIR as SVG. With --peers, Debezium on Kafka Connect takes part in draining and latency. --help

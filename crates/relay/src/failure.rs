@@ -3,7 +3,7 @@
 use pgoutput::Lsn;
 use std::fmt;
 
-/// What follows from a failure (DESIGN: four classes; dead-lettering is not built in, so three remain here).
+/// What follows from a failure. None puts a row aside and goes on: dead-lettering is not built in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// A passing fault of the way to PostgreSQL or Kafka: reconnect with back-off for as long as it takes.

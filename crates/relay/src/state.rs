@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 
-/// The states of DESIGN §4, as printed.
+/// The states, as printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     /// Not yet streaming: connecting, or waiting to connect again.

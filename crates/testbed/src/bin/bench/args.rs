@@ -8,6 +8,7 @@ use clap::{Parser, ValueEnum};
 
 use crate::debezium::Tuning;
 use crate::flat::Series;
+use crate::reader::Reader;
 use crate::shape::Shape;
 
 /// Measures outbox-router on real servers, beside `pg_recvlogical` into nothing.
@@ -22,7 +23,7 @@ pub(crate) struct Args {
     /// What to measure [default: drain latency memory start]
     #[arg(value_enum)]
     modes: Vec<Mode>,
-    /// Measure everything: every mode, shape, rate, socket and version (more than two hours)
+    /// Measure everything: every mode, shape, rate, socket and version (about two hours with peers)
     #[arg(long)]
     all: bool,
     /// Runs of each reader; one more comes first and is not counted
@@ -44,11 +45,11 @@ pub(crate) struct Args {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     latency_runs: Option<u32>,
     /// Versions of PostgreSQL: backlogs are drained from each, all else is measured on the first one
-    /// [default: 17]
+    /// [default: 17; with --all 17,15,18, and peers on 17 only]
     #[arg(long, value_delimiter = ',')]
     pg: Vec<u16>,
-    /// How readers reach PostgreSQL: backlogs are drained over each, all else over the first one
-    /// [default: tcp]
+    /// How readers reach PostgreSQL: backlogs are drained over each, all else goes over the first one
+    /// [default: tcp; with --all tcp,tls,unix to the first version, and tcp to the others]
     #[arg(long, value_enum, value_delimiter = ',')]
     socket: Vec<Socket>,
     /// What grows when flatness is measured [default: topics,keys,partitions,rows]
@@ -112,8 +113,23 @@ impl Args {
         self.chosen(&self.pg, &[17], &[17, 15, 18])
     }
 
-    pub(crate) fn sockets(&self) -> Vec<Socket> {
+    fn sockets(&self) -> Vec<Socket> {
         self.chosen(&self.socket, &[Socket::Tcp], &[Socket::Tcp, Socket::Tls, Socket::Unix])
+    }
+
+    /// Over which backlogs of `version` are drained. Where nobody chose, one thing varies at a time.
+    pub(crate) fn sockets_to(&self, version: u16) -> Vec<Socket> {
+        if self.socket.is_empty() && version != self.version() {
+            vec![self.first_socket()]
+        } else {
+            self.sockets()
+        }
+    }
+
+    /// Whether `reader` drains backlogs of `version`. Peers take half a minute for each: where nobody chose, one
+    /// version must do.
+    pub(crate) fn takes_part(&self, reader: &Reader, version: u16) -> bool {
+        !reader.is_peer() || !self.pg.is_empty() || version == self.version()
     }
 
     pub(crate) fn latency_runs(&self) -> u32 {
@@ -268,7 +284,8 @@ mod tests {
     fn lists_are_separated_by_commas() {
         let args = parse("bench drain --pg 15,17 --socket tcp,unix --shape 1x400,100x1024");
         assert_eq!(args.versions(), [15, 17]);
-        assert_eq!(args.sockets(), [Socket::Tcp, Socket::Unix]);
+        assert_eq!(args.sockets_to(15), [Socket::Tcp, Socket::Unix]);
+        assert_eq!(args.sockets_to(17), [Socket::Tcp, Socket::Unix]);
         assert_eq!(args.shapes(), [Shape::SINGLE, Shape::LARGE]);
     }
 
@@ -277,6 +294,16 @@ mod tests {
         assert_eq!(parse("bench drain").peers, []);
         assert_eq!(parse("bench --peers drain").peers, [Tuning::Defaults, Tuning::Tuned]);
         assert_eq!(parse("bench --peers=debezium-tuned drain").peers, [Tuning::Tuned]);
+    }
+
+    #[test]
+    fn where_nobody_chose_one_thing_varies_at_a_time() {
+        let (all, peer) = (parse("bench --all --peers"), Reader::Debezium(Tuning::Tuned));
+        assert_eq!(all.sockets_to(17), [Socket::Tcp, Socket::Tls, Socket::Unix]);
+        assert_eq!(all.sockets_to(18), [Socket::Tcp]);
+        assert!(all.takes_part(&peer, 17) && !all.takes_part(&peer, 18));
+        assert!(all.takes_part(&Reader::PgRecvlogical, 18));
+        assert!(parse("bench drain --peers --pg 17,18").takes_part(&peer, 18));
     }
 
     #[test]

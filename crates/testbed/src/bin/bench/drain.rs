@@ -43,10 +43,13 @@ pub(crate) async fn measure(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     for version in args.versions() {
+        let sockets = args.sockets_to(version);
+        let takes_part = |reader: &&Reader| args.takes_part(reader, version);
+        let readers: Vec<Reader> = readers.iter().filter(takes_part).cloned().collect();
         for shape in args.shapes() {
             let events = args.events(shape.usual_events());
             let backlog = Backlog { version, shape: shape.within(events), events };
-            let lanes = Lane::all(readers, &args.sockets());
+            let lanes = Lane::all(&readers, &sockets);
             let lanes = take_turns(args.runs, backlog, lanes, kafka, report).await?;
             report.say(&format!("\ndrain, {}, {events} events", backlog.name()))?;
             report.say(&table(&lanes).show())?;
@@ -182,45 +185,40 @@ fn compare(backlog: Backlog, lanes: &[Lane], report: &mut Report) -> anyhow::Res
     report.say(&Comparison::table(&comparisons).show())
 }
 
-/// Marks are set for what every machine can be asked: loopback, and the shapes that peers are known for.
+/// Marks are set for what every machine can be asked: loopback.
 fn set_marks(backlog: Backlog, lanes: &[Lane], report: &mut Report) {
-    let (ratio_limit, ratio_aim) = match backlog.shape {
-        Shape::BATCHED => (1.0, 1.2),
-        Shape::SINGLE => (1.8, 2.2),
-        Shape::LARGE => return mark_bytes(backlog, lanes, report),
-        Shape { .. } => return,
-    };
-    for lane in lanes.iter().filter(|lane| is_marked(lane)) {
+    for lane in lanes.iter().filter(|lane| lane.reader.is_router() && lane.socket == Socket::Tcp) {
         let mut mark = |what: &str, limit, aim, spread: Option<Spread>| {
-            if let Some(spread) = spread {
+            if let Some(measured) = spread {
                 let what = format!("{}, {}: {what}", lane.name, backlog.name());
-                report.mark(Mark { what, limit, aim: Some(aim), measured: spread });
+                report.mark(Mark { what, limit, aim, measured });
             }
         };
-        let ratio = lane.ratio_to_baseline(lanes);
-        mark("x pg_recvlogical", Limit::AtLeast(ratio_limit), ratio_aim, ratio);
-        for peer in lanes.iter().filter(|peer| peer.reader.is_peer()) {
-            let what = format!("x {}", peer.name);
-            mark(&what, Limit::AtLeast(1.6), 2.0, lane.ratio_to(peer));
+        if let Some((limit, aim)) = ratios(backlog.shape) {
+            let ratio = lane.ratio_to_baseline(lanes);
+            mark("x pg_recvlogical", Limit::AtLeast(limit), Some(aim), ratio);
+            for peer in lanes.iter().filter(|peer| peer.reader.is_peer()) {
+                let what = format!("x {}", peer.name);
+                mark(&what, Limit::AtLeast(1.6), Some(2.0), lane.ratio_to(peer));
+            }
+        }
+        if backlog.shape == Shape::LARGE {
+            let rate = lane.spread(Run::megabytes_per_second);
+            mark("payload MB/s", Limit::AtLeast(80.0), None, rate);
         }
         let cpu = lane.spread(|run| run.measured.cpu.reader);
-        mark("router CPU, us/event", Limit::AtMost(5.5), 4.5, cpu);
+        mark("router CPU, us/event", Limit::AtMost(5.5), Some(4.5), cpu);
         // Of memory the worst run counts.
         let peak = lane.peak_megabytes().map(|peak| Spread::from(peak.max));
-        mark("peak memory, MB", Limit::AtMost(50.0), 25.0, peak);
+        mark("peak memory, MB", Limit::AtMost(50.0), Some(25.0), peak);
     }
 }
 
-fn is_marked(lane: &Lane) -> bool {
-    lane.reader.is_router() && lane.socket == Socket::Tcp
-}
-
-fn mark_bytes(backlog: Backlog, lanes: &[Lane], report: &mut Report) {
-    for lane in lanes.iter().filter(|lane| is_marked(lane)) {
-        let Some(rate) = lane.spread(Run::megabytes_per_second) else {
-            continue;
-        };
-        let what = format!("{}, {}: payload MB/s", lane.name, backlog.name());
-        report.mark(Mark { what, limit: Limit::AtLeast(80.0), aim: None, measured: rate });
+/// How fast beside `pg_recvlogical`, at least and at best, in the shapes that peers are known for.
+fn ratios(shape: Shape) -> Option<(f64, f64)> {
+    match shape {
+        Shape::BATCHED => Some((1.0, 1.2)),
+        Shape::SINGLE => Some((1.8, 2.2)),
+        Shape { .. } => None,
     }
 }

@@ -33,7 +33,9 @@ fn note(lines: &[Value]) -> String {
     let last = |kind: &str| lines.iter().rev().find(|line| text(line, "kind") == kind);
     let machine = last("machine").map_or(String::new(), |line| {
         let cores = number(line, "cores").unwrap_or_default();
-        format!("{cores:.0} x {}, kernel {}; ", text(line, "cpu"), text(line, "kernel"))
+        // Behind the hyphen stands who built it.
+        let kernel = text(line, "kernel").split('-').next().unwrap_or_default();
+        format!("{cores:.0} x {}, kernel {kernel}; ", text(line, "cpu"))
     });
     let servers = last("servers").map_or(String::new(), |line| {
         let versions = line.get("postgres").and_then(Value::as_array);
