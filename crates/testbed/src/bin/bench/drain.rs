@@ -194,7 +194,7 @@ fn set_marks(backlog: Backlog, lanes: &[Lane], report: &mut Report) {
                 report.mark(Mark { what, limit, aim, measured });
             }
         };
-        if let Some((limit, aim)) = ratios(backlog.shape) {
+        if let Some((limit, aim)) = ratio_limits(backlog.shape) {
             let ratio = lane.ratio_to_baseline(lanes);
             mark("x pg_recvlogical", Limit::AtLeast(limit), Some(aim), ratio);
             for peer in lanes.iter().filter(|peer| peer.reader.is_peer()) {
@@ -215,7 +215,7 @@ fn set_marks(backlog: Backlog, lanes: &[Lane], report: &mut Report) {
 }
 
 /// How fast beside `pg_recvlogical`, at least and at best, in the shapes that peers are known for.
-fn ratios(shape: Shape) -> Option<(f64, f64)> {
+fn ratio_limits(shape: Shape) -> Option<(f64, f64)> {
     match shape {
         Shape::BATCHED => Some((1.0, 1.2)),
         Shape::SINGLE => Some((1.8, 2.2)),

@@ -86,31 +86,23 @@ impl Series {
     }
 }
 
-/// A backlog, and what it cost every router.
-struct Point<'a> {
+/// A backlog with one of the values.
+struct Backlog {
+    series: Series,
     value: u32,
     shape: Shape,
     stage: Stage,
     task: Task,
-    tracks: Vec<Track<'a>>,
 }
 
-/// The counted runs of one router over one backlog; one with a fault has no figures.
-struct Track<'a> {
-    reader: &'a Reader,
-    runs: Vec<Option<Cost>>,
-}
-
+/// What a counted run cost.
 #[derive(Debug, Clone, Copy)]
-struct Cost {
+struct Cost<'a> {
+    reader: &'a str,
+    value: u32,
+    turn: u32,
     cpu: f64,
     rate: f64,
-}
-
-impl Track<'_> {
-    fn spread(&self, figure: impl Fn(&Cost) -> f64) -> Option<Spread> {
-        Spread::of(self.runs.iter().flatten().map(figure))
-    }
 }
 
 /// Measures every series with every router.
@@ -120,35 +112,44 @@ pub(crate) async fn measure(
     kafka: &mut Kafka,
     report: &mut Report,
 ) -> anyhow::Result<()> {
+    let mut routers: Vec<&Reader> = Reader::routers(readers).collect();
     for series in args.series() {
-        let mut points = prepare(args, (series, readers), report).await?;
+        let mut backlogs = prepare(args, series, report).await?;
+        let mut costs = Vec::new();
         for turn in 0..=args.runs {
-            for point in there_and_back(turn, &mut points) {
-                let Point { value, shape, ref stage, task, ref mut tracks } = *point;
-                for track in there_and_back(turn, tracks) {
-                    let place = (series, value, shape);
-                    let way = (track.reader, args.first_socket());
-                    let cost = one(way, (stage, task), (place, turn), kafka, report).await?;
-                    if turn > 0 {
-                        track.runs.push(cost);
-                    }
+            for backlog in there_and_back(turn, &mut backlogs) {
+                for router in there_and_back(turn, &mut routers) {
+                    let way = (*router, args.first_socket());
+                    let cost = backlog.drain(way, turn, kafka, report).await?;
+                    costs.extend(cost.filter(|_| turn > 0));
                 }
             }
         }
-        report.say(&format!("\nCPU per event, {}", series.name()))?;
-        report.say(&table(&points).show())?;
-        set_marks(series, &points, report);
+        let values: Vec<u32> = backlogs.iter().map(|backlog| backlog.value).collect();
+        let mut table = Table::new(&[
+            "",
+            "",
+            "router CPU us/event: min median max",
+            "x the first",
+            "k events/s",
+        ]);
+        for router in routers.iter().map(|router| router.name()) {
+            let costs: Vec<Cost<'_>> =
+                costs.iter().copied().filter(|cost| cost.reader == router).collect();
+            show(router, &values, &costs, &mut table);
+            if let Some(measured) = steepness(&values, &costs) {
+                let what = format!("{router}: dearest / cheapest number of {}", series.name());
+                report.mark(Mark { what, limit: Limit::AtMost(TOLERANCE), aim: None, measured });
+            }
+        }
+        report.say(&format!("\nCPU per event, {}\n{}", series.name(), table.show()))?;
     }
     Ok(())
 }
 
-async fn prepare<'a>(
-    args: &Args,
-    (series, readers): (Series, &'a [Reader]),
-    report: &Report,
-) -> anyhow::Result<Vec<Point<'a>>> {
+async fn prepare(args: &Args, series: Series, report: &Report) -> anyhow::Result<Vec<Backlog>> {
     let events = args.events(series.usual_events());
-    let mut points = Vec::new();
+    let mut backlogs = Vec::new();
     for &value in series.values() {
         let (name, needs) = (series.name(), series.needs(value));
         if needs > events {
@@ -159,96 +160,75 @@ async fn prepare<'a>(
         let stage = Stage::set(args.version(), reach).await?;
         report.say(&format!("making a backlog of {events} events, {value} {name}"))?;
         let task = stage.load(shape, events).await?;
-        let track = |reader| Track { reader, runs: Vec::new() };
-        let tracks = Reader::routers(readers).map(track).collect();
-        points.push(Point { value, shape, stage, task, tracks });
+        backlogs.push(Backlog { series, value, shape, stage, task });
     }
-    Ok(points)
+    Ok(backlogs)
 }
 
-async fn one(
-    (reader, socket): (&Reader, Socket),
-    (stage, task): (&Stage, Task),
-    ((series, value, shape), turn): ((Series, u32, Shape), u32),
-    kafka: &mut Kafka,
-    report: &mut Report,
-) -> anyhow::Result<Option<Cost>> {
-    let what = series.name().replace(' ', "-");
-    let name = format!("flat-{what}-{value}-{turn}-{}", reader.slug());
-    let run = match run((reader, socket), stage, kafka, task, &name).await? {
-        Ok(run) => run,
-        Err(fault) => {
-            report.fault(format!("{name}: {fault}"))?;
-            return Ok(None);
-        }
-    };
-    let cost = Cost { cpu: run.measured.cpu.reader, rate: run.measured.events_per_second };
-    report.record(&json!({
-        "kind": Mode::Flat.name(), "reader": reader.name(), "series": series.name(),
-        "value": value, "rows_per_transaction": shape.rows, "events": task.events, "run": turn,
-        "warm_up": turn == 0, "reader_cpu_us": cost.cpu, "events_per_second": cost.rate,
-        "walsender_cpu_us": run.measured.cpu.walsender, "broker_cpu_us": run.measured.cpu.broker,
-        "peak_rss_megabytes": run.peak_bytes.map(megabytes),
-    }))?;
-    Ok(Some(cost))
-}
-
-/// Routers one after the other, each with all values.
-fn tracks<'a>(points: &'a [Point<'a>]) -> Vec<Vec<(u32, &'a Track<'a>)>> {
-    let routers = points.first().map_or(0, |point| point.tracks.len());
-    let of_router = |number| {
-        let track = |point: &'a Point<'a>| Some((point.value, point.tracks.get(number)?));
-        points.iter().filter_map(track).collect()
-    };
-    (0..routers).map(of_router).collect()
-}
-
-fn table(points: &[Point<'_>]) -> Table {
-    let mut table =
-        Table::new(&["", "", "router CPU us/event: min median max", "x the first", "k events/s"]);
-    for tracks in tracks(points) {
-        let first = tracks.first().and_then(|(_, track)| track.spread(|cost| cost.cpu));
-        for (value, track) in tracks {
-            let (Some(cpu), Some(rate)) =
-                (track.spread(|cost| cost.cpu), track.spread(|cost| cost.rate))
-            else {
-                continue;
-            };
-            table.row([
-                track.reader.name().to_owned(),
-                value.to_string(),
-                cpu.show_fine(),
-                first.map_or("-".to_owned(), |first| format!("{:.2}", cpu.median / first.median)),
-                format!("{:.1}", rate.median / 1e3),
-            ]);
-        }
-    }
-    table
-}
-
-fn set_marks(series: Series, points: &[Point<'_>], report: &mut Report) {
-    for tracks in tracks(points) {
-        let Some((_, first)) = tracks.first() else { continue };
-        let runs: Vec<&[Option<Cost>]> =
-            tracks.iter().map(|(_, track)| track.runs.as_slice()).collect();
-        if let Some(measured) = Spread::of(steepness(&runs)) {
-            let what =
-                format!("{}: dearest / cheapest number of {}", first.reader.name(), series.name());
-            report.mark(Mark { what, limit: Limit::AtMost(TOLERANCE), aim: None, measured });
-        }
+impl Backlog {
+    async fn drain<'a>(
+        &self,
+        (reader, socket): (&'a Reader, Socket),
+        turn: u32,
+        kafka: &mut Kafka,
+        report: &mut Report,
+    ) -> anyhow::Result<Option<Cost<'a>>> {
+        let Self { series, value, shape, ref stage, task } = *self;
+        let what = series.name().replace(' ', "-");
+        let name = format!("flat-{what}-{value}-{turn}-{}", reader.slug());
+        let run = match run((reader, socket), stage, kafka, task, &name).await? {
+            Ok(run) => run,
+            Err(fault) => {
+                report.fault(format!("{name}: {fault}"))?;
+                return Ok(None);
+            }
+        };
+        let (reader, cpu, rate) =
+            (reader.name(), run.measured.cpu.reader, run.measured.events_per_second);
+        report.record(&json!({
+            "kind": Mode::Flat.name(), "reader": reader, "series": series.name(), "value": value,
+            "rows_per_transaction": shape.rows, "events": task.events, "run": turn,
+            "warm_up": turn == 0, "reader_cpu_us": cpu, "events_per_second": rate,
+            "walsender_cpu_us": run.measured.cpu.walsender, "broker_cpu_us": run.measured.cpu.broker,
+            "peak_rss_megabytes": run.peak_bytes.map(megabytes),
+        }))?;
+        Ok(Some(Cost { reader, value, turn, cpu, rate }))
     }
 }
 
-/// How much more than the cheapest the dearest cost, turn by turn; a turn that lacks a run says nothing.
-fn steepness(runs: &[&[Option<Cost>]]) -> Vec<f64> {
-    let turns = runs.iter().map(|runs| runs.len()).min().unwrap_or_default();
-    let of_turn = |turn: usize| {
-        let cost = |runs: &&[Option<Cost>]| runs.get(turn).copied().flatten().map(|cost| cost.cpu);
-        let costs: Vec<f64> = runs.iter().map(cost).collect::<Option<_>>()?;
-        let Spread { min, max, .. } = Spread::of(costs)?;
-        Some(max / min)
+/// The rows of one router.
+fn show(router: &str, values: &[u32], costs: &[Cost<'_>], table: &mut Table) {
+    let spread = |value, figure: fn(&Cost<'_>) -> f64| {
+        Spread::of(costs.iter().filter(|cost| cost.value == value).map(figure))
     };
-    (0..turns).filter_map(of_turn).collect()
+    let first = values.first().and_then(|first| spread(*first, |cost| cost.cpu));
+    for &value in values {
+        let (Some(cpu), Some(rate)) =
+            (spread(value, |cost| cost.cpu), spread(value, |cost| cost.rate))
+        else {
+            continue;
+        };
+        table.row([
+            router.to_owned(),
+            value.to_string(),
+            cpu.show_fine(),
+            first.map_or("-".to_owned(), |first| format!("{:.2}", cpu.median / first.median)),
+            format!("{:.1}", rate.median / 1e3),
+        ]);
+    }
+}
+
+/// How much more than the cheapest value the dearest cost one router, turn by turn; a turn in which one is missing
+/// says nothing.
+fn steepness(values: &[u32], costs: &[Cost<'_>]) -> Option<Spread> {
+    let last = costs.iter().map(|cost| cost.turn).max()?;
+    let of_turn = |turn| {
+        let costs: Vec<f64> =
+            costs.iter().filter(|cost| cost.turn == turn).map(|cost| cost.cpu).collect();
+        let Spread { min, max, .. } = Spread::of(costs.iter().copied())?;
+        (costs.len() == values.len()).then_some(max / min)
+    };
+    Spread::of((1..=last).filter_map(of_turn))
 }
 
 #[cfg(test)]
@@ -257,10 +237,12 @@ mod tests {
 
     #[test]
     fn steepness_is_that_of_a_turn_in_which_every_value_was_measured() {
-        let cost = |cpu| Some(Cost { cpu, rate: 1.0 });
-        let (few, many) = ([cost(1.0), cost(3.0), cost(2.0)], [cost(1.5), None, cost(1.0)]);
-        assert_eq!(steepness(&[&few, &many]), [1.5, 2.0]);
-        assert!(steepness(&[]).is_empty());
+        let cost = |turn, value, cpu| Cost { reader: "router", value, turn, cpu, rate: 1.0 };
+        let costs =
+            [cost(1, 1, 1.0), cost(1, 10, 1.5), cost(2, 1, 3.0), cost(3, 1, 2.0), cost(3, 10, 1.0)];
+        let spread = Spread { min: 1.5, median: 1.75, max: 2.0 };
+        assert_eq!(steepness(&[1, 10], &costs), Some(spread));
+        assert_eq!(steepness(&[1, 10], &[]), None);
     }
 
     #[test]
