@@ -67,8 +67,11 @@ codes! {
     SlotInUse = "P012", Transport;
     /// The slot belongs to another plug-in or database, or is physical.
     SlotUnsuitable = "P013", Mendable;
-    /// The slot stands elsewhere than where this router left it: re-created, advanced, or another history.
+    /// The slot stands past everything that is acknowledged: it was made again, or advanced by somebody else.
     SlotMoved = "P014", Gap;
+    /// The server's history is not the one that Kafka's records come from: another cluster, a restored backup, or a
+    /// promotion that forgot transactions.
+    HistoryChanged = "P015", Gap;
     /// The publication does not exist.
     PublicationMissing = "P020", Gap;
     /// An outbox table is not, or no longer, in the publication.
@@ -87,6 +90,14 @@ codes! {
     TableReplaced = "P027", Gap;
     /// The outbox table does not exist.
     TableMissing = "P028", Mendable;
+    /// The outbox table has another name now. Its rows are followed; the configuration is out of date.
+    TableRenamed = "P029", Mendable;
+    /// A table inherits from an outbox: rows that are inserted there are not published as rows of the outbox.
+    TableInherited = "P030", Gap;
+    /// Rows of a partitioned outbox may move between partitions, which publishes them again.
+    RowsMove = "P031", Mendable;
+    /// The publication was altered and looks as before: inserts may have been withheld meanwhile.
+    PublicationAltered = "P032", Gap;
 
     /// No broker can be reached.
     KafkaUnreachable = "K001", Transport;
@@ -112,6 +123,14 @@ codes! {
     BatchLimit = "K018", Transport;
     /// Records were reported as delivered, but nobody has seen them stored: replaying them mends it.
     AckWithoutOffset = "K019", Transport;
+    /// The state topic is not a compacted topic of one partition.
+    StateTopicUnsuitable = "K020", Transport;
+    /// Kafka is another cluster than the one that the acknowledged records are in.
+    ClusterChanged = "K021", Gap;
+    /// There is no record of this pipeline in the state topic.
+    WitnessMissing = "K022", Mendable;
+    /// A topic limits timestamps or retention so that records may be refused, or deleted before they are read.
+    TopicTimestamps = "K023", Mendable;
 
     /// The key column is NULL.
     KeyIsNull = "R001", Mendable;
