@@ -46,6 +46,18 @@ bugs! {
     KeepaliveBelowSlot = "keepalive-below-slot";
     /// On resume a transaction that commits exactly at the slot's position is taken for an old one.
     SkipEqualOnResume = "skip-equal-on-resume";
+    /// A position is told to the server before the witness with it is acknowledged.
+    ConfirmBeforeWitness = "confirm-before-witness";
+    /// The witness says a position that was received, but is not acknowledged.
+    WitnessAheadOfAcks = "witness-ahead-of-acks";
+    /// All sessions write the witness under one key, so that the last write counts, however late.
+    OneWitnessKey = "one-witness-key";
+    /// What the witness covers is skipped although its last transaction did not come by again.
+    SkipOnFaith = "skip-on-faith";
+    /// What the witness covers is confirmed before its last transaction came by again.
+    ConfirmOnFaith = "confirm-on-faith";
+    /// An open gap is not written into the witness.
+    ForgetGap = "forget-gap";
     /// The second of two rows with one LSN is taken for a repetition.
     DropTwinRow = "drop-twin-row";
     /// A row that finds the producer's queue full waits beside it, and the next goes first.

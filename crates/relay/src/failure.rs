@@ -157,6 +157,11 @@ codes! {
 }
 
 impl Code {
+    /// The code that is printed so.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.as_str() == text)
+    }
+
     /// Whether it is about Kafka.
     pub(crate) fn is_of_kafka(self) -> bool {
         self.as_str().starts_with('K')

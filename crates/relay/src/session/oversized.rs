@@ -38,6 +38,10 @@ impl Session {
             return Ok(Step::Taken);
         }
         let row = parse_insert_prefix(data).map_err(|error| protocol(&error))?;
+        if self.is_within_covered() {
+            self.cover_row(row.relation)?;
+            return Ok(Step::Taken);
+        }
         let failure = match self.relations.of_row(row.relation)? {
             Binding::Foreign => {
                 self.rows_ignored += 1;

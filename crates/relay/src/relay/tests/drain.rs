@@ -129,7 +129,10 @@ fn without_a_session_there_is_nothing_to_drain() {
     script.handle(Input::SinkReady);
     script.handle(Input::SlotHeld(None));
     script.handle(Input::Shutdown);
-    assert_eq!(script.actions(), [Action::Connect, Action::Exit(Outcome::Drained)]);
+    assert_eq!(
+        script.actions(),
+        [Action::Connect, Action::Disconnect, Action::Exit(Outcome::Drained)]
+    );
 }
 
 #[test]
