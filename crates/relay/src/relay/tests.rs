@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     Acks, Format, OutboxTable, Outboxes, PgTimestamp, State, StatusUpdate, TableName, Timing,
     TopicFacts, Window,
-    source::{Interval, Mark},
+    source::{self, Interval, Mark},
     testing::{
         Lane, MemorySink, Source,
         wire::{self, TEXT, Value},
@@ -20,6 +20,7 @@ mod drain;
 mod farewell;
 mod rows;
 mod topics;
+mod witness;
 
 const OUTBOX: u32 = 16_400;
 const OTHER: u32 = 16_500;

@@ -78,9 +78,23 @@ struct MarkText {
 struct PublicationText {
     oid: u32,
     written_by: u32,
-    inserts: bool,
-    via_root: bool,
+    inserts: InsertsText,
+    partitions: PartitionsText,
     tables: Vec<PublishedText>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum InsertsText {
+    Published,
+    Withheld,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PartitionsText {
+    ViaRoot,
+    ByLeaf,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -248,8 +262,14 @@ impl PublicationText {
         Self {
             oid: publication.oid.as_u32(),
             written_by: publication.written_by,
-            inserts: publication.inserts == Inserts::Published,
-            via_root: publication.partitions == Partitions::ViaRoot,
+            inserts: match publication.inserts {
+                Inserts::Published => InsertsText::Published,
+                Inserts::Withheld => InsertsText::Withheld,
+            },
+            partitions: match publication.partitions {
+                Partitions::ViaRoot => PartitionsText::ViaRoot,
+                Partitions::ByLeaf => PartitionsText::ByLeaf,
+            },
             tables: publication.tables.iter().map(PublishedText::of).collect(),
         }
     }
@@ -258,8 +278,14 @@ impl PublicationText {
         Publication {
             oid: Oid::from_u32(self.oid),
             written_by: self.written_by,
-            inserts: if self.inserts { Inserts::Published } else { Inserts::Withheld },
-            partitions: if self.via_root { Partitions::ViaRoot } else { Partitions::ByLeaf },
+            inserts: match self.inserts {
+                InsertsText::Published => Inserts::Published,
+                InsertsText::Withheld => Inserts::Withheld,
+            },
+            partitions: match self.partitions {
+                PartitionsText::ViaRoot => Partitions::ViaRoot,
+                PartitionsText::ByLeaf => Partitions::ByLeaf,
+            },
             tables: self.tables.into_iter().map(PublishedText::read).collect(),
         }
     }

@@ -70,10 +70,23 @@ pub(crate) struct Keeper {
 struct Present {
     key: Vec<u8>,
     witness: Witness,
-    /// Something other than the position is not in Kafka yet.
-    is_news: bool,
-    /// Kafka has a record under the key.
-    is_stored: bool,
+    /// Whether something other than the position is not in Kafka yet.
+    news: News,
+    stored: Stored,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum News {
+    #[default]
+    None,
+    Some,
+}
+
+/// Whether Kafka has a record under the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stored {
+    NotYet,
+    Yes,
 }
 
 struct Unrecorded {
@@ -167,8 +180,7 @@ impl Keeper {
         self.outdated = self.read.iter().map(|record| record.key.clone()).collect();
         self.outdated.extend(self.present.take().map(|present| present.key));
         self.outdated.retain(|other| *other != key);
-        let is_news = self.known.as_ref() != Some(&witness);
-        self.present = Some(Present { key, witness, is_news, is_stored: false });
+        self.present = Some(Present { key, witness, news: News::Some, stored: Stored::NotYet });
     }
 
     /// The source is as it must be, at this moment.
@@ -220,7 +232,7 @@ impl Keeper {
         let present = self.present.as_mut()?;
         present.witness.position = attestation.position();
         present.witness.last = last;
-        present.is_news = false;
+        present.news = News::None;
         let (key, witness) = (present.key.clone(), present.witness.clone());
         let value = Some(witness.encode());
         Some(self.write(key, value, What::Position(witness, attestation), at))
@@ -229,12 +241,12 @@ impl Keeper {
     /// Writes what a session found, then deletes the keys of those before it: its own record says at least as much.
     pub(crate) fn write_rest(&mut self, at: Moment) -> Option<Write> {
         let present = self.present.as_mut().filter(|_| self.in_flight.is_none())?;
-        if std::mem::take(&mut present.is_news) {
+        if std::mem::take(&mut present.news) == News::Some {
             let (key, witness) = (present.key.clone(), present.witness.clone());
             let value = Some(witness.encode());
             return Some(self.write(key, value, What::Record(witness), at));
         }
-        if !present.is_stored {
+        if present.stored == Stored::NotYet {
             return None;
         }
         let key = self.outdated.pop_front()?;
@@ -268,7 +280,7 @@ impl Keeper {
         let in_flight = self.in_flight.take_if(|in_flight| in_flight.number == number)?;
         failpoint::reached(Failpoint::WitnessAcked);
         if let Some(present) = self.present.as_mut().filter(|own| own.key == in_flight.key) {
-            present.is_stored = true;
+            present.stored = Stored::Yes;
         }
         match in_flight.what {
             What::Position(witness, attestation) => {
@@ -289,7 +301,7 @@ impl Keeper {
     pub(crate) fn sink_replaced(&mut self) {
         self.in_flight = None;
         if let Some(present) = &mut self.present {
-            present.is_news = true;
+            present.news = News::Some;
         }
     }
 

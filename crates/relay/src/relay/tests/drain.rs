@@ -145,3 +145,13 @@ fn a_second_signal_does_not_move_the_deadline() {
     script.run_for(Duration::from_secs(6));
     assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::DeadlinePassed)));
 }
+
+#[test]
+fn the_servers_goodbye_is_read_while_the_sink_is_replaced() {
+    let mut script = Script::streaming();
+    script.handle(Input::Shutdown);
+    assert_eq!(script.actions().last(), Some(&Action::CopyDone));
+    script.relay.sink = Sink::Replacing;
+    assert!(script.relay.wants_wal(), "or draining waits for the whole deadline");
+    assert_eq!(script.frame(&wire::begin(100, 0)), Step::Taken);
+}
