@@ -4,9 +4,11 @@
 //! else can delay a status update; the *monitor* and the *admin endpoint* on the main thread. They share no state: two
 //! `watch` channels carry what each tells of itself, one bounded channel the two events that the monitor may send.
 
-use std::{io, net::SocketAddr, sync::Mutex, thread};
+use std::{io, net::SocketAddr, thread};
 
-use relay::{OnFatal, Outcome, Relay, Settings, Timing, Window};
+use relay::{
+    OnFatal, Outcome, Relay, Settings, Timing, Window, WitnessSettings, witness::Pipeline,
+};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -21,7 +23,7 @@ use crate::{
     kafka::{CreateTopics, KafkaSettings, SettingRefused},
     monitor::{self, MonitorReport, RelayReport, Thresholds, WindowLimits},
     postgres::{ConnInfo, ConnInfoError},
-    shell::{Clock, Parts, Running, Server, Shell, Source, WAL_SENDER_TIMEOUT},
+    shell::{Clock, Endpoint, Parts, Running, Shell, Source, WAL_SENDER_TIMEOUT},
 };
 
 /// Events of the monitor that the relay has not taken; each code is told once, so this is never full.
@@ -109,26 +111,26 @@ impl App {
         let (relay_reports, relay_seen) = watch::channel(first);
         let (monitor_reports, monitor_seen) =
             watch::channel(MonitorReport::initial(Instant::now()));
-        let (preflights, preflights_seen) = watch::channel(monitor::Preflights::default());
         let (events, monitor_events) = mpsc::channel(MONITOR_EVENTS);
         let (stop, stopping) = watch::channel(Running::On);
 
         let mut ended = on_its_own_thread(Parts {
             relay,
-            source: self.source(preflights, clock),
+            source: self.source(),
             kafka: self.kafka.clone(),
+            state_topic: self.config.kafka.state_topic.clone(),
+            pipeline: self.pipeline(),
             monitor: monitor_events,
             reports: relay_reports,
             shutdown: stopping,
             clock,
         })?;
-        let server = self.server();
+        let endpoint = self.endpoint();
         let monitor = monitor::run(
             self.monitor_settings(),
-            monitor::ConnectBy(|| server.sql()),
+            monitor::ConnectBy(|| endpoint.sql()),
             monitor::Channels {
                 relay: relay_seen.clone(),
-                preflights: preflights_seen,
                 events,
                 report: monitor_reports,
             },
@@ -158,8 +160,15 @@ impl App {
 
     fn core_settings(&self) -> Settings {
         let limits = self.config.limits;
+        let witness = self.config.kafka.state_topic.as_ref().map(|_| WitnessSettings {
+            pipeline: self.pipeline(),
+            process: process_id(),
+        });
         Settings {
+            slot: self.config.postgres.slot.as_str().to_owned(),
+            publication: self.config.postgres.publication.as_str().to_owned(),
             outboxes: self.config.outboxes(),
+            witness,
             window: Window { events: limits.window_events, bytes: limits.window_bytes },
             row_bytes: size(limits.row_bytes),
             timing: Timing {
@@ -172,20 +181,21 @@ impl App {
         }
     }
 
-    fn server(&self) -> Server {
-        Server { conninfo: self.conninfo.clone(), application_name: self.config.name.clone() }
+    fn endpoint(&self) -> Endpoint {
+        Endpoint { conninfo: self.conninfo.clone(), application_name: self.config.name.clone() }
     }
 
-    fn source(&self, preflights: watch::Sender<monitor::Preflights>, clock: Clock) -> Source {
+    fn pipeline(&self) -> Pipeline {
+        pipeline(&self.config, &self.conninfo.dbname)
+    }
+
+    fn source(&self) -> Source {
         Source {
-            server: self.server(),
+            endpoint: self.endpoint(),
             slot: self.config.postgres.slot.as_str().to_owned(),
             publication: self.config.postgres.publication.as_str().to_owned(),
             outboxes: self.config.outboxes(),
             row_bytes: size(self.config.limits.row_bytes),
-            preflights,
-            clock,
-            word: Mutex::default(),
         }
     }
 
@@ -218,6 +228,20 @@ impl App {
         let limits = self.config.limits;
         WindowLimits { events: limits.window_events, bytes: limits.window_bytes }
     }
+}
+
+/// Under which name this configuration's witness is kept.
+pub fn pipeline(config: &Config, database: &str) -> Pipeline {
+    Pipeline {
+        name: config.name.clone(),
+        database: database.to_owned(),
+        slot: config.postgres.slot.as_str().to_owned(),
+    }
+}
+
+/// Tells this process from every other that ever wrote a witness: containers share process ids.
+fn process_id() -> String {
+    uuid::Uuid::new_v4().to_string()
 }
 
 /// What librdkafka is told.

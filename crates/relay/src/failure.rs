@@ -98,6 +98,8 @@ codes! {
     RowsMove = "P031", Mendable;
     /// The publication was altered and looks as before: inserts may have been withheld meanwhile.
     PublicationAltered = "P032", Gap;
+    /// The monitor's own connection reaches another server than the one that streams.
+    MonitorElsewhere = "P033", Mendable;
 
     /// No broker can be reached.
     KafkaUnreachable = "K001", Transport;

@@ -44,6 +44,8 @@ pub fn effective(config: &Config) -> String {
         .collect();
         lines.push(format!("create_topics = {{ {} }}", members.join(", ")));
     }
+    let state_topic = config.kafka.state_topic.as_ref().map_or("", |name| name.as_str());
+    lines.push(format!("state_topic = {}", text(state_topic)));
     lines.push("[kafka.properties]".to_owned());
     for (name, value) in config.kafka.properties.shown() {
         lines.push(format!("{} = {}", text(name), text(value)));

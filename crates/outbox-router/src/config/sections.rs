@@ -142,13 +142,25 @@ fn kafka(mut section: Section, problems: &mut Problems<'_>) -> Kafka {
     let create_topics = section
         .optional_section("create_topics", problems)
         .map(|section| create_topics(section, problems));
+    let state_topic = section.text("state_topic", problems, state_topic);
     let properties = section.section("properties", problems).properties(problems);
     section.finish(problems);
     Kafka {
         bootstrap_servers: servers.unwrap_or(default.bootstrap_servers),
         create_topics,
+        state_topic: state_topic.unwrap_or(default.state_topic),
         properties: Properties::new(properties),
     }
+}
+
+/// Empty: there is no witness.
+fn state_topic(text: &str) -> Result<Option<TopicName>, Rejection> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    TopicName::new(text).map(Some).map_err(|error| {
+        Rejection::value("is no topic name").hint(format!("{error}; \"\" keeps no witness at all"))
+    })
 }
 
 fn servers(text: &str) -> Result<String, Rejection> {

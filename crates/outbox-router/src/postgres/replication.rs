@@ -140,6 +140,21 @@ impl ReplicationConnection {
         answer.ok_or(CommandError::Protocol { command, source: malformed })
     }
 
+    /// The content of a timeline's history file (`TIMELINE_HISTORY`).
+    ///
+    /// # Errors
+    /// When the command fails, as it does for the first timeline, or its answer is not what every PostgreSQL gives.
+    pub async fn timeline_history(&mut self, timeline: u32) -> Result<String, CommandError> {
+        let command = "TIMELINE_HISTORY";
+        let rows = self.query(command, &format!("{command} {timeline}")).await?;
+        let source = ProtocolError::Malformed { tag: 'D', doing: "reading TIMELINE_HISTORY" };
+        let content = rows.into_iter().next().and_then(|row| {
+            let [_name, content] = row.try_into().ok()?;
+            content
+        });
+        content.ok_or(CommandError::Protocol { command, source })
+    }
+
     /// Runs a replication command (or, on this kind of connection, an SQL statement) and returns its rows as text.
     ///
     /// `name` stands for the command in errors; `text` is never shown.

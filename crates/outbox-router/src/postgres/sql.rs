@@ -63,7 +63,7 @@ impl ConnInfo {
             .user(&self.user)
             .dbname(&self.dbname)
             .application_name(application_name)
-            .options("-c search_path=pg_catalog")
+            .options("-c search_path=pg_catalog -c standard_conforming_strings=on")
             .connect_timeout(self.connect_timeout)
             .ssl_mode(SslMode::Require)
             .ssl_negotiation(SslNegotiation::Direct);

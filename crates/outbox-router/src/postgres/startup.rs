@@ -90,7 +90,7 @@ fn parameters<'a>(
     info: &'a ConnInfo,
     options: &'a Options,
     wal_sender_timeout: &'a str,
-) -> [(&'static str, &'a str); 13] {
+) -> [(&'static str, &'a str); 14] {
     [
         ("user", &info.user),
         ("database", &info.dbname),
@@ -102,6 +102,8 @@ fn parameters<'a>(
         ("extra_float_digits", "3"),
         ("bytea_output", "hex"),
         ("TimeZone", "UTC"),
+        // Our statements hold values as literals.
+        ("standard_conforming_strings", "on"),
         // PostgreSQL 18 tells of a missing publication by a WARNING only.
         ("client_min_messages", "warning"),
         // No query of ours is long, and a limit set for people's sessions must not end the stream.

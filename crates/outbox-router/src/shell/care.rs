@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::kafka::TopicDirectory;
+use crate::kafka::{StateTopic, TopicDirectory};
 
 /// How often the partition counts of the topics in use are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -30,7 +30,11 @@ enum Phase {
     /// None could be made.
     Unavailable { again_at: Instant },
     /// There is one; the next look at its topics, unless one is under way.
-    Open { directory: TopicDirectory, look_at: Option<Instant> },
+    Open {
+        directory: TopicDirectory,
+        state: Option<Box<StateTopic>>,
+        look_at: Option<Instant>,
+    },
 }
 
 /// What is due.
@@ -52,8 +56,9 @@ impl Care {
         self.phase = Phase::Opening;
     }
 
-    pub(super) fn opened(&mut self, directory: TopicDirectory) {
-        self.phase = Phase::Open { directory, look_at: Some(Instant::now() + LOOK_EVERY) };
+    pub(super) fn opened(&mut self, directory: TopicDirectory, state: Option<StateTopic>) {
+        let look_at = Some(Instant::now() + LOOK_EVERY);
+        self.phase = Phase::Open { directory, state: state.map(Box::new), look_at };
     }
 
     pub(super) fn failed_to_open(&mut self) {
@@ -76,6 +81,13 @@ impl Care {
         }
     }
 
+    pub(super) fn state(&self) -> Option<&StateTopic> {
+        match &self.phase {
+            Phase::Open { state, .. } => state.as_deref(),
+            Phase::Opening | Phase::Unavailable { .. } => None,
+        }
+    }
+
     /// Something is wrong, or may be: look soon.
     pub(super) fn troubled(&mut self) {
         if let Phase::Open { look_at: Some(look_at), .. } = &mut self.phase {
@@ -94,7 +106,7 @@ impl Care {
     pub(super) fn due(&mut self, now: Instant) -> Option<Due> {
         match &mut self.phase {
             Phase::Unavailable { again_at } if *again_at <= now => Some(Due::Open),
-            Phase::Open { directory, look_at } if look_at.is_some_and(|look_at| look_at <= now) => {
+            Phase::Open { directory, look_at, .. } if look_at.is_some_and(|look_at| look_at <= now) => {
                 *look_at = None;
                 Some(Due::Look(directory.clone()))
             }

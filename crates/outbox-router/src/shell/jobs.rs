@@ -2,35 +2,59 @@
 
 use std::sync::Arc;
 
-use relay::failpoint::{self, Failpoint};
-use relay::{Code, Failure, Input, Lsn, TopicFacts, TopicId, TopicName};
+use relay::{
+    Code, Failure, Input, StateRead, TopicFacts, TopicId, TopicName,
+    source::{Catalog, Server, SlotLook, TimelineHistory},
+};
 use tokio::task::JoinError;
 
-use super::{Shell, care::Generation, connect::Connected, gulp::Gulp};
+use super::{
+    Shell,
+    care::Generation,
+    connect::{Open, Started},
+    gulp::Gulp,
+    state::{self, StateCache},
+};
 use crate::{
-    kafka::{self, KafkaSink, Sight, TopicDirectory},
+    kafka::{self, KafkaSink, Sight, StateTopic, TopicDirectory},
     postgres::{Incoming, ReplicationStream},
 };
 
 /// What to start.
 pub(super) enum Job {
-    /// Preflight, connection, `START_REPLICATION`.
-    Connect,
+    /// A step towards a stream.
+    Connect(Step),
     /// Wait until the slot is free.
     WatchSlot,
     /// Destroy the present producer, if there is one, and make a new one.
     OpenSink,
+    /// The pipeline's records in the state topic.
+    ReadState,
     /// Partitions of one topic.
     LookUpTopic(TopicId, TopicName),
     /// Partitions of all topics in use; with none in use, whether anybody answers.
     LookAtTopics(TopicDirectory),
 }
 
+/// What is asked of PostgreSQL on the way to a stream.
+pub(super) enum Step {
+    Open,
+    Timelines(u32),
+    Slot,
+    Catalog(Option<Box<Catalog>>),
+    Start,
+}
+
 /// What came of it.
 pub(super) enum Done {
-    Connected(Connected),
+    Opened(Result<(Box<Open>, Server), Failure>),
+    Timelines(Result<(Box<Open>, TimelineHistory), Failure>),
+    Slot(Result<(Box<Open>, SlotLook), Failure>),
+    Catalog(Result<(Box<Open>, Catalog), Failure>),
+    Started(Result<Started, Failure>),
     SlotWatched(Result<(), Failure>),
     SinkOpened(Box<Result<KafkaSink, Failure>>),
+    StateRead(Generation, Result<(StateCache, StateRead), Failure>),
     Topic(Generation, TopicId, TopicName, Result<TopicFacts, Failure>),
     Looked(Generation, Result<Vec<(TopicId, Sight)>, Failure>),
     /// Aborted: nobody waits for it any more.
@@ -54,12 +78,7 @@ impl Done {
 impl Shell {
     pub(super) fn start(&mut self, job: Job) {
         match job {
-            Job::Connect => {
-                let source = Arc::clone(&self.source);
-                let handle =
-                    self.jobs.spawn(async move { Done::Connected(source.connect().await) });
-                self.connecting = Some(handle);
-            }
+            Job::Connect(step) => self.connect(step),
             Job::WatchSlot => {
                 let source = Arc::clone(&self.source);
                 let handle =
@@ -67,9 +86,55 @@ impl Shell {
                 self.connecting = Some(handle);
             }
             Job::OpenSink => self.open_sink(),
+            Job::ReadState => self.read_state(),
             Job::LookUpTopic(id, name) => self.look_up(id, name),
             Job::LookAtTopics(directory) => self.look_at_topics(directory),
         }
+    }
+
+    /// Takes a step; the connection travels with it, and is dropped with it when it is called off.
+    fn connect(&mut self, step: Step) {
+        let source = Arc::clone(&self.source);
+        let open = self.open.take().map(|open| *open);
+        let handle = match (step, open) {
+            (Step::Open, _) => self.jobs.spawn(async move {
+                let opened = source.open().await;
+                Done::Opened(opened.map(|(open, server)| (Box::new(open), server)))
+            }),
+            (Step::Timelines(timeline), Some(open)) => self.jobs.spawn(async move {
+                let read = source.timelines(open, timeline).await;
+                Done::Timelines(read.map(|(open, timelines)| (Box::new(open), timelines)))
+            }),
+            (Step::Slot, Some(open)) => self.jobs.spawn(async move {
+                let read = source.look(open).await;
+                Done::Slot(read.map(|(open, look)| (Box::new(open), look)))
+            }),
+            (Step::Catalog(remembered), Some(open)) => self.jobs.spawn(async move {
+                let read = source.catalog(open, remembered.as_deref()).await;
+                Done::Catalog(read.map(|(open, catalog)| (Box::new(open), catalog)))
+            }),
+            (Step::Start, Some(open)) => {
+                self.jobs.spawn(async move { Done::Started(source.start(open).await) })
+            }
+            // The core asks for these only while there is a connection.
+            (Step::Timelines(_) | Step::Slot | Step::Catalog(_) | Step::Start, None) => return,
+        };
+        self.connecting = Some(handle);
+    }
+
+    /// Reads the state topic, unless nobody has written to it since the last time.
+    fn read_state(&mut self) {
+        let Some(state) = self.care.state().cloned() else {
+            // Without a producer there is nobody to ask through: the core asks again when there is one.
+            let failure = Failure::new(Code::KafkaUnreachable, "the producer is being replaced");
+            self.input(Input::State(Err(failure)));
+            return;
+        };
+        let generation = self.care.generation();
+        let (prefix, cache) = (self.pipeline.prefix(), self.state.take());
+        self.jobs.spawn_blocking(move || {
+            Done::StateRead(generation, state::read(&state, &prefix, cache))
+        });
     }
 
     /// The old producer is gone before the new one is made: its threads and its memory with it.
@@ -112,15 +177,43 @@ impl Shell {
     pub(super) fn finished(&mut self, done: Done) {
         match done {
             // One that was called off, but was done before it heard so: its connection is dropped here.
-            Done::Connected(_) | Done::SlotWatched(_) if self.connecting.take().is_none() => {}
-            Done::Connected(Connected::Streaming(stream, slot_at)) => {
-                self.connected(*stream, slot_at);
+            Done::Opened(_)
+            | Done::Timelines(_)
+            | Done::Slot(_)
+            | Done::Catalog(_)
+            | Done::Started(_)
+            | Done::SlotWatched(_)
+                if self.connecting.take().is_none() => {}
+            Done::Opened(Ok((open, server))) => self.stepped(open, Input::Opened(server)),
+            Done::Timelines(Ok((open, timelines))) => {
+                self.stepped(open, Input::Timelines(timelines));
             }
-            Done::Connected(Connected::Held(pid)) => self.input(Input::SlotHeld(pid)),
-            Done::Connected(Connected::Failed(failure)) | Done::SlotWatched(Err(failure)) => {
-                self.input(Input::Disconnected(failure));
-            }
+            Done::Slot(Ok((open, look))) => self.stepped(open, Input::Slot(look)),
+            Done::Catalog(Ok((open, catalog))) => self.stepped(open, Input::Catalog(catalog)),
+            Done::Started(Ok(Started::Streaming(stream))) => self.connected(*stream),
+            Done::Started(Ok(Started::Held(pid))) => self.input(Input::SlotHeld(pid)),
+            Done::Opened(Err(failure))
+            | Done::Timelines(Err(failure))
+            | Done::Slot(Err(failure))
+            | Done::Catalog(Err(failure))
+            | Done::Started(Err(failure))
+            | Done::SlotWatched(Err(failure)) => self.input(Input::Disconnected(failure)),
             Done::SlotWatched(Ok(())) => self.input(Input::SlotFree),
+            Done::StateRead(generation, read) => {
+                // A former producer's client has read the same topic, but what it says may be old by now.
+                let read = match read {
+                    Ok((cache, read)) if generation == self.care.generation() => {
+                        self.state = Some(cache);
+                        Ok(read)
+                    }
+                    Ok(_) => Err(Failure::new(
+                        Code::KafkaUnreachable,
+                        "the producer was replaced while the state topic was read",
+                    )),
+                    Err(failure) => Err(failure),
+                };
+                self.input(Input::State(read));
+            }
             Done::SinkOpened(opened) => self.sink_opened(*opened),
             Done::Topic(generation, id, name, answer) if generation == self.care.generation() => {
                 self.topic(id, &name, answer);
@@ -133,8 +226,13 @@ impl Shell {
         }
     }
 
-    fn connected(&mut self, mut stream: ReplicationStream, slot_at: Lsn) {
-        failpoint::reached(Failpoint::ReplicationStarted);
+    /// A step towards a stream is taken.
+    fn stepped(&mut self, open: Box<Open>, input: Input<'_>) {
+        self.open = Some(open);
+        self.input(input);
+    }
+
+    fn connected(&mut self, mut stream: ReplicationStream) {
         if let Ok(Some(Incoming::Closed)) = stream.peek() {
             self.input(Input::Disconnected(super::failure::closed()));
             return;
@@ -142,14 +240,17 @@ impl Shell {
         tracing::info!(slot = self.source.slot, walsender = stream.backend_pid(), "connected");
         self.stream = Some(stream);
         self.gulp = Gulp::default();
-        self.input(Input::SlotAt(slot_at));
         self.input(Input::Connected);
     }
 
     fn sink_opened(&mut self, opened: Result<KafkaSink, Failure>) {
         match opened {
-            Ok(sink) => {
-                self.care.opened(TopicDirectory::new(&sink, &self.kafka));
+            Ok(mut sink) => {
+                let state = self.state_topic.as_ref().map(|name| {
+                    sink.bind_state(name);
+                    StateTopic::new(&sink, &self.kafka, name.clone())
+                });
+                self.care.opened(TopicDirectory::new(&sink, &self.kafka), state);
                 self.sink = Some(sink);
                 self.input(Input::SinkReady);
             }

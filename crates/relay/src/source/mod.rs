@@ -32,4 +32,4 @@ pub use judge::{Obstacle, judge, judge_cluster, judge_slot};
 pub use pgoutput::Oid;
 pub use quote::{quote_identifier, quote_table};
 pub use slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, WalStatus, bytes_between};
-pub use suspicion::{LastGood, adopted_gap, halted_by, suspected_gap};
+pub use suspicion::{LastGood, suspected_gap};
