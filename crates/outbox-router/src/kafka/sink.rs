@@ -74,9 +74,12 @@ impl KafkaSink {
         Ok(Self { producer, signal, reports, backlog: Backlog::Some })
     }
 
-    /// Makes the handle for a topic whose metadata was looked up. Does nothing when it exists.
+    /// Makes the handle for a topic that was looked up. One that was looked up before may have been
+    /// made anew since, so that its partitions know nothing of this producer: each is sent one
+    /// record at first, as of any new topic.
     pub fn bind_topic(&mut self, id: TopicId, name: &TopicName) {
         if self.reports.topics.contains(id) {
+            self.reports.topics.renew(id);
             return;
         }
         match self.producer.topic(name) {
