@@ -1,14 +1,17 @@
 //! The topics that records go to, and which of their partitions know this producer.
 //!
-//! A broker that knows nothing of a producer in a partition takes whatever sequence number comes first. So when the
-//! first batch that a producer sends to a partition is refused for a passing reason, and the second, already on its way,
-//! is not, the second is in the log before the first. From the first stored record on, the broker itself refuses what is
-//! out of sequence, for as long as it keeps the partition. Hence the rule kept here: until a partition has stored one record
-//! of this producer, it gets no second one. That costs one round trip for each partition in a producer's life, and nothing
-//! after it.
+//! A broker that knows nothing of a producer in a partition takes whatever sequence number comes
+//! first. So when the first batch that a producer sends to a partition is refused for a passing
+//! reason, and the second, already on its way, is not, the second is in the log before the first.
+//! From the first stored record on, the broker itself refuses what is out of sequence, for as long
+//! as it keeps the partition. Hence the rule kept here: until a partition has stored one record of
+//! this producer, it gets no second one. That costs one round trip for each partition in a
+//! producer's life, and nothing after it.
 //!
-//! Brokers forget: a producer that has sent nothing to a partition for `producer.id.expiration.ms` (a day, unless somebody
-//! changed it) is as new there as at first. So is, to us, a partition that was not used for [`QUIET`].
+//! Brokers forget: a producer that has sent nothing to a partition for `producer.id.expiration.ms`
+//! (a day, unless somebody changed it) is as new there as at first. So is, to us, a partition that
+//! was not used for [`QUIET`]. Topics that are deleted and made again know nobody: a topic is
+//! looked up again after it was gone, and its partitions are new from then on.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -66,6 +69,14 @@ impl Topics {
 
     pub(super) fn contains(&self, id: TopicId) -> bool {
         self.bound.get(id.index()).is_some_and(Option::is_some)
+    }
+
+    /// Forgets which partitions know this producer. Records of these that are still on their way
+    /// are no matter: a partition that stores one of them knows the producer.
+    pub(super) fn renew(&mut self, id: TopicId) {
+        if let Some(Some(bound)) = self.bound.get_mut(id.index()) {
+            bound.partitions.clear();
+        }
     }
 
     pub(super) fn name(&self, id: TopicId) -> Option<&str> {

@@ -162,6 +162,11 @@ impl Cluster {
         Self { brokers: bootstrap_servers.into() }
     }
 
+    /// What one types after `--bootstrap-server`.
+    pub(super) fn brokers(&self) -> &str {
+        &self.brokers
+    }
+
     /// The failure that an error amounts to. `detail` is librdkafka's own text, empty where it has none.
     pub(super) fn failure(&self, error: E, topic: Option<&str>, detail: &str) -> Failure {
         let meaning =

@@ -11,9 +11,11 @@
 
 mod admin;
 mod events;
+mod reader;
 
-pub(super) use admin::AdminError;
+pub(super) use admin::{AdminError, NewTopic};
 pub(super) use events::{ClientError, Delivery, Events, Report, Severity, TopicAddress};
+pub(super) use reader::{Fetched, Reader};
 
 use std::{
     ffi::{CString, c_char, c_int, c_void},
@@ -110,8 +112,25 @@ impl Producer {
         record: &Record<'_>,
         opaque: u64,
     ) -> Result<(), RDKafkaErrorCode> {
-        let headers = NativeHeaders::of(record);
-        let (value, value_len) = match record.value {
+        let message = Message {
+            partition: record.partition,
+            key: record.key,
+            value: record.value,
+            timestamp_ms: record.timestamp_ms,
+        };
+        self.enqueue(topic, &message, NativeHeaders::of(record), opaque)
+    }
+
+    /// Enqueues a copy of `message`. On failure librdkafka has kept nothing of it.
+    #[inline]
+    pub(super) fn enqueue(
+        &self,
+        topic: &TopicHandle,
+        message: &Message<'_>,
+        headers: NativeHeaders,
+        opaque: u64,
+    ) -> Result<(), RDKafkaErrorCode> {
+        let (value, value_len) = match message.value {
             Some(value) => (value.as_ptr().cast::<c_void>(), value.len()),
             None => (ptr::null(), 0),
         };
@@ -128,17 +147,17 @@ impl Producer {
                 vtype::RD_KAFKA_VTYPE_RKT,
                 topic.topic.as_ptr(),
                 vtype::RD_KAFKA_VTYPE_PARTITION,
-                record.partition,
+                message.partition,
                 vtype::RD_KAFKA_VTYPE_MSGFLAGS,
                 sys::RD_KAFKA_MSG_F_COPY,
                 vtype::RD_KAFKA_VTYPE_KEY,
-                record.key.as_ptr().cast::<c_void>(),
-                record.key.len(),
+                message.key.as_ptr().cast::<c_void>(),
+                message.key.len(),
                 vtype::RD_KAFKA_VTYPE_VALUE,
                 value,
                 value_len,
                 vtype::RD_KAFKA_VTYPE_TIMESTAMP,
-                record.timestamp_ms,
+                message.timestamp_ms,
                 vtype::RD_KAFKA_VTYPE_HEADERS,
                 headers.as_ptr(),
                 vtype::RD_KAFKA_VTYPE_OPAQUE,
@@ -206,6 +225,18 @@ impl AsRawFd for Producer {
     }
 }
 
+/// A record as librdkafka takes it, but for its headers.
+pub(super) struct Message<'m> {
+    pub(super) partition: i32,
+    pub(super) key: &'m [u8],
+    pub(super) value: Option<&'m [u8]>,
+    /// [`NOW`], or milliseconds since 1970.
+    pub(super) timestamp_ms: i64,
+}
+
+/// The timestamp for which librdkafka puts in the time at which the record is enqueued.
+pub(super) const NOW: i64 = 0;
+
 /// A topic of one producer, which it keeps alive.
 pub(super) struct TopicHandle {
     topic: NonNull<sys::rd_kafka_topic_t>,
@@ -272,12 +303,16 @@ impl Drop for MainQueue {
 }
 
 /// Headers on their way to librdkafka; null where the record has none.
-struct NativeHeaders(*mut sys::rd_kafka_headers_t);
+pub(super) struct NativeHeaders(*mut sys::rd_kafka_headers_t);
 
 impl NativeHeaders {
+    pub(super) fn none() -> Self {
+        Self(ptr::null_mut())
+    }
+
     fn of(record: &Record<'_>) -> Self {
         if record.headers.is_empty() {
-            return Self(ptr::null_mut());
+            return Self::none();
         }
         // SAFETY: a plain constructor, which aborts rather than return null.
         let headers = Self(unsafe { sys::rd_kafka_headers_new(record.headers.len()) });

@@ -1,9 +1,10 @@
-//! The way to Kafka: a [`relay::RecordSink`] over librdkafka that never leaves a gap and then goes on.
+//! The way to Kafka: a [`relay::RecordSink`] over librdkafka that never leaves a gap and then goes
+//! on.
 //!
-//! rdkafka gives configuration and client life cycle; records, delivery reports and admin requests go straight to
-//! librdkafka through `ffi`, the one module with unsafe code. [`KafkaSink`] belongs to the streaming task and
-//! never blocks; [`open`], [`KafkaSink::close`] and everything of [`TopicDirectory`] block and belong on blocking
-//! threads.
+//! rdkafka gives configuration and client life cycle; records, delivery reports and admin requests
+//! go straight to librdkafka through `ffi`, the one module with unsafe code. [`KafkaSink`] belongs
+//! to the streaming task and never blocks; [`open`], [`KafkaSink::close`] and everything of
+//! [`TopicDirectory`] and [`StateTopic`] block and belong on blocking threads.
 
 mod bound;
 mod errors;
@@ -14,6 +15,7 @@ mod log;
 mod overrides;
 mod settings;
 mod sink;
+mod state;
 mod topics;
 
 pub use health::Health;
@@ -21,6 +23,7 @@ pub use lifecycle::open;
 pub use overrides::SettingRefused;
 pub use settings::{CreateTopics, KafkaSettings};
 pub use sink::{DeliveryTrouble, KafkaSink};
+pub use state::{StateRead, StateRecord, StateTopic, put_state, read_state};
 pub use topics::{Sight, TopicDirectory};
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! From the router's configuration to librdkafka's: what is pinned because a promise rests on it, what is only a good
 //! default, and what follows from the router's limits.
 
+mod reader;
+
 use std::{collections::BTreeMap, fmt};
 
 use rdkafka::{
@@ -44,6 +46,9 @@ const PINNED: &[(&str, &str)] = &[
     ("delivery.report.only.error", "false"),
     ("enable.gapless.guarantee", "true"),
     ("enable.idempotence", "true"),
+    // A consumer's property that `rd_kafka_query_watermark_offsets` obeys in a producer, too: the
+    // end of the state topic must not stay before somebody's open transaction.
+    ("isolation.level", "read_uncommitted"),
     ("message.timeout.ms", "0"),
     ("retries", "2147483647"),
     ("statistics.interval.ms", "0"),
@@ -117,6 +122,14 @@ impl KafkaSettings {
 
     /// librdkafka's configuration for batches of at most `batch_limit` bytes.
     pub(super) fn client_config(&self, batch_limit: usize) -> Result<ClientConfig, SettingRefused> {
+        let properties = self.librdkafka_properties(batch_limit)?;
+        checked(properties)
+    }
+
+    fn librdkafka_properties(
+        &self,
+        batch_limit: usize,
+    ) -> Result<BTreeMap<String, String>, SettingRefused> {
         let mut properties: BTreeMap<String, String> =
             DEFAULTS.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
         properties.extend(overrides::accept(&self.properties, &self.bootstrap_servers)?);
@@ -124,14 +137,7 @@ impl KafkaSettings {
         properties.extend(PINNED.iter().map(|(key, value)| ((*key).into(), (*value).into())));
         properties.insert("bootstrap.servers".into(), self.bootstrap_servers.clone());
         properties.insert("client.id".into(), self.client_id.clone());
-
-        let mut config: ClientConfig = properties.into_iter().collect();
-        config.set_log_level(match config.get("debug") {
-            Some(_) => RDKafkaLogLevel::Debug,
-            None => RDKafkaLogLevel::Info,
-        });
-        accepted_by_librdkafka(config.create_native_config())?;
-        Ok(config)
+        Ok(properties)
     }
 
     /// What follows from the limits. The queue takes whatever the window admits, and one more record: the window, not
@@ -161,6 +167,17 @@ impl KafkaSettings {
         properties.insert("batch.size".into(), batch.to_string());
         Ok(())
     }
+}
+
+/// The configuration with these properties, if librdkafka accepts it.
+fn checked(properties: BTreeMap<String, String>) -> Result<ClientConfig, SettingRefused> {
+    let mut config: ClientConfig = properties.into_iter().collect();
+    config.set_log_level(match config.get("debug") {
+        Some(_) => RDKafkaLogLevel::Debug,
+        None => RDKafkaLogLevel::Info,
+    });
+    accepted_by_librdkafka(config.create_native_config())?;
+    Ok(config)
 }
 
 /// librdkafka's largest integer.
@@ -210,7 +227,7 @@ mod tests {
     use super::*;
     use relay::{Headers, Record, RowHeaders, TopicId};
 
-    fn settings(properties: &[(&str, &str)]) -> KafkaSettings {
+    pub(super) fn settings(properties: &[(&str, &str)]) -> KafkaSettings {
         KafkaSettings {
             client_id: "outbox-router".into(),
             bootstrap_servers: "127.0.0.1:9092".into(),

@@ -4,4 +4,5 @@ mod cluster;
 mod delivery;
 mod failures;
 mod retries;
+mod state;
 mod topics;

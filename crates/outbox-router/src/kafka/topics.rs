@@ -1,14 +1,14 @@
 //! What Kafka knows of a topic: looked up before the first record, so that nothing is ever produced to a topic that
 //! might not be there (gapless does not cover that), and made only where the configuration says so. It blocks.
 
-use std::{num::NonZeroI32, sync::Arc, thread, time::Duration};
+use std::{ffi::CStr, num::NonZeroI32, sync::Arc, thread, time::Duration};
 
 use rdkafka::{error::KafkaError, types::RDKafkaErrorCode, util::Timeout};
 use relay::{Code, Failure, TopicFacts, TopicName};
 
 use super::{
     errors::Cluster,
-    ffi::{AdminError, Producer},
+    ffi::{AdminError, NewTopic, Producer},
     settings::{CreateTopics, KafkaSettings},
     sink::KafkaSink,
 };
@@ -36,7 +36,7 @@ pub struct TopicDirectory {
 const MISSING: RDKafkaErrorCode = RDKafkaErrorCode::UnknownTopicOrPartition;
 
 /// How long one question may take: a connection to a broker that has to be found first, and the answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// A topic made a moment ago takes some 100 ms to be known to every broker.
 const APPEARS_AFTER: Duration = Duration::from_millis(100);
@@ -45,11 +45,23 @@ const APPEARS_TRIES: u32 = 100;
 impl TopicDirectory {
     /// The directory of the cluster that `sink` produces to.
     pub fn new(sink: &KafkaSink, settings: &KafkaSettings) -> Self {
-        Self {
-            producer: Arc::clone(sink.producer()),
-            cluster: sink.cluster().clone(),
-            create: settings.create_topics,
-        }
+        Self::of(Arc::clone(sink.producer()), sink.cluster().clone(), settings.create_topics)
+    }
+
+    pub(super) fn of(
+        producer: Arc<Producer>,
+        cluster: Cluster,
+        create: Option<CreateTopics>,
+    ) -> Self {
+        Self { producer, cluster, create }
+    }
+
+    pub(super) fn producer(&self) -> &Arc<Producer> {
+        &self.producer
+    }
+
+    pub(super) fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
 
     /// Looks a topic up, and makes it where it is missing and the configuration says how.
@@ -92,7 +104,7 @@ impl TopicDirectory {
             .map_err(|error| self.cluster.failure(code_of(&error), None, ""))
     }
 
-    fn metadata(&self, name: &TopicName) -> Result<Known, Unknown> {
+    pub(super) fn metadata(&self, name: &TopicName) -> Result<Known, Unknown> {
         let unknown = |code, detail: &str| {
             let failure = self.cluster.failure(code, Some(name.as_str()), detail);
             if failure.code == Code::TopicMissing {
@@ -125,12 +137,25 @@ impl TopicDirectory {
 
     fn create(&self, name: &TopicName, create: CreateTopics) -> Result<Known, Failure> {
         let CreateTopics { partitions, replication_factor } = create;
-        match self.producer.create_topic(name, partitions, replication_factor, ANSWER_WITHIN) {
+        self.make(&NewTopic { name, partitions, replication_factor, settings: &[] })
+            .map_err(|error| self.not_made(name, &error))?;
+        self.await_topic(name)
+    }
+
+    /// Has a topic made. That it is there already is as good.
+    pub(super) fn make(&self, topic: &NewTopic<'_>) -> Result<(), AdminError> {
+        let NewTopic { name, partitions, replication_factor, .. } = topic;
+        match self.producer.create_topic(topic, ANSWER_WITHIN) {
             Ok(()) => tracing::info!(topic = %name, partitions, replication_factor, "made topic"),
             // Somebody else was faster.
             Err(error) if error.code == RDKafkaErrorCode::TopicAlreadyExists => {}
-            Err(error) => return Err(self.not_made(name, &error)),
+            Err(error) => return Err(error),
         }
+        Ok(())
+    }
+
+    /// Waits until the brokers know a topic that was made a moment ago.
+    pub(super) fn await_topic(&self, name: &TopicName) -> Result<Known, Failure> {
         for _ in 1..APPEARS_TRIES {
             match self.metadata(name) {
                 Ok(known) => return Ok(known),
@@ -152,25 +177,37 @@ impl TopicDirectory {
     }
 
     fn max_message_bytes(&self, name: &TopicName, broker: i32) -> Result<Option<usize>, Failure> {
-        match self.producer.topic_setting(name, c"max.message.bytes", broker, ANSWER_WITHIN) {
-            Ok(value) => Ok(value.and_then(|value| value.parse().ok())),
-            Err(error) => {
-                let failure = self.cluster.failure(error.code, Some(name.as_str()), &error.text);
-                // Not told (no permission, or a broker that has no such request) is an answer, silence is none.
-                if failure.code == Code::KafkaUnreachable { Err(failure) } else { Ok(None) }
+        let [limit] = self.settings(name, [c"max.message.bytes"], broker)?;
+        Ok(limit.and_then(|limit| limit.parse().ok()))
+    }
+
+    /// Settings of a topic, as far as the broker tells them. Not told (no permission, or a broker
+    /// that has no such request) is an answer, silence is none.
+    pub(super) fn settings<const N: usize>(
+        &self,
+        name: &TopicName,
+        settings: [&CStr; N],
+        broker: i32,
+    ) -> Result<[Option<String>; N], Failure> {
+        self.producer.topic_settings(name, settings, broker, ANSWER_WITHIN).or_else(|error| {
+            let failure = self.cluster.failure(error.code, Some(name.as_str()), &error.text);
+            if failure.code == Code::KafkaUnreachable {
+                return Err(failure);
             }
-        }
+            tracing::debug!(topic = %name, "the broker does not tell settings: {failure}");
+            Ok([const { None }; N])
+        })
     }
 }
 
 /// What the metadata says of a topic, and which broker said so.
-struct Known {
-    partitions: NonZeroI32,
-    broker: i32,
+pub(super) struct Known {
+    pub(super) partitions: NonZeroI32,
+    pub(super) broker: i32,
 }
 
 /// Why a topic's partitions are not known.
-enum Unknown {
+pub(super) enum Unknown {
     Missing(Failure),
     Otherwise(Failure),
 }
@@ -183,6 +220,6 @@ impl From<Unknown> for Failure {
     }
 }
 
-fn code_of(error: &KafkaError) -> RDKafkaErrorCode {
+pub(super) fn code_of(error: &KafkaError) -> RDKafkaErrorCode {
     error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail)
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use relay::{Acks, Code, RefusalReason};
 
-use super::cluster::{Cluster, acked, give, number, orders, ticket, until};
-use crate::kafka::KafkaSink;
+use super::cluster::{Cluster, acked, give, number, orders, orders_name, ticket, until};
+use crate::kafka::{KafkaSink, TopicDirectory};
 
 /// One record in a request, and answers so slow that the next request is on its way before the first is answered.
 fn one_behind_the_other(partitions: i32) -> (Cluster, KafkaSink) {
@@ -80,4 +80,22 @@ async fn a_partition_gets_its_second_record_when_the_first_is_acknowledged() {
         number(&mut sink, 1, n, ticket(2)).unwrap();
     }
     assert_eq!(until(&mut sink, &mut acks, |_, acks| acked(acks) == 20).await, None);
+}
+
+/// A topic that was deleted and made again knows nothing of this producer, whatever the former one
+/// knew.
+#[tokio::test]
+async fn a_topic_that_was_looked_up_again_is_sent_one_record_at_first() {
+    let (cluster, mut sink) = one_behind_the_other(1);
+    let mut acks = Acks::default();
+    give(&mut sink, &mut acks, 0, 0..5, |_| ticket(1)).await;
+    assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+
+    TopicDirectory::new(&sink, &cluster.settings()).look_up(&orders_name()).unwrap();
+    sink.bind_topic(orders(), &orders_name());
+    refuse_one_batch_for_now(&cluster);
+    give(&mut sink, &mut acks, 0, 5..10, |_| ticket(1)).await;
+    assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+    assert_eq!(acked(&acks), 10);
+    assert_eq!(cluster.read_numbers(0), (0..10).collect::<Vec<_>>());
 }
