@@ -129,11 +129,7 @@ impl App {
         let monitor = monitor::run(
             self.monitor_settings(),
             monitor::ConnectBy(|| endpoint.sql()),
-            monitor::Channels {
-                relay: relay_seen.clone(),
-                events,
-                report: monitor_reports,
-            },
+            monitor::Channels { relay: relay_seen.clone(), events, report: monitor_reports },
         );
         let sources = admin::Sources { relay: relay_seen, monitor: monitor_seen };
         // It serves to the end: what drains must be seen draining.
@@ -160,10 +156,12 @@ impl App {
 
     fn core_settings(&self) -> Settings {
         let limits = self.config.limits;
-        let witness = self.config.kafka.state_topic.as_ref().map(|_| WitnessSettings {
-            pipeline: self.pipeline(),
-            process: process_id(),
-        });
+        let witness = self
+            .config
+            .kafka
+            .state_topic
+            .as_ref()
+            .map(|_| WitnessSettings { pipeline: self.pipeline(), process: process_id() });
         Settings {
             slot: self.config.postgres.slot.as_str().to_owned(),
             publication: self.config.postgres.publication.as_str().to_owned(),

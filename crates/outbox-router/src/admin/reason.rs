@@ -42,8 +42,7 @@ pub struct Moment {
 impl Reason {
     /// A failure, with its interval where it is the open gap.
     pub(super) fn of(failure: &Failure, view: &View<'_>) -> Self {
-        let interval =
-            view.gap().filter(|gap| gap.failure.code == failure.code).map(Interval::of);
+        let interval = view.gap().filter(|gap| gap.failure.code == failure.code).map(Interval::of);
         Self {
             code: failure.code.as_str(),
             message: failure.message.clone(),
@@ -81,10 +80,7 @@ impl Reason {
 
 impl Interval {
     pub(super) fn of(gap: &Gap) -> Self {
-        Self {
-            from: gap.interval.from.as_ref().map(Moment::of),
-            to: Moment::of(&gap.interval.to),
-        }
+        Self { from: gap.interval.from.as_ref().map(Moment::of), to: Moment::of(&gap.interval.to) }
     }
 }
 

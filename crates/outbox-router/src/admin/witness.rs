@@ -67,11 +67,7 @@ impl Witness {
 
 impl OpenGap {
     fn of(gap: &Gap) -> Self {
-        Self {
-            name: gap.name(),
-            message: gap.failure.message.clone(),
-            interval: Interval::of(gap),
-        }
+        Self { name: gap.name(), message: gap.failure.message.clone(), interval: Interval::of(gap) }
     }
 }
 

@@ -4,7 +4,8 @@
 use std::{net::SocketAddr, time::Duration};
 
 use relay::{
-    ColumnNames, Format, HeaderNames, OutboxTable, Preset, Role, TableName, TopicTemplate,
+    ColumnNames, Format, HeaderNames, OutboxTable, Preset, Role, TableName, TopicName,
+    TopicTemplate,
 };
 
 use super::{

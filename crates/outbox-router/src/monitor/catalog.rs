@@ -53,10 +53,7 @@ pub async fn look(
     Ok(Catalog { publication, relations: relations(sql, &oids, &names).await? })
 }
 
-async fn publication(
-    sql: &mut impl TextQuery,
-    name: &str,
-) -> Result<Option<Publication>, Failure> {
+async fn publication(sql: &mut impl TextQuery, name: &str) -> Result<Option<Publication>, Failure> {
     let statement = format!(
         "select oid, xmin::text::oid, pubinsert, pubviaroot from pg_publication \
          where pubname = {}",

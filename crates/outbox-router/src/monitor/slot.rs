@@ -17,11 +17,7 @@ const FAILOVER_SINCE: i32 = 17_00_00;
 ///
 /// # Errors
 /// The server did not answer, or not with what its version should have.
-pub async fn look(
-    sql: &mut impl TextQuery,
-    version: i32,
-    slot: &str,
-) -> Result<SlotLook, Failure> {
+pub async fn look(sql: &mut impl TextQuery, version: i32, slot: &str) -> Result<SlotLook, Failure> {
     read(one_row(sql, "the slot", &statement(version, slot)).await?)
 }
 

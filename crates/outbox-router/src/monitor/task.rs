@@ -88,6 +88,9 @@ const STOP_INTERVAL: Duration = Duration::from_millis(500);
 /// After the connection broke the server is asked at once why, but no more often than this.
 const BREATH: Duration = Duration::from_millis(200);
 
+/// Room in the channel that good looks leave to what is wrong.
+const KEPT_FREE: usize = 2;
+
 /// Watches until nobody receives the events any more.
 pub async fn run(settings: Settings, connect: impl Connect + Send + Sync, channels: Channels) {
     let mut monitor = Monitor {
@@ -317,8 +320,11 @@ impl<C> Monitor<C> {
             self.announce_alteration(before.as_ref(), &catalog, &checked);
             let catalog = catalog.remember(before.as_ref());
             let sight = Sight { look: look.clone(), catalog: catalog.clone() };
-            // When it is full, the next look will do.
-            let _unsent = self.channels.events.try_send(MonitorEvent::SourceSeen(Box::new(sight)));
+            // The next look will do as well; what is wrong must find room.
+            if self.channels.events.capacity() > KEPT_FREE {
+                let event = MonitorEvent::SourceSeen(Box::new(sight));
+                let _unsent = self.channels.events.try_send(event);
+            }
             self.remembered = Some(catalog);
             self.last_good = Some(LastGood { checked, confirmed });
         }

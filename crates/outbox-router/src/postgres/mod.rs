@@ -37,5 +37,5 @@ pub use link::Fill;
 pub use quote::{quote_identifier, quote_literal, quote_table};
 pub use replication::{ClientEncoding, IdentifySystem, Options, ReplicationConnection};
 pub use sql::{SqlConnection, connect_sql};
-pub use text::{TextQuery, TextRow, one_row};
 pub use stream::{Incoming, Output, ReplicationStream, STATUS_UPDATE_BYTES};
+pub use text::{TextQuery, TextRow, one_row};

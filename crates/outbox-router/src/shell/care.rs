@@ -30,11 +30,7 @@ enum Phase {
     /// None could be made.
     Unavailable { again_at: Instant },
     /// There is one; the next look at its topics, unless one is under way.
-    Open {
-        directory: TopicDirectory,
-        state: Option<Box<StateTopic>>,
-        look_at: Option<Instant>,
-    },
+    Open { directory: TopicDirectory, state: Option<Box<StateTopic>>, look_at: Option<Instant> },
 }
 
 /// What is due.
@@ -106,7 +102,9 @@ impl Care {
     pub(super) fn due(&mut self, now: Instant) -> Option<Due> {
         match &mut self.phase {
             Phase::Unavailable { again_at } if *again_at <= now => Some(Due::Open),
-            Phase::Open { directory, look_at, .. } if look_at.is_some_and(|look_at| look_at <= now) => {
+            Phase::Open { directory, look_at, .. }
+                if look_at.is_some_and(|look_at| look_at <= now) =>
+            {
                 *look_at = None;
                 Some(Due::Look(directory.clone()))
             }

@@ -74,7 +74,10 @@ impl Endpoint {
         Ok(SqlSession { client, driver })
     }
 
-    async fn within<T>(&self, step: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    async fn within<T>(
+        &self,
+        step: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
         match tokio::time::timeout(PATIENCE, step).await {
             Ok(done) => done,
             Err(_) => Err(Failure::new(
@@ -106,7 +109,8 @@ impl Source {
             .map_err(|error| connect_failure(&error))?;
         // Statements name system objects without their schema. Rows may be written by the role's own path: see `start`.
         connection.rows("search_path", "set search_path = pg_catalog").await?;
-        let ServerSettings { version, encoding } = monitor::server::settings(&mut connection).await?;
+        let ServerSettings { version, encoding } =
+            monitor::server::settings(&mut connection).await?;
         if encoding == Encoding::SqlAscii {
             // The server cannot convert what has no known encoding: the first row that is no UTF-8 would end every stream.
             connection.rows("client_encoding", "set client_encoding = 'SQL_ASCII'").await?;
@@ -187,9 +191,8 @@ impl Source {
         );
         let SqlSession { client, mut driver } = self.endpoint.sql().await?;
         loop {
-            let look = async {
-                client.query_opt(&held, &[]).await.map_err(|error| sql_failure(&error))
-            };
+            let look =
+                async { client.query_opt(&held, &[]).await.map_err(|error| sql_failure(&error)) };
             // A slot that is gone is for the core to judge.
             if drive(&mut driver, look).await?.is_none() {
                 return Ok(());

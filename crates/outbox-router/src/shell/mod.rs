@@ -26,7 +26,10 @@ use std::{
 };
 
 use relay::failpoint::{self, Failpoint};
-use relay::{Acks, Action, Input, Outcome, Relay, TopicName, witness::{Pipeline, Write}};
+use relay::{
+    Acks, Action, Input, Outcome, Relay, TopicName,
+    witness::{Pipeline, Write},
+};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -194,7 +197,7 @@ impl Shell {
                 self.input(Input::SourceSeen(&sight.look, &sight.catalog));
             }
             Event::Monitor(MonitorEvent::ServerStopping) => self.input(Input::ServerStopping),
-            Event::Job(done) => self.finished(done),
+            Event::Job(done) => self.finished(*done),
             Event::Wal(fill) => self.filled(fill),
             // Nothing is ever queued without a status.
             Event::Written(Ok(())) => failpoint::reached(Failpoint::AfterStatus),

@@ -1,11 +1,11 @@
 //! Everything that makes rows go missing is told to the relay by its code, with the interval at risk.
 
-use outbox_router::monitor::Gap;
-use relay::{Code, Condition, Failure, Lsn, Outboxes, State};
+use relay::{Code, Outboxes, State};
 
 use crate::{
     bench::{Bench, COLUMNS, make_slot, set_up, settings},
     postgres::Postgres,
+    preflight::fit,
 };
 
 /// What somebody does to a healthy set-up called `x`, and what it is found to be.
@@ -50,11 +50,12 @@ async fn each_way_to_lose_rows_is_told_by_its_code_with_the_interval_at_risk() {
         let mut bench = Bench::start(&postgres, settings(&name), State::Streaming);
         let well = bench.until_well().await;
         client.batch_execute(&sql.replace("_x", &format!("_{name}"))).await.unwrap();
-        let failure = bench.gap().await;
+        let gap = bench.gap().await;
+        let (failure, interval) = (&gap.failure, gap.interval.clone());
         assert_eq!(failure.code, code, "{sql}: {failure}");
         assert!(!format!("{failure:?}").contains("secret"), "{failure:?}");
         let report = bench.until("the gap", |report| report.gap.is_some()).await;
-        let interval = report.gap.unwrap().interval;
+        assert_eq!(report.gap.as_ref(), Some(&gap));
         let from = interval.from.unwrap();
         assert!(from.at.is_some() && failure.message.contains(&from.to_string()), "{failure}");
         assert!(failure.message.contains(&interval.to.to_string()), "{failure}");
@@ -90,7 +91,7 @@ async fn a_partitioned_outbox_must_stay_published_by_its_root() {
     bench.until_well().await;
     let sql = "alter publication p_part set (publish_via_partition_root = false)";
     client.batch_execute(sql).await.unwrap();
-    assert_eq!(bench.gap().await.code, Code::PublicationByLeaf);
+    assert_eq!(bench.gap().await.failure.code, Code::PublicationByLeaf);
 }
 
 #[tokio::test]
@@ -113,7 +114,7 @@ async fn without_configured_tables_those_first_seen_must_stay() {
     bench.rounds(3).await;
     assert!(bench.report.borrow().findings.is_empty());
     client.batch_execute("alter publication p_one drop table outbox_one").await.unwrap();
-    assert_eq!(bench.gap().await.code, Code::PublicationLacksTable);
+    assert_eq!(bench.gap().await.failure.code, Code::PublicationLacksTable);
 }
 
 #[tokio::test]
@@ -147,7 +148,7 @@ async fn a_slot_whose_wal_was_removed_is_lost() {
             .unwrap();
     }
     client.batch_execute("checkpoint").await.unwrap();
-    let failure = bench.gap().await;
+    let failure = bench.gap().await.failure;
     assert_eq!(failure.code, Code::SlotLost, "{failure}");
     let report = bench.report.borrow().clone();
     assert_eq!(report.slot.seen().unwrap().retained_bytes(), None);
@@ -162,33 +163,52 @@ async fn a_router_that_is_still_being_set_up_has_no_gap() {
     assert_eq!(report.findings[0].code, Code::SlotMissing);
     assert!(report.findings[0].hint.as_ref().unwrap().contains("outbox-router setup --apply"));
     bench.rounds(3).await;
-    assert!(bench.events.try_recv().is_err());
+    bench.assert_no_event();
     set_up(&client, "x").await;
     let report = bench.until_well().await;
     assert_eq!(report.gap, None);
 }
 
 #[tokio::test]
-async fn a_gap_that_preflight_found_is_kept_as_it_was_told() {
+async fn after_a_gap_was_accepted_the_next_session_is_what_counts() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
     bench.until_well().await;
-    let [end, furthest] = [7, 9].map(Lsn::from_u64);
-    let gap = Gap::of_another_history(Failure::new(Code::SlotMoved, "moved"), end, furthest);
-    bench.preflights.send_modify(|preflights| preflights.gap = Some(gap.clone()));
-    bench.set_relay(|relay| {
-        relay.confirmed = furthest;
-        relay.condition = Condition { state: State::Failed, reason: Some(gap.failure.clone()) };
-    });
-    let report = bench.until("the gap", |report| report.gap.is_some()).await;
-    assert_eq!(report.gap, Some(gap));
+    let again = "begin; drop publication p_x; create publication p_x for table outbox_x \
+                 with (publish = 'insert', publish_via_partition_root = true); commit";
+    client.batch_execute(again).await.unwrap();
+    assert_eq!(bench.gap().await.failure.code, Code::PublicationReplaced);
+    let baseline = fit(&client, "x", None).await;
+    bench.set_relay(|relay| relay.baseline = Some(std::sync::Arc::new(baseline)));
+    let report = bench.until_well().await;
+    assert_eq!(report.gap, None);
+    bench.assert_no_event();
+    client.batch_execute(again).await.unwrap();
+    assert_eq!(bench.gap().await.failure.code, Code::PublicationReplaced, "told again");
+}
+
+#[tokio::test]
+async fn a_monitor_that_reaches_another_server_says_so_and_nothing_else() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let mut baseline = fit(&client, "x", None).await;
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    bench.until_well().await;
+    baseline.server.history.timeline = 7;
+    bench.set_relay(|relay| relay.baseline = Some(std::sync::Arc::new(baseline)));
+    let elsewhere = |finding: &relay::Failure| finding.code == Code::MonitorElsewhere;
+    bench.until("the finding", |report| report.findings.iter().any(elsewhere)).await;
+    client.batch_execute("drop publication p_x").await.unwrap();
+    bench.rounds(3).await;
+    bench.assert_no_event();
 }
 
 #[tokio::test]
 async fn a_monitor_that_comes_too_late_for_a_good_look_tells_a_relay_that_streams() {
     let postgres = Postgres::start(&[]).await;
     let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    assert_eq!(bench.gap().await.code, Code::SlotMissing);
+    assert_eq!(bench.gap().await.failure.code, Code::SlotMissing);
 }
