@@ -10,15 +10,17 @@
 //!
 //! Brokers forget: a producer that has sent nothing to a partition for `producer.id.expiration.ms`
 //! (a day, unless somebody changed it) is as new there as at first. So is, to us, a partition that
-//! was not used for [`QUIET`]. Topics that are deleted and made again know nobody: a topic is
-//! looked up again after it was gone, and its partitions are new from then on.
+//! was not used for [`QUIET`].
+//!
+//! Topics that are deleted and made again know nobody: when a topic is looked up again after it was
+//! gone, and when its id is another than when it was last seen, its partitions are new.
 
 use std::{collections::HashMap, time::Duration};
 
 use relay::{TopicId, TopicName};
 use tokio::time::Instant;
 
-use super::ffi::{TopicAddress, TopicHandle};
+use super::ffi::{TopicAddress, TopicHandle, TopicUuid};
 
 /// Far below the time after which a broker forgets a producer, far above any pause in which a round trip would count.
 const QUIET: Duration = Duration::from_secs(3600);
@@ -37,6 +39,8 @@ pub(super) struct Topics {
 struct Bound {
     name: TopicName,
     handle: TopicHandle,
+    /// Which of the topics that have had this name, once it was seen.
+    uuid: Option<TopicUuid>,
     /// By number, as far as they were used.
     partitions: Vec<Standing>,
 }
@@ -63,7 +67,7 @@ impl Topics {
         }
         self.by_address.insert(handle.address(), id);
         if let Some(slot) = self.bound.get_mut(id.index()) {
-            *slot = Some(Bound { name: name.clone(), handle, partitions: Vec::new() });
+            *slot = Some(Bound { name: name.clone(), handle, uuid: None, partitions: Vec::new() });
         }
     }
 
@@ -76,6 +80,19 @@ impl Topics {
     pub(super) fn renew(&mut self, id: TopicId) {
         if let Some(Some(bound)) = self.bound.get_mut(id.index()) {
             bound.partitions.clear();
+            bound.uuid = None;
+        }
+    }
+
+    /// Takes note of the topic's id. It is another topic than before when it has another one.
+    pub(super) fn identify(&mut self, id: TopicId, uuid: TopicUuid) -> Identity {
+        let Some(Some(bound)) = self.bound.get_mut(id.index()) else { return Identity::Same };
+        match bound.uuid.replace(uuid) {
+            Some(former) if former != uuid => {
+                bound.partitions.clear();
+                Identity::Another
+            }
+            _ => Identity::Same,
         }
     }
 
@@ -114,6 +131,15 @@ impl Topics {
             place.standing.stored(place.now);
         }
     }
+}
+
+/// Whether a topic is the one that was seen under its name before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identity {
+    /// As far as anybody can tell.
+    Same,
+    /// It was deleted and made again.
+    Another,
 }
 
 /// One partition of a bound topic, for one record.

@@ -11,10 +11,12 @@
 
 mod admin;
 mod events;
+mod metadata;
 mod reader;
 
 pub(super) use admin::{AdminError, NewTopic};
 pub(super) use events::{ClientError, Delivery, Events, Report, Severity, TopicAddress};
+pub use metadata::TopicUuid;
 pub(super) use reader::{Fetched, Reader};
 
 use std::{
@@ -45,6 +47,13 @@ mod raw {
 
     unsafe extern "C" {
         pub(super) fn rd_kafka_event_error(event: *mut sys::rd_kafka_event_t) -> c_int;
+        pub(super) fn rd_kafka_metadata(
+            client: *mut sys::rd_kafka_t,
+            all_topics: c_int,
+            only: *mut sys::rd_kafka_topic_t,
+            metadata: *mut *const sys::rd_kafka_metadata,
+            timeout_ms: c_int,
+        ) -> c_int;
         pub(super) fn rd_kafka_topic_result_error(
             result: *const sys::rd_kafka_topic_result_t,
         ) -> c_int;

@@ -18,13 +18,15 @@ mod sink;
 mod state;
 mod topics;
 
+pub use bound::Identity;
+pub use ffi::TopicUuid;
 pub use health::Health;
 pub use lifecycle::open;
 pub use overrides::SettingRefused;
 pub use settings::{CreateTopics, KafkaSettings};
 pub use sink::{DeliveryTrouble, KafkaSink};
 pub use state::{StateRead, StateRecord, StateTopic, put_state, read_state};
-pub use topics::{Sight, TopicDirectory};
+pub use topics::{Seen, Sight, TopicDirectory};
 
 #[cfg(test)]
 mod tests;

@@ -24,9 +24,9 @@ use relay::{
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
-    bound::Topics,
+    bound::{Identity, Topics},
     errors::{Cluster, is_collateral},
-    ffi::{ClientError, Delivery, Events, Producer, Report, Served, Severity},
+    ffi::{ClientError, Delivery, Events, Producer, Report, Served, Severity, TopicUuid},
     health::{Complaints, Health},
     log,
 };
@@ -89,6 +89,12 @@ impl KafkaSink {
             Some(handle) => self.reports.topics.insert(id, name, handle),
             None => self.fail(None, Some(id), RDKafkaErrorCode::InvalidTopic),
         }
+    }
+
+    /// Takes note of the id of a topic in use. When it is another topic than before, its partitions
+    /// are new, and what was looked up of the former one is out of date.
+    pub fn identify_topic(&mut self, id: TopicId, uuid: TopicUuid) -> Identity {
+        self.reports.topics.identify(id, uuid)
     }
 
     /// Collects what has arrived, without waiting, until some `limit` reports are read (the event that reaches the

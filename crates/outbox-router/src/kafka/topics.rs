@@ -8,7 +8,7 @@ use relay::{Code, Failure, TopicFacts, TopicName};
 
 use super::{
     errors::Cluster,
-    ffi::{AdminError, NewTopic, Producer},
+    ffi::{AdminError, NewTopic, Producer, TopicUuid},
     settings::{CreateTopics, KafkaSettings},
     sink::KafkaSink,
 };
@@ -24,6 +24,15 @@ pub enum Sight {
     Unclear,
 }
 
+/// A topic in use, and which one it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// Whether it is there.
+    pub sight: Sight,
+    /// Its id, where the broker tells it.
+    pub uuid: Option<TopicUuid>,
+}
+
 /// Asks the cluster about topics through the sink's own client, from any thread, while the sink is in use. It keeps
 /// the producer alive: let go of it before the sink is closed.
 #[derive(Clone)]
@@ -37,6 +46,9 @@ const MISSING: RDKafkaErrorCode = RDKafkaErrorCode::UnknownTopicOrPartition;
 
 /// How long one question may take: a connection to a broker that has to be found first, and the answer.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// librdkafka looks each topic of an answer up among those asked for, one by one.
+const DESCRIBED_AT_ONCE: usize = 1_000;
 
 /// A topic made a moment ago takes some 100 ms to be known to every broker.
 const APPEARS_AFTER: Duration = Duration::from_millis(100);
@@ -77,19 +89,54 @@ impl TopicDirectory {
         Ok(TopicFacts { partitions: known.partitions, max_message_bytes })
     }
 
-    /// What a topic in use looks like now.
+    /// What the topics in use look like now, in the order of `names`. One request for all of them:
+    /// they are bound, and librdkafka asks for all topics that it has handles of. A second one, for
+    /// their ids, may fail without harm.
     ///
     /// # Errors
     /// Nobody answered.
-    pub fn see(&self, name: &TopicName) -> Result<Sight, Failure> {
-        match self.metadata(name) {
-            Ok(known) => Ok(Sight::Partitions(known.partitions)),
-            Err(Unknown::Missing(_)) => Ok(Sight::Gone),
-            Err(Unknown::Otherwise(failure)) if failure.code == Code::KafkaUnreachable => {
-                Err(failure)
+    pub fn see(&self, names: &[TopicName]) -> Result<Vec<Seen>, Failure> {
+        let known = self
+            .producer
+            .known_topics(ANSWER_WITHIN)
+            .map_err(|error| self.cluster.failure(error, None, ""))?;
+        let sight = |name: &TopicName| match known.topics.get(name.as_str()) {
+            Some(Ok(partitions)) => {
+                NonZeroI32::new(*partitions).map_or(Sight::Gone, Sight::Partitions)
             }
-            Err(Unknown::Otherwise(_)) => Ok(Sight::Unclear),
+            Some(Err(error)) => {
+                let failure = self.cluster.failure(*error, Some(name.as_str()), "");
+                if failure.code == Code::TopicMissing { Sight::Gone } else { Sight::Unclear }
+            }
+            None => Sight::Unclear,
+        };
+        let sights: Vec<Sight> = names.iter().map(sight).collect();
+        let there: Vec<&TopicName> = names
+            .iter()
+            .zip(&sights)
+            .filter_map(|(name, sight)| matches!(sight, Sight::Partitions(_)).then_some(name))
+            .collect();
+        let mut uuids = self.uuids(&there, known.broker).into_iter();
+        let seen = |sight| match sight {
+            Sight::Partitions(_) => Seen { sight, uuid: uuids.next().flatten() },
+            Sight::Gone | Sight::Unclear => Seen { sight, uuid: None },
+        };
+        Ok(sights.into_iter().map(seen).collect())
+    }
+
+    /// The topics' ids, as far as they can be had.
+    fn uuids(&self, names: &[&TopicName], broker: i32) -> Vec<Option<TopicUuid>> {
+        let mut uuids = Vec::with_capacity(names.len());
+        for names in names.chunks(DESCRIBED_AT_ONCE) {
+            match self.producer.topic_uuids(names, broker, ANSWER_WITHIN) {
+                Ok(found) => uuids.extend(found),
+                Err(error) => {
+                    tracing::debug!(code = %error.code, "no ids of topics: {}", error.text);
+                    break;
+                }
+            }
         }
+        uuids
     }
 
     /// Whether any broker answers: for a time when no topic is in use yet.

@@ -16,7 +16,7 @@ use super::{
     state::{self, StateCache},
 };
 use crate::{
-    kafka::{self, KafkaSink, Sight, StateTopic, TopicDirectory},
+    kafka::{self, Identity, KafkaSink, Seen, Sight, StateTopic, TopicDirectory},
     postgres::{Incoming, ReplicationStream},
 };
 
@@ -56,7 +56,7 @@ pub(super) enum Done {
     SinkOpened(Box<Result<KafkaSink, Failure>>),
     StateRead(Generation, Result<(StateCache, StateRead), Failure>),
     Topic(Generation, TopicId, TopicName, Result<TopicFacts, Failure>),
-    Looked(Generation, Result<Vec<(TopicId, Sight)>, Failure>),
+    Looked(Generation, Result<Vec<(TopicId, TopicName, Seen)>, Failure>),
     /// Aborted: nobody waits for it any more.
     Nothing,
 }
@@ -162,15 +162,19 @@ impl Shell {
 
     fn look_at_topics(&mut self, directory: TopicDirectory) {
         let generation = self.care.generation();
-        let topics: Vec<(TopicId, TopicName)> =
-            self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).collect();
+        let (ids, names): (Vec<TopicId>, Vec<TopicName>) =
+            self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).unzip();
         self.jobs.spawn_blocking(move || {
-            let sights = if topics.is_empty() {
+            let seen = if names.is_empty() {
                 directory.ping().map(|()| Vec::new())
             } else {
-                topics.iter().map(|(id, name)| Ok((*id, directory.see(name)?))).collect()
+                directory.see(&names)
             };
-            Done::Looked(generation, sights)
+            let topics = ids.into_iter().zip(names);
+            let told = |seen: Vec<Seen>| {
+                topics.zip(seen).map(|((id, name), seen)| (id, name, seen)).collect()
+            };
+            Done::Looked(generation, seen.map(told))
         });
     }
 
@@ -218,8 +222,8 @@ impl Shell {
             Done::Topic(generation, id, name, answer) if generation == self.care.generation() => {
                 self.topic(id, &name, answer);
             }
-            Done::Looked(generation, sights) if generation == self.care.generation() => {
-                self.looked(sights);
+            Done::Looked(generation, seen) if generation == self.care.generation() => {
+                self.looked(seen);
             }
             // A former producer's client says nothing about the present one.
             Done::Topic(..) | Done::Looked(..) | Done::Nothing => {}
@@ -295,21 +299,26 @@ impl Shell {
         self.input(Input::Topic(id, answer));
     }
 
-    fn looked(&mut self, sights: Result<Vec<(TopicId, Sight)>, Failure>) {
+    fn looked(&mut self, seen: Result<Vec<(TopicId, TopicName, Seen)>, Failure>) {
         self.care.looked();
         let Some(sink) = &mut self.sink else { return };
-        match sights {
-            Ok(sights) => {
-                sink.clear_health();
-                for (id, sight) in sights {
-                    match sight {
-                        Sight::Partitions(count) => self.input(Input::Partitions(id, count)),
-                        Sight::Gone => self.input(Input::TopicGone(id)),
-                        Sight::Unclear => {}
-                    }
-                }
+        let seen = match seen {
+            Ok(seen) => seen,
+            Err(failure) => return sink.note_down(failure),
+        };
+        sink.clear_health();
+        for (id, name, Seen { sight, uuid }) in seen {
+            match sight {
+                Sight::Partitions(count) => self.input(Input::Partitions(id, count)),
+                Sight::Gone => self.input(Input::TopicGone(id)),
+                Sight::Unclear => {}
             }
-            Err(failure) => sink.note_down(failure),
+            if let (Some(sink), Some(uuid)) = (&mut self.sink, uuid)
+                && sink.identify_topic(id, uuid) == Identity::Another
+            {
+                tracing::info!(topic = %name, "the topic was deleted and made again");
+                self.start(Job::LookUpTopic(id, name));
+            }
         }
     }
 }

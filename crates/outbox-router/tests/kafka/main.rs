@@ -4,3 +4,4 @@
 
 mod broker;
 mod state;
+mod topics;

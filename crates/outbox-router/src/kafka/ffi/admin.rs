@@ -192,14 +192,18 @@ impl Drop for NativeTopic {
 }
 
 /// The options of one request and the queue that its answer comes to.
-struct AdminRequest {
+pub(super) struct AdminRequest {
     options: NonNull<sys::rd_kafka_AdminOptions_t>,
     queue: NonNull<sys::rd_kafka_queue_t>,
     timeout_ms: c_int,
 }
 
 impl AdminRequest {
-    fn new(producer: &Producer, operation: ApiKind, timeout: Duration) -> Result<Self, AdminError> {
+    pub(super) fn new(
+        producer: &Producer,
+        operation: ApiKind,
+        timeout: Duration,
+    ) -> Result<Self, AdminError> {
         let timeout_ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
         let client = producer.client.native_ptr();
         // SAFETY: the client is alive.
@@ -223,7 +227,16 @@ impl AdminRequest {
         Ok(request)
     }
 
-    fn ask(&self, broker: i32) -> Result<(), AdminError> {
+    pub(super) fn options(&self) -> *mut sys::rd_kafka_AdminOptions_t {
+        self.options.as_ptr()
+    }
+
+    pub(super) fn queue(&self) -> *mut sys::rd_kafka_queue_t {
+        self.queue.as_ptr()
+    }
+
+    /// Names the broker to ask instead of the controller.
+    pub(super) fn ask(&self, broker: i32) -> Result<(), AdminError> {
         let mut text: [c_char; 256] = [0; 256];
         // SAFETY: the options are alive; `text` is writable for its length and, on failure, ended with NUL.
         unsafe {
@@ -242,7 +255,7 @@ impl AdminRequest {
     }
 
     /// Waits for the answer, a little longer than librdkafka itself does.
-    fn answer(&self) -> Result<Event, AdminError> {
+    pub(super) fn answer(&self) -> Result<Event, AdminError> {
         let wait_ms = self.timeout_ms.saturating_add(1_000);
         // SAFETY: the queue is alive.
         let event = unsafe { sys::rd_kafka_queue_poll(self.queue.as_ptr(), wait_ms) };
@@ -273,10 +286,10 @@ impl Drop for AdminRequest {
     }
 }
 
-fn c_string(text: &str) -> Result<CString, AdminError> {
+pub(super) fn c_string(text: &str) -> Result<CString, AdminError> {
     CString::new(text).map_err(|_| invalid("a name contains NUL"))
 }
 
-fn invalid(text: &str) -> AdminError {
+pub(super) fn invalid(text: &str) -> AdminError {
     AdminError { code: RDKafkaErrorCode::InvalidArgument, text: text.to_owned() }
 }

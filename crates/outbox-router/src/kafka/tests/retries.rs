@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
-use relay::{Acks, Code, RefusalReason};
+use relay::{Acks, Code, RefusalReason, TopicId, TopicName};
 
 use super::cluster::{Cluster, acked, give, number, orders, orders_name, ticket, until};
-use crate::kafka::{KafkaSink, TopicDirectory};
+use crate::kafka::{Identity, KafkaSink, TopicDirectory};
 
 /// One record in a request, and answers so slow that the next request is on its way before the first is answered.
 fn one_behind_the_other(partitions: i32) -> (Cluster, KafkaSink) {
@@ -98,4 +98,32 @@ async fn a_topic_that_was_looked_up_again_is_sent_one_record_at_first() {
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
     assert_eq!(acked(&acks), 10);
     assert_eq!(cluster.read_numbers(0), (0..10).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_topic_with_another_id_is_sent_one_record_at_first() {
+    let (cluster, mut sink) = one_behind_the_other(1);
+    cluster.mock.create_topic("another", 1, 1).unwrap();
+    let another = TopicName::new("another").unwrap();
+    sink.bind_topic(TopicId::from_index(9).unwrap(), &another);
+    let mut acks = Acks::default();
+    give(&mut sink, &mut acks, 0, 0..2, |_| ticket(1)).await;
+    assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+
+    let directory = TopicDirectory::new(&sink, &cluster.settings());
+    let seen = directory.see(&[orders_name(), another]).unwrap();
+    let [own, other] = [seen[0].uuid.unwrap(), seen[1].uuid.unwrap()];
+    assert_ne!(own, other);
+    for _ in 0..2 {
+        assert_eq!(sink.identify_topic(orders(), own), Identity::Same);
+    }
+    number(&mut sink, 0, 2, ticket(1)).unwrap();
+    number(&mut sink, 0, 3, ticket(1)).unwrap();
+    assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+
+    assert_eq!(sink.identify_topic(orders(), other), Identity::Another);
+    number(&mut sink, 0, 4, ticket(1)).unwrap();
+    let refusal = number(&mut sink, 0, 5, ticket(1)).unwrap_err();
+    assert_eq!(refusal.reason, RefusalReason::Probing);
+    assert_eq!(sink.identify_topic(orders(), other), Identity::Same);
 }
