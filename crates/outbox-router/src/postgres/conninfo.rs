@@ -73,18 +73,6 @@ impl Host {
             Ok(Self::Tcp(text.to_owned()))
         }
     }
-
-    /// By name only: what is really reached is looked at again when the socket is connected.
-    fn place(&self) -> Place {
-        match self {
-            Self::Unix(_) => Place::UnixSocket,
-            Self::Tcp(name) if name.eq_ignore_ascii_case("localhost") => Place::Loopback,
-            Self::Tcp(name) => match name.parse::<IpAddr>() {
-                Ok(address) if address.is_loopback() => Place::Loopback,
-                Ok(_) | Err(_) => Place::Remote,
-            },
-        }
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -243,10 +231,17 @@ impl ConnInfo {
         let host = Host::parse(values.get("host").unwrap_or(DEFAULT_SOCKET_DIRECTORY))?;
         let hostaddr =
             values.parsed("hostaddr", "one IP address", |text| text.parse::<IpAddr>().ok())?;
-        // As in libpq, an address alone means TCP.
-        let host = match (values.get("host"), hostaddr) {
-            (None, Some(address)) => Host::Tcp(address.to_string()),
-            (Some(_), _) | (None, None) => host,
+        let host = match (values.get("host"), hostaddr, host) {
+            // As in libpq, an address alone means TCP.
+            (None, Some(address), _) => Host::Tcp(address.to_string()),
+            // libpq would connect to the address and leave the socket alone.
+            (Some(_), Some(_), Host::Unix(_)) => {
+                return Err(ConnInfoError::Value {
+                    name: "hostaddr",
+                    expected: "left out when host is the directory of a unix socket",
+                });
+            }
+            (_, _, host) => host,
         };
         let port = values
             .parsed("port", "one number between 1 and 65535", |text| {
@@ -300,9 +295,27 @@ impl ConnInfo {
         directory.join(format!(".s.PGSQL.{}", self.port))
     }
 
+    /// By configuration only: what is really reached is looked at again when the socket is
+    /// connected.
+    fn place(&self) -> Place {
+        let address = match (&self.host, self.hostaddr) {
+            (Host::Unix(_), _) => return Place::UnixSocket,
+            // The address is what is connected to; the name is only what a certificate must carry.
+            (Host::Tcp(_), Some(address)) => Some(address),
+            (Host::Tcp(name), None) if name.eq_ignore_ascii_case("localhost") => {
+                return Place::Loopback;
+            }
+            (Host::Tcp(name), None) => name.parse().ok(),
+        };
+        match address {
+            Some(address) if address.to_canonical().is_loopback() => Place::Loopback,
+            Some(_) | None => Place::Remote,
+        }
+    }
+
     fn settle_tls(&mut self, values: &Values) -> Result<(), ConnInfoError> {
         let named = values.get("sslmode").map(SslMode::parse).transpose()?;
-        let place = self.host.place();
+        let place = self.place();
         let default = match place {
             Place::UnixSocket => SslMode::Disable,
             Place::Loopback => SslMode::Prefer,

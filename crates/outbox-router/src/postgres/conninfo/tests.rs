@@ -104,6 +104,23 @@ fn only_a_server_on_this_machine_is_trusted_without_verification() {
 }
 
 #[test]
+fn what_counts_as_local_is_the_address_that_is_connected_to() {
+    let mode = |text: &str| resolve(text).unwrap().sslmode;
+    assert_eq!(mode("host=localhost hostaddr=10.0.0.5 user=u"), SslMode::VerifyFull);
+    assert_eq!(mode("host=127.0.0.1 hostaddr=10.0.0.5 user=u"), SslMode::VerifyFull);
+    assert_eq!(mode("hostaddr=10.0.0.5 user=u"), SslMode::VerifyFull);
+    assert_eq!(mode("host=localhost hostaddr=127.0.0.1 user=u"), SslMode::Prefer);
+    assert_eq!(mode("host=db.example hostaddr=::1 user=u"), SslMode::Prefer);
+    assert_eq!(mode("hostaddr=::ffff:127.0.0.1 user=u"), SslMode::Prefer);
+    assert_eq!(mode("host=/run/pg user=u"), SslMode::Disable);
+    let error = resolve("host=/run/pg hostaddr=10.0.0.5 user=u").unwrap_err();
+    assert!(matches!(error, ConnInfoError::Value { name: "hostaddr", .. }), "{error}");
+    let env = |name: &str| (name == "PGHOSTADDR").then(|| "10.0.0.5".to_owned());
+    let info = ConnInfo::resolve(Some("postgres://u@localhost"), &env).unwrap();
+    assert_eq!((info.sslmode, info.hostaddr), (SslMode::VerifyFull, "10.0.0.5".parse().ok()));
+}
+
+#[test]
 fn what_we_do_not_implement_is_refused_by_name() {
     assert_eq!(
         resolve("postgres://u@h?target_session_attrs=primary").unwrap_err(),
