@@ -9,6 +9,7 @@
 mod parameters;
 mod parse;
 mod passfile;
+pub mod variables;
 
 #[cfg(test)]
 mod tests;
