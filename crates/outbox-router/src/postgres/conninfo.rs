@@ -24,6 +24,8 @@ use thiserror::Error;
 pub use parameters::Environment;
 use parameters::{Values, supported_names};
 
+use super::require_auth::RequireAuth;
+
 /// What libpq calls a connection string, resolved: every default filled in.
 #[derive(Clone, Debug)]
 pub struct ConnInfo {
@@ -43,6 +45,8 @@ pub struct ConnInfo {
     pub application_name: Option<String>,
     /// The limit for the whole way from the first packet to a session that is ready.
     pub connect_timeout: Duration,
+    /// Which methods of authentication the server may ask for.
+    pub require_auth: RequireAuth,
     /// How much of TLS is demanded.
     pub sslmode: SslMode,
     /// Which certificate authorities count.
@@ -264,6 +268,9 @@ impl ConnInfo {
                 .or_else(|| values.get("fallback_application_name"))
                 .map(str::to_owned),
             connect_timeout,
+            require_auth: values
+                .get("require_auth")
+                .map_or_else(|| Ok(RequireAuth::default()), RequireAuth::parse)?,
             sslmode: SslMode::Disable,
             sslrootcert: None,
             client_certificate: values.client_certificate()?,

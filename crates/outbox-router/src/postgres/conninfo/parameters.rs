@@ -9,7 +9,7 @@ use super::{ClientCertificate, ConnInfoError, parse};
 /// Looks a variable of the environment up.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-const PARAMETERS: [&str; 14] = [
+const PARAMETERS: [&str; 15] = [
     "host",
     "hostaddr",
     "port",
@@ -17,6 +17,7 @@ const PARAMETERS: [&str; 14] = [
     "user",
     "password",
     "passfile",
+    "require_auth",
     "application_name",
     "fallback_application_name",
     "connect_timeout",

@@ -54,7 +54,7 @@ pub const VARIABLES: [Variable; 43] = [
     parameter("PGUSER", "user"),
     parameter("PGPASSWORD", "password"),
     parameter("PGPASSFILE", "passfile"),
-    refused("PGREQUIREAUTH"),
+    parameter("PGREQUIREAUTH", "require_auth"),
     refused("PGCHANNELBINDING"),
     refused("PGSERVICE"),
     ignored("PGSERVICEFILE", SERVICE_FILE),
