@@ -77,5 +77,5 @@ pub use table::{
 };
 pub use telemetry::{LATENCY_BOUNDS, Latencies, Reconnects, Snapshot, TopicTotals, WitnessReport};
 pub use ticket::{SessionId, Ticket, TransactionRef};
-pub use topic::{IllegalTopicName, TopicName};
+pub use topic::{CharacterKind, IllegalTopicName, TopicName};
 pub use topics::TopicFacts;

@@ -139,11 +139,11 @@ impl Router {
         }
         let text = String::from_utf8_lossy(routing);
         let name = self.table.topic.render(&text).map_err(|why| {
-            let shown: String = text.chars().take(64).collect();
+            let (column, length) = (self.columns.name(Role::AggregateType), text.chars().count());
             self.refuse(
                 event,
                 Code::TopicIllegal,
-                &format!("its aggregate type {shown:?} makes no legal topic: {why}"),
+                &format!("column {column} ({length} characters) makes no legal topic: {why}"),
                 "mend what writes it, or set a topic without ${aggregate_type} and restart",
             )
         })?;
@@ -181,12 +181,19 @@ impl Router {
     }
 }
 
-/// The row by its id, which is the one value of a row that errors may show.
+/// The longest id that messages show: a UUID has 36 characters, a ULID 26, a `bigint` at most 20.
+const ID_SHOWN_MAX: usize = 64;
+
+/// The row by its id, which is the one value of a row that errors may show, and only if it looks
+/// like an id: when `columns.id` names the wrong column, the value may be a payload.
 pub(crate) fn described(event: &Event<'_>) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte);
     match event.get(Role::Id) {
+        Value::Some(id, _) if id.len() <= ID_SHOWN_MAX && id.iter().all(is_plain) => {
+            format!("the row with id {}", String::from_utf8_lossy(id))
+        }
         Value::Some(id, _) => {
-            let id: String = String::from_utf8_lossy(id).chars().take(64).collect();
-            format!("the row with id {id}")
+            format!("a row whose id of {} bytes is not shown, since it is no plain id", id.len())
         }
         Value::Null | Value::Absent => "a row without an id".to_owned(),
     }

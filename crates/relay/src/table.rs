@@ -234,7 +234,7 @@ impl TopicTemplate {
         }
         let template = Self { before: before.to_owned(), after: after.map(str::to_owned) };
         // Whatever the aggregate type is, the fixed parts must be legal: "x" stands in for it.
-        template.render("x").map_err(IllegalTemplate::Topic)?;
+        TopicName::new(&template.joined("x")).map_err(IllegalTemplate::Topic)?;
         Ok(template)
     }
 
@@ -246,11 +246,17 @@ impl TopicTemplate {
     /// The topic of an aggregate type.
     ///
     /// # Errors
-    /// The name that results is not legal in Kafka.
+    /// The name that results is not legal in Kafka. The position of a character is counted within
+    /// the aggregate type, since the fixed parts were found legal before.
     pub fn render(&self, aggregate_type: &str) -> Result<TopicName, IllegalTopicName> {
+        let prefix = self.before.chars().count();
+        TopicName::new(&self.joined(aggregate_type)).map_err(|why| why.counted_behind(prefix))
+    }
+
+    fn joined(&self, aggregate_type: &str) -> String {
         match &self.after {
-            None => TopicName::new(&self.before),
-            Some(after) => TopicName::new(&format!("{}{aggregate_type}{after}", self.before)),
+            None => self.before.clone(),
+            Some(after) => format!("{}{aggregate_type}{after}", self.before),
         }
     }
 }

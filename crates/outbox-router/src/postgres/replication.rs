@@ -110,7 +110,9 @@ impl ReplicationConnection {
             let limits =
                 FrameLimits { read_buffer: options.read_buffer, row_bytes: options.row_bytes };
             let mut link = Link::new(transport, limits);
-            let session = startup::start(&mut link, info, options).await?;
+            let timeout = format!("{}ms", options.wal_sender_timeout.as_millis());
+            let parameters = startup::for_replication(info, options, &timeout);
+            let session = startup::start(&mut link, info, &parameters).await?;
             Ok(Self { link, session })
         };
         let limit = info.connect_timeout;
@@ -183,7 +185,7 @@ impl ReplicationConnection {
                 Reply::Authentication(_) => return Err(unexpected(name, 'R')),
                 Reply::Parameter { name, value } => self.session.note_parameter(name, value),
                 Reply::Notice(notice) => self.session.note_notice(*notice),
-                Reply::BackendKey { .. } => return Err(unexpected(name, 'K')),
+                Reply::BackendKey(_) => return Err(unexpected(name, 'K')),
             }
         }
         match refusal {
@@ -219,7 +221,7 @@ impl ReplicationConnection {
                 Reply::Columns => return Err(unexpected(name, 'T')),
                 Reply::Complete => return Err(unexpected(name, 'C')),
                 Reply::Authentication(_) => return Err(unexpected(name, 'R')),
-                Reply::BackendKey { .. } => return Err(unexpected(name, 'K')),
+                Reply::BackendKey(_) => return Err(unexpected(name, 'K')),
             }
         }
     }
@@ -227,7 +229,7 @@ impl ReplicationConnection {
     /// The walsender's process id, as in `pg_stat_activity`.
     #[must_use]
     pub fn backend_pid(&self) -> Option<u32> {
-        self.session.pid
+        self.session.pid()
     }
 
     /// What the server reported of its parameters: `server_version`, `server_encoding`, …

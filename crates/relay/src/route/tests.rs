@@ -198,6 +198,40 @@ fn an_aggregate_type_that_makes_no_legal_topic_is_refused_not_mended() {
 }
 
 #[test]
+fn an_illegal_aggregate_type_is_told_by_table_column_length_kind_and_place_and_never_shown() {
+    // The mistake that put a payload into the log: columns.aggregate_type = "payload".
+    let mut mapped = table();
+    mapped.columns.set(Role::AggregateType, vec!["payload".into()]);
+    let values = row_with("payload", Wire::Text(r#"canary {"card": "4111 1111"}"#));
+    let failure = routed(&mapped, &COLUMNS, &values).unwrap_err();
+    assert_eq!(failure.code, Code::TopicIllegal);
+    let told = "the row with id da8d6de6 of public.outbox: column payload (28 characters) makes no \
+                legal topic: character 7 is a space";
+    assert!(failure.message.starts_with(told), "{failure}");
+    assert!(!failure.to_string().contains("canary") && !failure.to_string().contains("4111"));
+}
+
+#[test]
+fn no_refusal_of_a_row_shows_any_of_its_values() {
+    const CANARY: &str = "canary{ \u{1}";
+    for code in [Code::TopicIllegal, Code::ValueForm, Code::HeadersMalformed, Code::KeyIsNull] {
+        let (mut columns, mut values) = (COLUMNS, [Wire::Text(CANARY); 8]);
+        values[1] = Wire::Text("order");
+        values[5] = Wire::Null;
+        match code {
+            Code::TopicIllegal => values[1] = Wire::Text(CANARY),
+            Code::ValueForm => columns[2].1 = BYTEA,
+            Code::HeadersMalformed => values[5] = Wire::Text(CANARY),
+            _ => values[2] = Wire::Null,
+        }
+        let failure = routed(&table(), &columns, &values).unwrap_err();
+        assert_eq!(failure.code, code);
+        assert!(!failure.to_string().contains("canary"), "{failure}");
+        assert!(failure.message.contains("a row whose id of 9 bytes"), "{failure}");
+    }
+}
+
+#[test]
 fn a_topic_for_all_takes_any_aggregate_type() {
     let topic = TopicTemplate::parse("orders").unwrap();
     for aggregate_type in [Wire::Null, Wire::Text("a/b")] {

@@ -104,6 +104,72 @@ fn only_a_server_on_this_machine_is_trusted_without_verification() {
 }
 
 #[test]
+fn what_counts_as_local_is_the_address_that_is_connected_to() {
+    let mode = |text: &str| resolve(text).unwrap().sslmode;
+    assert_eq!(mode("host=localhost hostaddr=10.0.0.5 user=u"), SslMode::VerifyFull);
+    assert_eq!(mode("host=127.0.0.1 hostaddr=10.0.0.5 user=u"), SslMode::VerifyFull);
+    assert_eq!(mode("hostaddr=10.0.0.5 user=u"), SslMode::VerifyFull);
+    assert_eq!(mode("host=localhost hostaddr=127.0.0.1 user=u"), SslMode::Prefer);
+    assert_eq!(mode("host=db.example hostaddr=::1 user=u"), SslMode::Prefer);
+    assert_eq!(mode("hostaddr=::ffff:127.0.0.1 user=u"), SslMode::Prefer);
+    assert_eq!(mode("host=/run/pg user=u"), SslMode::Disable);
+    let error = resolve("host=/run/pg hostaddr=10.0.0.5 user=u").unwrap_err();
+    assert!(matches!(error, ConnInfoError::Value { name: "hostaddr", .. }), "{error}");
+    let env = |name: &str| (name == "PGHOSTADDR").then(|| "10.0.0.5".to_owned());
+    let info = ConnInfo::resolve(Some("postgres://u@localhost"), &env).unwrap();
+    assert_eq!((info.sslmode, info.hostaddr), (SslMode::VerifyFull, "10.0.0.5".parse().ok()));
+}
+
+/// The manual's list (section "Environment Variables" of libpq, PostgreSQL 18).
+const MANUAL: &str = "PGHOST PGSSLNEGOTIATION PGHOSTADDR PGPORT PGDATABASE PGUSER PGPASSWORD \
+    PGPASSFILE PGREQUIREAUTH PGCHANNELBINDING PGSERVICE PGSERVICEFILE PGOPTIONS PGAPPNAME \
+    PGSSLMODE PGREQUIRESSL PGSSLCOMPRESSION PGSSLCERT PGSSLKEY PGSSLCERTMODE PGSSLROOTCERT \
+    PGSSLCRL PGSSLCRLDIR PGSSLSNI PGREQUIREPEER PGSSLMINPROTOCOLVERSION PGSSLMAXPROTOCOLVERSION \
+    PGGSSENCMODE PGKRBSRVNAME PGGSSLIB PGGSSDELEGATION PGCONNECT_TIMEOUT PGCLIENTENCODING \
+    PGTARGETSESSIONATTRS PGLOADBALANCEHOSTS PGMINPROTOCOLVERSION PGMAXPROTOCOLVERSION \
+    PGDATESTYLE PGTZ PGGEQO PGSYSCONFDIR PGLOCALEDIR PGOAUTHDEBUG";
+
+#[test]
+fn every_variable_of_libpq_is_honoured_refused_or_ignored_for_a_reason() {
+    use variables::{Treatment, VARIABLES};
+    assert_eq!(VARIABLES.map(|variable| variable.name).join(" "), MANUAL);
+    for variable in VARIABLES {
+        let env = |name: &str| (name == variable.name).then(|| "a canary".to_owned());
+        let text = Some("host=h user=u");
+        let outcome = ConnInfo::resolve(text, &env).map(|info| format!("{info:?}"));
+        let without = ConnInfo::resolve(text, &empty).map(|info| format!("{info:?}"));
+        let name = variable.name;
+        match variable.treatment {
+            Treatment::Refused => assert_eq!(outcome, Err(ConnInfoError::Variable(name)), "{name}"),
+            Treatment::Ignored { because } => {
+                assert_eq!(outcome, without, "{name}");
+                assert!(because.len() > 20, "{name}");
+            }
+            Treatment::Parameter(parameter) => {
+                // The same as the parameter's, whatever that makes of it.
+                let env = |name: &str| (name == "PGUSER").then(|| "u".to_owned());
+                let text = format!("{parameter}='a canary'");
+                let named = ConnInfo::resolve(Some(&text), &env).map(|info| format!("{info:?}"));
+                let both = |name: &str| match name {
+                    "PGUSER" if variable.name != "PGUSER" => Some("u".to_owned()),
+                    name => (name == variable.name).then(|| "a canary".to_owned()),
+                };
+                let set = ConnInfo::resolve(None, &both).map(|info| format!("{info:?}"));
+                assert_eq!(set, named, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_variable_is_as_good_as_none() {
+    for variable in variables::VARIABLES {
+        let env = |name: &str| (name == variable.name).then(String::new);
+        assert!(ConnInfo::resolve(Some("user=u host=h"), &env).is_ok(), "{}", variable.name);
+    }
+}
+
+#[test]
 fn what_we_do_not_implement_is_refused_by_name() {
     assert_eq!(
         resolve("postgres://u@h?target_session_attrs=primary").unwrap_err(),
