@@ -245,6 +245,14 @@ async fn the_status_has_its_documented_shape() {
             "window": {
                 "events": 42, "bytes": 4200, "unacked_events": 40, "waiting_for_ack_seconds": null,
             },
+            "witness": {
+                "accepted": [],
+                "began_without": null,
+                "gaps": [],
+                "gaps_recorded": true,
+                "kept": "off",
+                "position": null,
+            },
             "lag": {"unread": 512, "unacked": 256, "unconfirmed": 256},
             "totals": {
                 "events_acked": 20, "transactions": 12, "rows_ignored": 3,
