@@ -92,8 +92,6 @@ pub struct Shell {
     /// `None` while it is being made.
     sink: Option<KafkaSink>,
     care: Care,
-    /// The smallest batch that any topic in use takes.
-    batch_bytes: usize,
     /// `None` while there is no connection.
     stream: Option<ReplicationStream>,
     jobs: JoinSet<Done>,
@@ -117,7 +115,6 @@ impl Shell {
             relay: parts.relay,
             clock: parts.clock,
             source: Arc::new(parts.source),
-            batch_bytes: parts.kafka.batch_bytes(),
             kafka: parts.kafka,
             sink: None,
             care: Care::new(),
