@@ -97,7 +97,7 @@ impl KafkaSettings {
     /// # Errors
     /// The first property that is refused, by us or by librdkafka.
     pub fn check(&self) -> Result<(), SettingRefused> {
-        self.client_config(usize::MAX).map(drop)
+        self.client_config().map(drop)
     }
 
     /// Whether neither TLS nor SASL was asked for.
@@ -117,23 +117,20 @@ impl KafkaSettings {
 
     /// The largest batch that these settings allow, before any topic's own limit.
     pub fn batch_bytes(&self) -> usize {
-        self.properties.get("batch.size").and_then(|size| size.parse().ok()).unwrap_or(BATCH_BYTES)
+        let given = self.properties.get("batch.size");
+        given.and_then(|size| size.trim().parse().ok()).unwrap_or(BATCH_BYTES)
     }
 
-    /// librdkafka's configuration for batches of at most `batch_limit` bytes.
-    pub(super) fn client_config(&self, batch_limit: usize) -> Result<ClientConfig, SettingRefused> {
-        let properties = self.librdkafka_properties(batch_limit)?;
-        checked(properties)
+    /// librdkafka's configuration for the producer.
+    pub(super) fn client_config(&self) -> Result<ClientConfig, SettingRefused> {
+        checked(self.librdkafka_properties()?)
     }
 
-    fn librdkafka_properties(
-        &self,
-        batch_limit: usize,
-    ) -> Result<BTreeMap<String, String>, SettingRefused> {
+    fn librdkafka_properties(&self) -> Result<BTreeMap<String, String>, SettingRefused> {
         let mut properties: BTreeMap<String, String> =
             DEFAULTS.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
         properties.extend(overrides::accept(&self.properties, &self.bootstrap_servers)?);
-        self.size(&mut properties, batch_limit)?;
+        self.size(&mut properties)?;
         properties.extend(PINNED.iter().map(|(key, value)| ((*key).into(), (*value).into())));
         properties.insert("bootstrap.servers".into(), self.bootstrap_servers.clone());
         properties.insert("client.id".into(), self.client_id.clone());
@@ -142,11 +139,7 @@ impl KafkaSettings {
 
     /// What follows from the limits. The queue takes whatever the window admits, and one more record: the window, not
     /// the queue, is what holds the router back.
-    fn size(
-        &self,
-        properties: &mut BTreeMap<String, String>,
-        batch_limit: usize,
-    ) -> Result<(), SettingRefused> {
+    fn size(&self, properties: &mut BTreeMap<String, String>) -> Result<(), SettingRefused> {
         let queue_bytes = self.window_bytes.saturating_add(self.row_bytes);
         let mut set = |key: &str, value: usize| properties.insert(key.into(), value.to_string());
         set("queue.buffering.max.kbytes", bounded(queue_bytes.div_ceil(1024)));
@@ -163,7 +156,7 @@ impl KafkaSettings {
         }
         properties.insert("message.max.bytes".into(), given.unwrap_or(needed).to_string());
 
-        let batch = number(properties, "batch.size")?.unwrap_or(BATCH_BYTES).min(batch_limit);
+        let batch = number(properties, "batch.size")?.unwrap_or(BATCH_BYTES);
         properties.insert("batch.size".into(), batch.to_string());
         Ok(())
     }
@@ -240,8 +233,7 @@ mod tests {
 
     #[test]
     fn every_pin_and_default_is_in_force_in_librdkafka() {
-        let native =
-            settings(&[]).client_config(1_000_000).unwrap().create_native_config().unwrap();
+        let native = settings(&[]).client_config().unwrap().create_native_config().unwrap();
         let in_force = |key: &str| native.get(key).unwrap();
         for (key, value) in PINNED.iter().chain(DEFAULTS) {
             let expected = match (*key, *value) {
@@ -256,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_queue_takes_the_window_and_one_row_more() {
-        let config = settings(&[]).client_config(1_000_000).unwrap();
+        let config = settings(&[]).client_config().unwrap();
         assert_eq!(config.get("queue.buffering.max.kbytes"), Some("49152"));
         assert_eq!(config.get("queue.buffering.max.messages"), Some("196609"));
         assert_eq!(config.get("message.max.bytes"), Some("16842752"));
@@ -277,22 +269,19 @@ mod tests {
     }
 
     #[test]
-    fn batches_fit_the_smallest_topic_whatever_the_user_asked_for() {
-        for (given, limit, expected) in [
-            (&[][..], 1_048_588, "1000000"),
-            (&[][..], 100_000, "100000"),
-            (&[("batch.size", "50000")][..], 100_000, "50000"),
-            (&[("batch.size", "5000000")][..], 100_000, "100000"),
-        ] {
-            let config = settings(given).client_config(limit).unwrap();
-            assert_eq!(config.get("batch.size"), Some(expected), "{given:?}");
+    fn a_user_may_choose_the_size_of_batches() {
+        for (given, expected) in [(&[][..], 1_000_000), (&[("batch.size", " 50000")][..], 50_000)] {
+            let settings = settings(given);
+            let config = settings.client_config().unwrap();
+            assert_eq!(config.get("batch.size"), Some(&*expected.to_string()));
+            assert_eq!(settings.batch_bytes(), expected);
         }
     }
 
     #[test]
     fn a_user_may_choose_what_is_not_pinned() {
         let config = settings(&[("compression.codec", "lz4"), ("queue.buffering.max.ms", "7")])
-            .client_config(1_000_000)
+            .client_config()
             .unwrap();
         assert_eq!(config.get("compression.type"), Some("lz4"));
         assert_eq!(config.get("linger.ms"), Some("7"));

@@ -60,10 +60,14 @@ enum Backlog {
 
 impl KafkaSink {
     /// Wraps a producer, within a tokio runtime that does I/O.
-    pub(super) fn new(producer: Arc<Producer>, cluster: Cluster) -> io::Result<Self> {
+    pub(super) fn new(
+        producer: Arc<Producer>,
+        cluster: Cluster,
+        batch_bytes: usize,
+    ) -> io::Result<Self> {
         let signal = producer.signal()?;
         let reports = Reports {
-            topics: Topics::new(),
+            topics: Topics::new(batch_bytes),
             cluster,
             unacked: 0,
             phase: Phase::Open,
@@ -74,21 +78,26 @@ impl KafkaSink {
         Ok(Self { producer, signal, reports, backlog: Backlog::Some })
     }
 
-    /// Makes the handle for a topic that was looked up. One that was looked up before may have been
-    /// made anew since, so that its partitions know nothing of this producer: each is sent one
-    /// record at first, as of any new topic.
-    pub fn bind_topic(&mut self, id: TopicId, name: &TopicName) {
-        if self.reports.topics.contains(id) {
-            self.reports.topics.renew(id);
-            return;
+    /// Takes over a topic that was looked up, with its `max.message.bytes` where that is known. One
+    /// that was looked up before may have been made anew since, so that its partitions know nothing
+    /// of this producer: each is sent one record at first, as of any new topic.
+    pub fn bind_topic(&mut self, id: TopicId, name: &TopicName, max_message_bytes: Option<usize>) {
+        if !self.reports.topics.contains(id) {
+            match self.producer.topic(name) {
+                // librdkafka gives the same topic for the same name: its reports could not be told
+                // apart.
+                Some(_) if self.reports.is_state(name) => return self.mixed_up(name),
+                Some(handle) => self.reports.topics.insert(id, name, handle),
+                None => return self.fail(None, Some(id), RDKafkaErrorCode::InvalidTopic),
+            }
         }
-        match self.producer.topic(name) {
-            // librdkafka gives the same topic for the same name: its reports could not be told
-            // apart.
-            Some(_) if self.reports.is_state(name) => self.mixed_up(name),
-            Some(handle) => self.reports.topics.insert(id, name, handle),
-            None => self.fail(None, Some(id), RDKafkaErrorCode::InvalidTopic),
-        }
+        self.reports.topics.renew(id, max_message_bytes);
+    }
+
+    /// Whether the topic takes smaller batches than the producer makes, and so may have little on
+    /// its way.
+    pub fn holds_back(&self, id: TopicId) -> bool {
+        self.reports.topics.is_limited(id)
     }
 
     /// Takes note of the id of a topic in use. When it is another topic than before, its partitions
@@ -193,13 +202,14 @@ impl RecordSink for KafkaSink {
             self.fail(Some(&ticket), Some(record.topic), RDKafkaErrorCode::UnknownTopic);
             return Err(Refusal { ticket, reason: RefusalReason::Closed });
         };
-        if !place.is_open() {
+        let bytes = ticket.held_bytes();
+        if !place.is_open(bytes) {
             // The report that opens it is an acknowledgement, after which the record is offered again; or it closes the sink.
             return Err(Refusal { ticket, reason: RefusalReason::Probing });
         }
         let opaque = ticket.into_opaque();
         let Err(error) = self.producer.produce(place.topic, record, opaque) else {
-            place.sent();
+            place.sent(bytes);
             self.reports.unacked += 1;
             return Ok(());
         };
@@ -329,7 +339,7 @@ impl Events for Pass<'_> {
         match report.delivery {
             Delivery::Stored => {
                 self.reports.complaints.clear();
-                self.reports.topics.stored(topic, report.partition);
+                self.reports.topics.stored(topic, report.partition, ticket.held_bytes());
                 self.acks.push(ticket, topic);
             }
             Delivery::Inferred => self.reports.doubt(ticket.transaction(), topic),

@@ -14,6 +14,9 @@ const LOOK_WHEN_TROUBLED: Duration = Duration::from_secs(1);
 /// How long after a producer could not be made the next is tried.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
 
+/// How many topics are looked up after a look: each is a request of its own.
+const LOOKED_UP_AT_ONCE: usize = 16;
+
 /// Numbers producers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Generation(u64);
@@ -22,6 +25,8 @@ pub(super) struct Generation(u64);
 pub(super) struct Care {
     generation: Generation,
     phase: Phase,
+    /// How many looks were done.
+    looks: usize,
 }
 
 enum Phase {
@@ -43,7 +48,7 @@ pub(super) enum Due {
 
 impl Care {
     pub(super) fn new() -> Self {
-        Self { generation: Generation::default(), phase: Phase::Opening }
+        Self { generation: Generation::default(), phase: Phase::Opening, looks: 0 }
     }
 
     /// A new producer is being made: what is asked of the former one says nothing any more.
@@ -93,9 +98,21 @@ impl Care {
 
     /// A look is done.
     pub(super) fn looked(&mut self) {
+        self.looks = self.looks.wrapping_add(1);
         if let Phase::Open { look_at, .. } = &mut self.phase {
             *look_at = Some(Instant::now() + LOOK_EVERY);
         }
+    }
+
+    /// Some of the topics to look up after a look; the others have their turn after one of the
+    /// next.
+    pub(super) fn some_of<T>(&self, mut topics: Vec<T>) -> Vec<T> {
+        if topics.len() > LOOKED_UP_AT_ONCE {
+            let turn = self.looks.wrapping_mul(LOOKED_UP_AT_ONCE) % topics.len();
+            topics.rotate_left(turn);
+            topics.truncate(LOOKED_UP_AT_ONCE);
+        }
+        topics
     }
 
     /// What to do now; it counts as begun.
@@ -119,5 +136,24 @@ impl Care {
             Phase::Unavailable { again_at } => Some(*again_at),
             Phase::Open { look_at, .. } => *look_at,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_topic_has_its_turn() {
+        let mut care = Care::new();
+        assert_eq!(care.some_of(vec![1, 2, 3]), [1, 2, 3]);
+        let mut left: Vec<usize> = (0..100).collect();
+        for _ in 0..100_usize.div_ceil(LOOKED_UP_AT_ONCE) {
+            care.looked();
+            let some = care.some_of((0..100).collect::<Vec<_>>());
+            assert_eq!(some.len(), LOOKED_UP_AT_ONCE);
+            left.retain(|topic| !some.contains(topic));
+        }
+        assert!(left.is_empty(), "{left:?}");
     }
 }

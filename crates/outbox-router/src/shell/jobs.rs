@@ -140,14 +140,13 @@ impl Shell {
     /// The old producer is gone before the new one is made: its threads and its memory with it.
     fn open_sink(&mut self) {
         let settings = self.kafka.clone();
-        let batch_bytes = self.batch_bytes;
         let old = self.sink.take();
         self.care.opening();
         self.jobs.spawn_blocking(move || {
             if let Some(old) = old {
                 old.close();
             }
-            Done::SinkOpened(Box::new(kafka::open(&settings, batch_bytes)))
+            Done::SinkOpened(Box::new(kafka::open(&settings)))
         });
     }
 
@@ -271,21 +270,8 @@ impl Shell {
         let Some(sink) = &mut self.sink else { return };
         match &answer {
             Ok(facts) => {
-                sink.bind_topic(id, name);
+                sink.bind_topic(id, name, facts.max_message_bytes);
                 sink.clear_health();
-                let limit = facts.max_message_bytes.unwrap_or(usize::MAX);
-                if limit < self.batch_bytes {
-                    // A batch that is too large is refused as a whole, although each of its records would fit.
-                    self.batch_bytes = limit;
-                    let failure = Failure::new(
-                        Code::BatchLimit,
-                        format!(
-                            "topic {name} takes batches of at most {limit} bytes: the producer is made anew with that limit"
-                        ),
-                    );
-                    self.input(Input::DeliveryFailed { transaction: None, failure });
-                    return;
-                }
             }
             // Asked every second: that it blocks is said once, when the state changes.
             Err(failure) => tracing::debug!(code = %failure.code, "{failure}"),
@@ -307,18 +293,25 @@ impl Shell {
             Err(failure) => return sink.note_down(failure),
         };
         sink.clear_health();
+        let mut held_back = Vec::new();
         for (id, name, Seen { sight, uuid }) in seen {
             match sight {
                 Sight::Partitions(count) => self.input(Input::Partitions(id, count)),
                 Sight::Gone => self.input(Input::TopicGone(id)),
                 Sight::Unclear => {}
             }
-            if let (Some(sink), Some(uuid)) = (&mut self.sink, uuid)
-                && sink.identify_topic(id, uuid) == Identity::Another
-            {
+            let Some(sink) = &mut self.sink else { return };
+            let identity = uuid.map_or(Identity::Same, |uuid| sink.identify_topic(id, uuid));
+            if identity == Identity::Another {
                 tracing::info!(topic = %name, "the topic was deleted and made again");
                 self.start(Job::LookUpTopic(id, name));
+            } else if sink.holds_back(id) {
+                held_back.push((id, name));
             }
+        }
+        // The limits that hold records back may have been raised.
+        for (id, name) in self.care.some_of(held_back) {
+            self.start(Job::LookUpTopic(id, name));
         }
     }
 }

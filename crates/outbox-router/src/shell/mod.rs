@@ -101,8 +101,6 @@ pub struct Shell {
     /// `None` while it is being made.
     sink: Option<KafkaSink>,
     care: Care,
-    /// The smallest batch that any topic in use takes.
-    batch_bytes: usize,
     state_topic: Option<TopicName>,
     pipeline: Pipeline,
     /// What was last read of the state topic.
@@ -132,7 +130,6 @@ impl Shell {
             relay: parts.relay,
             clock: parts.clock,
             source: Arc::new(parts.source),
-            batch_bytes: parts.kafka.batch_bytes(),
             kafka: parts.kafka,
             sink: None,
             care: Care::new(),

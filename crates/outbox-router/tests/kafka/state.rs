@@ -15,7 +15,7 @@ use crate::broker::{DEADLINE, blocking, settings, shared, topic_name, topic_name
 async fn open_state(settings: &KafkaSettings, topic: &str) -> Result<(), Failure> {
     let (settings, topic) = (settings.clone(), topic_name(topic));
     blocking(move || {
-        let sink = open(&settings, usize::MAX).unwrap();
+        let sink = open(&settings).unwrap();
         StateTopic::new(&sink, &settings, topic).open()
     })
     .await
@@ -129,7 +129,7 @@ async fn the_end_moves_with_every_record() {
     let topic = "ends.state";
     put(&settings, topic, &[("a", Some("1"))]).await;
     let (own, name) = (settings.clone(), topic_name(topic));
-    let sink = open(&own, usize::MAX).unwrap();
+    let sink = open(&own).unwrap();
     let state = StateTopic::new(&sink, &own, name);
     let ask = state.clone();
     assert_eq!(blocking(move || ask.end()).await.unwrap(), 1);
@@ -161,7 +161,7 @@ async fn somebodys_open_transaction_hides_nothing() {
     put(&settings, topic, &[("a", Some("2"))]).await;
 
     let (own, name) = (settings.clone(), topic_name(topic));
-    let sink = open(&own, usize::MAX).unwrap();
+    let sink = open(&own).unwrap();
     let state = StateTopic::new(&sink, &own, name);
     let ask = state.clone();
     assert_eq!(blocking(move || ask.end()).await.unwrap(), 3);

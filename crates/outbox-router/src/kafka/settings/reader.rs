@@ -51,7 +51,7 @@ impl KafkaSettings {
     /// librdkafka's configuration for a client that reads.
     pub(in crate::kafka) fn reader_config(&self) -> Result<ClientConfig, SettingRefused> {
         // Not from the producer's `ClientConfig`, which hands out secrets only as `[sanitized]`.
-        let mut properties = self.librdkafka_properties(usize::MAX)?;
+        let mut properties = self.librdkafka_properties()?;
         properties
             .retain(|key, _| OF_CONNECTIONS.iter().any(|beginning| key.starts_with(beginning)));
         properties.extend(READER.iter().map(|(key, value)| ((*key).into(), (*value).into())));

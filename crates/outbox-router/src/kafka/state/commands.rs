@@ -6,7 +6,7 @@ use rdkafka::{error::KafkaError, types::RDKafkaErrorCode};
 use relay::{Code, Failure, TopicName};
 use tokio::time::Instant;
 
-use super::{PARTITION, RECORD_BYTES, StateRead, StateTopic};
+use super::{PARTITION, StateRead, StateTopic};
 use crate::kafka::{
     errors::Cluster,
     ffi::{
@@ -65,8 +65,7 @@ fn state_topic(settings: &KafkaSettings, name: &TopicName) -> Result<StateTopic,
         Failure::new(Code::ProducerFatal, format!("the producer cannot start: {reason}"))
             .hint("check [kafka.properties], then outbox-router check")
     };
-    let config =
-        settings.client_config(RECORD_BYTES).map_err(|refused| failed(refused.to_string()))?;
+    let config = settings.client_config().map_err(|refused| failed(refused.to_string()))?;
     let producer = Producer::open(&config).map_err(|error| {
         if let KafkaError::ClientCreation(reason) = error {
             failed(reason)

@@ -24,7 +24,6 @@ use tokio::time::{Instant, timeout};
 use crate::kafka::{DeliveryTrouble, KafkaSettings, KafkaSink, TopicDirectory, open};
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
-pub(super) const BATCH_LIMIT: usize = 1_000_000;
 
 pub(super) struct Cluster {
     pub(super) mock: MockCluster<'static, DefaultProducerContext>,
@@ -59,9 +58,9 @@ impl Cluster {
 
     /// A sink with `orders` looked up and bound, as the product does before the first record.
     pub(super) fn sink(&self, settings: &KafkaSettings) -> KafkaSink {
-        let mut sink = open(settings, BATCH_LIMIT).unwrap();
+        let mut sink = open(settings).unwrap();
         TopicDirectory::new(&sink, settings).look_up(&orders_name()).unwrap();
-        sink.bind_topic(orders(), &orders_name());
+        sink.bind_topic(orders(), &orders_name(), None);
         sink
     }
 

@@ -92,7 +92,7 @@ async fn a_topic_that_was_looked_up_again_is_sent_one_record_at_first() {
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
 
     TopicDirectory::new(&sink, &cluster.settings()).look_up(&orders_name()).unwrap();
-    sink.bind_topic(orders(), &orders_name());
+    sink.bind_topic(orders(), &orders_name(), None);
     refuse_one_batch_for_now(&cluster);
     give(&mut sink, &mut acks, 0, 5..10, |_| ticket(1)).await;
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
@@ -105,7 +105,7 @@ async fn a_topic_with_another_id_is_sent_one_record_at_first() {
     let (cluster, mut sink) = one_behind_the_other(1);
     cluster.mock.create_topic("another", 1, 1).unwrap();
     let another = TopicName::new("another").unwrap();
-    sink.bind_topic(TopicId::from_index(9).unwrap(), &another);
+    sink.bind_topic(TopicId::from_index(9).unwrap(), &another, None);
     let mut acks = Acks::default();
     give(&mut sink, &mut acks, 0, 0..2, |_| ticket(1)).await;
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);

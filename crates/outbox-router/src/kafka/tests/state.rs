@@ -140,7 +140,7 @@ async fn a_failed_event_takes_the_state_record_in_flight_with_it() {
 #[tokio::test]
 async fn events_that_are_routed_to_the_state_topic_close_the_sink() {
     let (_cluster, mut sink) = with_state();
-    sink.bind_topic(relay::TopicId::from_index(4).unwrap(), &state_name());
+    sink.bind_topic(relay::TopicId::from_index(4).unwrap(), &state_name(), None);
     let trouble = sink.poll_acks(&mut Acks::default(), 1_000).unwrap();
     assert_eq!(trouble.failure.code, Code::StateTopicUnsuitable, "{}", trouble.failure);
 
@@ -153,7 +153,7 @@ async fn events_that_are_routed_to_the_state_topic_close_the_sink() {
 #[tokio::test]
 async fn without_a_state_topic_nothing_is_written() {
     let cluster = Cluster::start();
-    let mut sink = open(&cluster.settings(), 1_000_000).unwrap();
+    let mut sink = open(&cluster.settings()).unwrap();
     assert_eq!(sink.write_state(b"pipeline", None, 1), Err(RefusalReason::Closed));
     assert_eq!(sink.written_state(), None);
 }

@@ -25,7 +25,7 @@ async fn partitions_are_counted_with_those_that_have_no_leader() {
 #[tokio::test]
 async fn a_missing_topic_is_reported_and_not_made() {
     let cluster = Cluster::start();
-    let sink = open(&cluster.settings(), 1_000_000).unwrap();
+    let sink = open(&cluster.settings()).unwrap();
     let name = TopicName::new("outbox.event.Missing").unwrap();
     let failure = TopicDirectory::new(&sink, &cluster.settings()).look_up(&name).unwrap_err();
     assert_eq!(failure.code, Code::TopicMissing);
@@ -53,9 +53,9 @@ async fn a_forbidden_topic_is_told_from_a_missing_one() {
 #[tokio::test]
 async fn a_topic_that_is_not_there_is_seen_as_gone() {
     let cluster = Cluster::start();
-    let mut sink = open(&cluster.settings(), 1_000_000).unwrap();
+    let mut sink = open(&cluster.settings()).unwrap();
     let name = TopicName::new("outbox.event.Missing").unwrap();
-    sink.bind_topic(orders(), &name);
+    sink.bind_topic(orders(), &name, None);
     let directory = TopicDirectory::new(&sink, &cluster.settings());
     assert_eq!(directory.see(&[name]), Ok(vec![Seen { sight: Sight::Gone, uuid: None }]));
 }
@@ -74,7 +74,7 @@ async fn all_topics_in_use_are_seen_at_once() {
         if n % 5 != 0 {
             cluster.mock.create_topic(name.as_str(), n, 1).unwrap();
         }
-        sink.bind_topic(TopicId::from_index(index).unwrap(), name);
+        sink.bind_topic(TopicId::from_index(index).unwrap(), name, None);
     }
     let forbidden = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
     cluster.mock.topic_error("outbox.event.1", forbidden).unwrap();
