@@ -52,16 +52,18 @@ pub async fn settings(sql: &mut impl TextQuery) -> Result<ServerSettings, Failur
     }
     let role = row.text()?;
     if !row.boolean()? {
-        let quoted = quote_identifier(&role);
-        return Err(Failure::new(
-            Code::RoleLacksReplication,
-            format!("role \"{role}\" may not replicate"),
-        )
-        .hint(format!(
-            "alter role {quoted} replication (on amazon rds: grant rds_replication to {quoted})"
-        )));
+        return Err(may_not_replicate(&role));
     }
     Ok(ServerSettings { version, encoding })
+}
+
+/// The role lacks the REPLICATION attribute.
+pub fn may_not_replicate(role: &str) -> Failure {
+    let quoted = quote_identifier(role);
+    let what = format!("role \"{role}\" may not replicate");
+    Failure::new(Code::RoleLacksReplication, what).hint(format!(
+        "alter role {quoted} replication (on amazon rds: grant rds_replication to {quoted})"
+    ))
 }
 
 /// `server_version_num`.

@@ -104,9 +104,18 @@ impl Source {
             row_bytes: self.row_bytes,
             ..Options::default()
         };
-        let mut connection = ReplicationConnection::connect(&self.endpoint.conninfo, &options)
-            .await
-            .map_err(|error| connect_failure(&error))?;
+        let conninfo = &self.endpoint.conninfo;
+        let mut connection =
+            ReplicationConnection::connect(conninfo, &options).await.map_err(|error| {
+                let failure = connect_failure(&error);
+                // The server refuses such a role before anything can be asked.
+                match failure.code {
+                    Code::RoleLacksReplication => {
+                        monitor::server::may_not_replicate(&conninfo.user)
+                    }
+                    _ => failure,
+                }
+            })?;
         // Statements name system objects without their schema. Rows may be written by the role's own path: see `start`.
         connection.rows("search_path", "set search_path = pg_catalog").await?;
         let ServerSettings { version, encoding } =
