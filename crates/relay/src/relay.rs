@@ -23,6 +23,7 @@ use crate::{
     ports::RecordSink,
     record::TopicId,
     session::{Hold, Session, Step, Terms},
+    source::TableOids,
     telemetry::{Latencies, Reconnects},
     ticket::SessionId,
     topic::TopicName,
@@ -88,6 +89,8 @@ pub struct Relay {
     slot_holder: Option<i32>,
     /// Where the slot stood before the next session.
     slot_at: Lsn,
+    /// Whose a row of the next session is.
+    tables: TableOids,
     /// The last position told to the server in any session.
     told: Lsn,
     totals: Totals,
@@ -132,6 +135,7 @@ impl Relay {
             owed_since: None,
             slot_holder: None,
             slot_at: Lsn::ZERO,
+            tables: TableOids::default(),
             told: Lsn::ZERO,
             totals: Totals::default(),
             actions: VecDeque::new(),

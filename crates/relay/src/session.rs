@@ -15,6 +15,7 @@ use crate::{
     record::{Size, TopicId},
     relay::{Pace, Traffic},
     route::{FormatHeaders, Scratch, described},
+    source::TableOids,
     table::Outboxes,
     ticket::SessionId,
     topic::TopicName,
@@ -94,6 +95,7 @@ impl Session {
     pub(crate) fn new(
         id: SessionId,
         slot_at: Lsn,
+        tables: TableOids,
         careful_at: Option<Lsn>,
         terms: &Terms,
         at: Moment,
@@ -102,7 +104,7 @@ impl Session {
             ledger: Ledger::new(id, slot_at),
             since: at,
             feedback: Feedback::new(terms.timing, at),
-            relations: Relations::default(),
+            relations: Relations::new(tables),
             scratch: Scratch::default(),
             received: Lsn::ZERO,
             hold: None,
@@ -229,7 +231,7 @@ impl Session {
                 self.rows_ignored += 1;
                 return Ok(Step::Taken);
             }
-            Binding::Broken(failure) => {
+            Binding::Broken(_, failure) => {
                 let failure = failure.clone();
                 return Ok(self.hold_row(failure, None, now.at));
             }

@@ -136,7 +136,7 @@ fn expected(bug: Bug) -> &'static [Invariant] {
         }
         Bug::TrustOtherHistory | Bug::NeverForgetWord => &[I11Loudness],
         Bug::IgnoreStandstill => &[I7SingleWriter],
-        Bug::SkipHeldRow => &[I1Complete, I2NeverAhead, I3Order],
+        Bug::SkipHeldRow | Bug::BindByNameOnly => &[I1Complete, I2NeverAhead, I3Order],
         Bug::IgnoreNewShape => &[I6Fidelity, I10Liveness],
         Bug::Leak => &[I9Resources],
     }

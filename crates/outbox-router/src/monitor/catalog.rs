@@ -40,19 +40,20 @@ pub async fn look(client: &Client, version: i32, sought: Sought<'_>) -> Result<C
         .map_err(|e| sql_failure(&e))?;
     let mut names: Vec<TableName> =
         sought.outboxes.tables.iter().map(|outbox| outbox.name.clone()).collect();
+    let mut oids = Vec::new();
+    if let Some(remembered) = sought.remembered {
+        oids.extend(remembered.relations.iter().map(|relation| relation.oid));
+    }
     let publication = match publication {
         Some(mut publication) => {
-            publication.tables = published(client, version, sought.publication, &names).await?;
+            let wanted = Wanted { names: &names, oids: &oids };
+            publication.tables = published(client, version, sought.publication, wanted).await?;
+            oids.extend(publication.tables.iter().map(|table| table.oid));
             Some(publication)
         }
         None => None,
     };
-    let mut oids = Vec::new();
-    if let Some(publication) = &publication {
-        oids.extend(publication.tables.iter().map(|table| table.oid));
-    }
     if let Some(remembered) = sought.remembered {
-        oids.extend(remembered.relations.iter().map(|relation| relation.oid));
         names.extend(remembered.relations.iter().map(|relation| relation.name.clone()));
     }
     Ok(Catalog { publication, relations: relations(client, &oids, &names).await? })
@@ -70,13 +71,20 @@ fn read_publication(row: &Row) -> Result<Publication, tokio_postgres::Error> {
     Ok(Publication { oid, written_by, inserts, partitions, tables: Vec::new() })
 }
 
+/// Tables by name, and by OID those that may have been renamed. Without a name: all.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    names: &'a [TableName],
+    oids: &'a [Oid],
+}
+
 /// The view, not `pg_publication_rel`: it is the server's own answer to what a subscriber would get. From the latter comes
 /// only which entry it is.
 async fn published(
     client: &Client,
     version: i32,
     publication: &str,
-    names: &[TableName],
+    wanted: Wanted<'_>,
 ) -> Result<Vec<PublishedTable>, Failure> {
     let (filter, columns) = if version >= GENERATED_SINCE {
         ("t.rowfilter", "t.attnames::text[]".to_owned())
@@ -94,13 +102,13 @@ async fn published(
          join pg_namespace n on n.nspname = t.schemaname \
          join pg_class c on c.relnamespace = n.oid and c.relname = t.tablename \
          left join pg_publication_rel r on r.prpubid = p.oid and r.prrelid = c.oid \
-         where t.pubname = $1 and (cardinality($2::text[]) = 0 \
+         where t.pubname = $1 and (cardinality($2::text[]) = 0 or c.oid = any($4::oid[]) \
            or (t.schemaname::text, t.tablename::text) in (select * from unnest($2, $3::text[]))) \
          order by 2, 3"
     );
-    let (schemas, tables) = split(names);
+    let (schemas, tables) = split(wanted.names);
     let rows = client
-        .query(&query, &[&publication, &schemas, &tables])
+        .query(&query, &[&publication, &schemas, &tables, &numbers(wanted.oids)])
         .await
         .map_err(|e| sql_failure(&e))?;
     rows.iter().map(read_published).collect::<Result<_, _>>().map_err(|e| sql_failure(&e))
@@ -130,7 +138,6 @@ async fn relations(
     oids: &[Oid],
     names: &[TableName],
 ) -> Result<Vec<Relation>, Failure> {
-    let oids: Vec<u32> = oids.iter().map(|oid| oid.as_u32()).collect();
     let (schemas, tables) = split(names);
     let query = format!(
         "select c.oid, n.nspname::text as schema, c.relname::text as name, \
@@ -141,8 +148,10 @@ async fn relations(
         columns_where("true"),
         columns_where("a.attgenerated <> ''")
     );
-    let rows =
-        client.query(&query, &[&oids, &schemas, &tables]).await.map_err(|e| sql_failure(&e))?;
+    let rows = client
+        .query(&query, &[&numbers(oids), &schemas, &tables])
+        .await
+        .map_err(|e| sql_failure(&e))?;
     rows.iter().map(read_relation).collect::<Result<_, _>>().map_err(|e| sql_failure(&e))
 }
 
@@ -150,6 +159,7 @@ fn read_relation(row: &Row) -> Result<Relation, tokio_postgres::Error> {
     Ok(Relation {
         oid: read_oid(row)?,
         name: read_name(row)?,
+        formerly: Vec::new(),
         kind: read_kind(row)?,
         columns: row.try_get("columns")?,
         generated: row.try_get("generated")?,
@@ -170,6 +180,10 @@ fn read_kind(row: &Row) -> Result<Kind, tokio_postgres::Error> {
         (_, true) => Kind::Leaf,
         (_, false) => Kind::Plain,
     })
+}
+
+fn numbers(oids: &[Oid]) -> Vec<u32> {
+    oids.iter().map(|oid| oid.as_u32()).collect()
 }
 
 fn split(names: &[TableName]) -> (Vec<&str>, Vec<&str>) {

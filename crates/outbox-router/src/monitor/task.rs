@@ -6,7 +6,7 @@ use relay::{
     Code, Failure, Outboxes, Snapshot, State,
     source::{
         Catalog, LastGood, SlotHealth, SlotLook,
-        publication::{Watched, compare},
+        publication::{Watched, compare, is_note},
         verdict,
     },
 };
@@ -254,15 +254,17 @@ impl<C> Monitor<C> {
         let slot = verdict::fit(&self.settings.slot, look);
         let published = compare(watched, before.as_ref(), &catalog);
         let confirmed = slot.as_ref().ok().and_then(|slot| slot.confirmed_flush_lsn);
-        self.report.findings = slot.err().into_iter().chain(published).collect();
+        let findings: Vec<Failure> = slot.err().into_iter().chain(published).collect();
+        self.announce_notes(&findings);
+        self.report.findings = findings;
         self.keep_gap_of_preflight();
         for failure in self.report.findings.clone() {
             self.gap(failure, &checked);
         }
         self.adopt_gap(&checked);
-        if self.report.findings.is_empty() {
+        if self.report.findings.iter().all(is_note) {
             self.announce_alteration(before.as_ref(), &catalog, &checked);
-            self.remembered = Some(catalog.remember(before.as_ref()));
+            self.remembered = Some(catalog.remember(&self.settings.outboxes, before.as_ref()));
             self.last_good = Some(LastGood { checked, confirmed });
         }
     }

@@ -8,7 +8,7 @@ use std::{
 use relay::{
     Code, Failure, Lsn, Outboxes,
     failpoint::{self, Failpoint},
-    source::{Baseline, Encoding, Expectations, Obstacle, Word},
+    source::{Baseline, Encoding, Expectations, Obstacle, TableOids, Word},
 };
 use tokio::sync::watch;
 
@@ -52,8 +52,8 @@ pub struct Source {
 
 /// A connection, or why there is none.
 pub(super) enum Connected {
-    /// The stream, and where the slot stood before it.
-    Streaming(Box<ReplicationStream>, Lsn),
+    /// The stream, where the slot stood before it, and whose its rows are.
+    Streaming(Box<ReplicationStream>, Lsn, TableOids),
     Held(Option<i32>),
     Failed(Failure),
 }
@@ -141,9 +141,9 @@ impl Source {
         failpoint::reached(Failpoint::Connected);
         match connection.start_replication(&self.slot, &[&self.publication]).await {
             Ok(stream) => {
-                let slot_at = baseline.confirmed();
+                let (slot_at, tables) = (baseline.confirmed(), baseline.tables.clone());
                 self.remember(baseline);
-                Connected::Streaming(Box::new(stream), slot_at)
+                Connected::Streaming(Box::new(stream), slot_at, tables)
             }
             Err(error) => match error.trouble() {
                 Some(ServerTrouble::SlotInUse { pid }) => {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use relay::failpoint::{self, Failpoint};
+use relay::source::TableOids;
 use relay::{Code, Failure, Input, Lsn, TopicFacts, TopicId, TopicName};
 use tokio::task::JoinError;
 
@@ -113,8 +114,8 @@ impl Shell {
         match done {
             // One that was called off, but was done before it heard so: its connection is dropped here.
             Done::Connected(_) | Done::SlotWatched(_) if self.connecting.take().is_none() => {}
-            Done::Connected(Connected::Streaming(stream, slot_at)) => {
-                self.connected(*stream, slot_at);
+            Done::Connected(Connected::Streaming(stream, slot_at, tables)) => {
+                self.connected(*stream, slot_at, tables);
             }
             Done::Connected(Connected::Held(pid)) => self.input(Input::SlotHeld(pid)),
             Done::Connected(Connected::Failed(failure)) | Done::SlotWatched(Err(failure)) => {
@@ -133,7 +134,7 @@ impl Shell {
         }
     }
 
-    fn connected(&mut self, mut stream: ReplicationStream, slot_at: Lsn) {
+    fn connected(&mut self, mut stream: ReplicationStream, slot_at: Lsn, tables: TableOids) {
         failpoint::reached(Failpoint::ReplicationStarted);
         if let Ok(Some(Incoming::Closed)) = stream.peek() {
             self.input(Input::Disconnected(super::failure::closed()));
@@ -143,6 +144,7 @@ impl Shell {
         self.stream = Some(stream);
         self.gulp = Gulp::default();
         self.input(Input::SlotAt(slot_at));
+        self.input(Input::Tables(tables));
         self.input(Input::Connected);
     }
 

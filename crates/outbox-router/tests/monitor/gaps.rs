@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What somebody does to a healthy set-up called `x`, and what it is found to be.
-const CASES: [(&str, Code); 10] = [
+const CASES: [(&str, Code); 9] = [
     ("drop publication p_x", Code::PublicationMissing),
     (
         "begin; drop publication p_x; create publication p_x for table outbox_x \
@@ -36,7 +36,6 @@ const CASES: [(&str, Code); 10] = [
          create table outbox_x (like outbox_x_old including all); commit",
         Code::TableReplaced,
     ),
-    ("alter table outbox_x rename to outbox_x_old", Code::TableReplaced),
     ("select pg_drop_replication_slot('s_x')", Code::SlotMissing),
 ];
 
@@ -69,6 +68,40 @@ async fn each_way_to_lose_rows_is_told_by_its_code_with_the_interval_at_risk() {
             .await
             .unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_renamed_outbox_is_found_and_followed_and_is_no_gap() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    bench.until_well().await;
+    client.batch_execute("alter table outbox_x rename to elsewhere").await.unwrap();
+    let report = bench.until("a finding", |report| !report.findings.is_empty()).await;
+    let codes: Vec<Code> = report.findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, [Code::TableRenamed]);
+    bench.rounds(3).await;
+    assert_eq!(bench.report.borrow().findings, report.findings, "it is remembered");
+    assert!(bench.events.try_recv().is_err());
+    // What befalls it under its new name is seen.
+    client.batch_execute("alter publication p_x drop table elsewhere").await.unwrap();
+    let failure = bench.gap().await;
+    assert_eq!(failure.code, Code::PublicationLacksTable);
+    assert!(failure.hint.unwrap().contains("add table \"public\".\"elsewhere\""));
+}
+
+#[tokio::test]
+async fn a_table_that_takes_the_name_of_a_renamed_outbox_is_a_gap() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    bench.until_well().await;
+    client.batch_execute("alter table outbox_x rename to elsewhere").await.unwrap();
+    bench.until("a finding", |report| !report.findings.is_empty()).await;
+    client.batch_execute("create table outbox_x (like elsewhere including all)").await.unwrap();
+    assert_eq!(bench.gap().await.code, Code::TableReplaced);
 }
 
 #[tokio::test]

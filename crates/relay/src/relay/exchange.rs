@@ -7,8 +7,8 @@ use pgoutput::Lsn;
 
 use crate::{
     failure::Failure, feedback::Timing, ledger::Window, ports::Acks, record::TopicId,
-    session::StatusUpdate, table::Outboxes, ticket::TransactionRef, topic::TopicName,
-    topics::TopicFacts,
+    session::StatusUpdate, source::TableOids, table::Outboxes, ticket::TransactionRef,
+    topic::TopicName, topics::TopicFacts,
 };
 
 /// What the core must know before it starts.
@@ -52,6 +52,8 @@ pub enum Input<'a> {
     /// Where the slot's `confirmed_flush_lsn` stood, read before connecting: the next session tells the server nothing
     /// below it.
     SlotAt(Lsn),
+    /// Whose a row of the next session is, by the catalog as it was read before connecting.
+    Tables(TableOids),
     /// Another process streams from the slot.
     SlotHeld(Option<i32>),
     /// [`Action::WatchSlot`] found the slot free.

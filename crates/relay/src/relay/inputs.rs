@@ -32,6 +32,7 @@ impl Relay {
                 }
             }
             Input::SlotAt(position) => self.slot_at = position,
+            Input::Tables(tables) => self.tables = tables,
             Input::SlotHeld(holder) => self.slot_held(holder, at),
             Input::SlotFree => {
                 if let Phase::Standby { .. } = self.phase {
@@ -87,8 +88,14 @@ impl Relay {
                 self.totals.reconnects.postgres += 1;
             }
             self.totals.sessions += 1;
-            let session =
-                Session::new(self.session_id, self.slot_at, self.careful_at, &self.terms, at);
+            let session = Session::new(
+                self.session_id,
+                self.slot_at,
+                self.tables.clone(),
+                self.careful_at,
+                &self.terms,
+                at,
+            );
             self.phase = Phase::Streaming(Box::new(session));
         }
     }

@@ -18,6 +18,7 @@ mod delivery;
 mod drain;
 mod farewell;
 mod rows;
+mod tables;
 mod topics;
 
 const OUTBOX: u32 = 16_400;

@@ -3,7 +3,7 @@
 
 use pgoutput::Oid;
 
-use crate::table::TableName;
+use crate::table::{Outboxes, TableName};
 
 /// What one look shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,13 +20,26 @@ impl Catalog {
         self.relations.iter().find(|relation| relation.name == *name)
     }
 
-    /// Keeps what was there before and is gone: a table that was dropped is harmless until another takes its name.
+    /// The table that bears this name, or else the one that bore it before it was renamed.
+    pub fn bearing(&self, name: &TableName) -> Option<&Relation> {
+        let bore = |relation: &&Relation| relation.formerly.contains(name);
+        self.named(name).or_else(|| self.relations.iter().find(bore))
+    }
+
+    /// Keeps what was there before and is gone: a table that was dropped is harmless until another takes its name; one
+    /// that was renamed goes on belonging to the configured name that it bore, until another bears that.
     #[must_use]
-    pub fn remember(mut self, before: Option<&Self>) -> Self {
+    pub fn remember(mut self, outboxes: &Outboxes, before: Option<&Self>) -> Self {
         let Some(before) = before else { return self };
         for relation in &before.relations {
-            if self.with_oid(relation.oid).is_none() {
-                self.relations.push(relation.clone());
+            let names = relation.formerly.iter().chain([&relation.name]);
+            let is_asked_for = |name: &&TableName| outboxes.tables.iter().any(|t| t.name == **name);
+            let is_free = |name: &&TableName| self.named(name).is_none();
+            let formerly: Vec<TableName> =
+                names.filter(is_asked_for).filter(is_free).cloned().collect();
+            match self.relations.iter_mut().find(|now| now.oid == relation.oid) {
+                Some(now) => now.formerly = formerly,
+                None => self.relations.push(relation.clone()),
             }
         }
         if let (Some(now), Some(before)) = (&mut self.publication, &before.publication) {
@@ -112,6 +125,8 @@ pub struct Relation {
     pub oid: Oid,
     /// Its name at the time.
     pub name: TableName,
+    /// Configured names that it bore before, and that no other table bears. A look at the server alone does not know.
+    pub formerly: Vec<TableName>,
     /// What it is.
     pub kind: Kind,
     /// All its columns.

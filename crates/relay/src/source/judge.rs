@@ -5,8 +5,9 @@ use super::{
     baseline::{Baseline, Expectations, Server},
     catalog::Catalog,
     gap::{Gap, Interval, Mark},
-    publication::{Watched, compare},
+    publication::{Watched, compare, is_note},
     slot::{SlotHealth, SlotLook},
+    tables::TableOids,
     verdict,
 };
 use crate::failure::{Class, Code, Failure};
@@ -44,7 +45,9 @@ pub fn judge(
     let slot = judge_slot(expected, look)?;
     let remembered = expected.earlier.as_ref().map(|earlier| &earlier.catalog);
     let watched = Watched { publication: &expected.publication, outboxes: &expected.outboxes };
-    if let Some(failure) = compare(watched, remembered, &catalog).into_iter().next() {
+    if let Some(failure) =
+        compare(watched, remembered, &catalog).into_iter().find(|failure| !is_note(failure))
+    {
         // At the first look, what the slot itself remembers is the last that is safe.
         let from = match &expected.earlier {
             Some(earlier) => Some(earlier.checked.clone()),
@@ -59,7 +62,8 @@ pub fn judge(
     Ok(Baseline {
         server,
         slot: slot.clone(),
-        catalog: catalog.remember(remembered),
+        tables: TableOids::of(&expected.outboxes, &catalog, remembered),
+        catalog: catalog.remember(&expected.outboxes, remembered),
         checked: look.mark(),
     })
 }

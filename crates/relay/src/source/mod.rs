@@ -7,7 +7,7 @@
 //!
 //! Read in this order: [`SlotLook`] and [`Catalog`] (the facts), [`verdict`] and [`publication`] (what is wrong with
 //! them), [`judge()`] (whether a stream may start), [`suspected_gap`] (what a defect beside a running stream puts at
-//! risk), [`Word`] (what this process may still expect of the slot).
+//! risk), [`TableOids`] (whose a row is), [`Word`] (what this process may still expect of the slot).
 
 mod baseline;
 mod catalog;
@@ -20,6 +20,7 @@ mod quote;
 mod samples;
 mod slot;
 mod suspicion;
+mod tables;
 pub mod verdict;
 mod word;
 pub mod wording;
@@ -32,4 +33,5 @@ pub use pgoutput::Oid;
 pub use quote::{quote_identifier, quote_table};
 pub use slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, WalStatus, bytes_between};
 pub use suspicion::{LastGood, adopted_gap, halted_by, suspected_gap};
+pub use tables::TableOids;
 pub use word::Word;

@@ -78,6 +78,7 @@ pub(super) fn relation(oid: u32, called: &str) -> Relation {
     Relation {
         oid: Oid::from_u32(oid),
         name: name(called),
+        formerly: Vec::new(),
         kind: Kind::Plain,
         columns: texts(&COLUMNS),
         generated: Vec::new(),

@@ -74,7 +74,9 @@ impl Postgres {
             }],
         });
         let generated = Vec::new();
-        let relation = Relation { oid, name: table(), kind: Kind::Plain, columns, generated };
+        let formerly = Vec::new();
+        let relation =
+            Relation { oid, name: table(), formerly, kind: Kind::Plain, columns, generated };
         Catalog { publication, relations: vec![relation] }
     }
 

@@ -4,7 +4,8 @@
 use relay::{
     Failure, Snapshot,
     source::{
-        Catalog, Gap, Interval, LastGood, Mark, adopted_gap, halted_by, publication::alteration,
+        Catalog, Gap, Interval, LastGood, Mark, adopted_gap, halted_by,
+        publication::{alteration, is_note},
         suspected_gap,
     },
 };
@@ -41,6 +42,19 @@ impl<C> Monitor<C> {
         let snapshot = self.snapshot();
         if let Some(gap) = adopted_gap(&snapshot, now) {
             self.record(gap, &snapshot);
+        }
+    }
+
+    /// Says once what people should hear of.
+    pub(super) fn announce_notes(&self, findings: &[Failure]) {
+        let known = &self.report.findings;
+        for note in findings.iter().filter(|finding| is_note(finding) && !known.contains(finding)) {
+            tracing::warn!(
+                code = note.code.as_str(),
+                hint = note.hint.as_deref(),
+                "{}",
+                note.message
+            );
         }
     }
 

@@ -143,14 +143,74 @@ fn a_table_swapped_by_rename_is_another() {
 }
 
 #[test]
-fn a_table_renamed_away_is_not_taken_for_a_missing_one() {
+fn a_renamed_table_is_told_and_keeps_nothing_from_starting() {
     let before = healthy();
+    let mut now = healthy();
+    now.relations = vec![relation(10, "outbox_v2")];
+    publication(&mut now).tables = vec![published(10, "outbox_v2")];
+    let outboxes = configured();
+    let watched = Watched { publication: "p", outboxes: &outboxes };
+    let note = compare(watched, Some(&before), &now).remove(0);
+    assert!(note.code == Code::TableRenamed && is_note(&note), "{note}");
+    assert!(note.message.contains("public.outbox is now called public.outbox_v2"), "{note}");
+    let hint = note.hint.unwrap();
+    assert!(hint.contains("name public.outbox_v2 in [[outbox]]"), "{hint}");
+    assert!(hint.contains("alter table \"public\".\"outbox_v2\" rename to \"outbox\""), "{hint}");
+    // And at every later look; without memory nobody can know.
+    let remembered = now.clone().remember(&outboxes, Some(&before));
+    assert_eq!(codes(&outboxes, Some(&remembered), &now), [Code::TableRenamed]);
+    assert_eq!(codes(&outboxes, None, &now), [Code::TableMissing]);
+    // Nothing names the table: its rows are routed as before.
+    assert_eq!(codes(&Outboxes::default(), Some(&before), &now), []);
+}
+
+#[test]
+fn a_renamed_table_must_be_published_as_before() {
+    let before = healthy();
+    let mut now = healthy();
+    now.relations = vec![relation(10, "outbox_v2")];
+    publication(&mut now).tables.clear();
+    let expected = [Code::PublicationLacksTable, Code::TableRenamed];
+    assert_eq!(codes(&configured(), Some(&before), &now), expected);
+    publication(&mut now).tables = vec![PublishedTable {
+        row_filter: Some("(true)".to_owned()),
+        ..published(10, "outbox_v2")
+    }];
+    let outboxes = configured();
+    let watched = Watched { publication: "p", outboxes: &outboxes };
+    let filtered = compare(watched, Some(&before), &now).remove(0);
+    assert_eq!(filtered.code, Code::PublicationFiltersRows);
+    assert!(filtered.hint.unwrap().contains("\"outbox_v2\""), "by the name that it has now");
+}
+
+#[test]
+fn a_table_that_takes_the_name_of_a_renamed_one_is_another_however_late() {
+    let outboxes = configured();
     let mut now = healthy();
     now.relations = vec![relation(10, "outbox_old")];
     publication(&mut now).tables = vec![published(10, "outbox_old")];
-    assert_eq!(codes(&configured(), Some(&before), &now), [Code::TableReplaced]);
-    // Nothing names the table: its rows are routed as before.
-    assert_eq!(codes(&Outboxes::default(), Some(&before), &now), []);
+    let remembered = now.clone().remember(&outboxes, Some(&healthy()));
+    now.relations.push(relation(11, "outbox"));
+    assert_eq!(codes(&outboxes, Some(&remembered), &now), [Code::TableReplaced]);
+    // Accepted, the old one is an archive.
+    let accepted = now.clone().remember(&outboxes, Some(&remembered));
+    publication(&mut now).tables.push(published(11, "outbox"));
+    assert_eq!(codes(&outboxes, Some(&accepted), &now), []);
+}
+
+#[test]
+fn a_table_that_moved_to_another_schema_moves_back_before_it_is_renamed() {
+    let elsewhere = |called: &str| TableName { schema: "old".to_owned(), name: called.to_owned() };
+    for (now, expected) in [
+        (elsewhere("outbox"), "alter table \"old\".\"outbox\" set schema \"public\""),
+        (
+            elsewhere("o"),
+            "alter table \"old\".\"o\" set schema \"public\"; \
+             alter table \"public\".\"o\" rename to \"outbox\"",
+        ),
+    ] {
+        assert_eq!(rename_back(&name("outbox"), &now), expected);
+    }
 }
 
 #[test]
