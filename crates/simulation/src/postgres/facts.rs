@@ -56,6 +56,8 @@ impl Postgres {
     pub fn catalog_look(&self) -> Catalog {
         let columns = rows::names(self.catalog.shape);
         let oid = Oid::from_u32(TABLE_OID);
+        let called = rows::name(self.catalog.called).to_owned();
+        let name = TableName { schema: "public".to_owned(), name: called };
         let publication = (self.catalog.publishing != Publishing::Missing).then(|| Publication {
             oid: Oid::from_u32(self.publication_oid),
             written_by: self.publication_oid,
@@ -66,7 +68,7 @@ impl Postgres {
             partitions: Partitions::ViaRoot,
             tables: vec![PublishedTable {
                 oid,
-                name: table(),
+                name: name.clone(),
                 kind: Kind::Plain,
                 entry: Some(Oid::from_u32(ENTRY_OID)),
                 row_filter: None,
@@ -75,8 +77,7 @@ impl Postgres {
         });
         let generated = Vec::new();
         let formerly = Vec::new();
-        let relation =
-            Relation { oid, name: table(), formerly, kind: Kind::Plain, columns, generated };
+        let relation = Relation { oid, name, formerly, kind: Kind::Plain, columns, generated };
         Catalog { publication, relations: vec![relation] }
     }
 
