@@ -1,12 +1,13 @@
-//! The outbox table changes: its columns here, its name in [`renames`].
+//! The outbox table changes: its columns here, its name in [`renames`], what inherits from it in [`children`].
 
 use std::time::Duration;
 
-use e2e::{SOON, Stage, committed};
-use serde_json::json;
+use e2e::{SOON, Stage, committed, text};
+use serde_json::{Value, json};
 use testbed::load::{Kind, LEDGER, Load, Mix, Preset, Schema};
 use testbed::postgres::Session;
 
+mod children;
 mod renames;
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -17,6 +18,12 @@ const OURS: i32 = 1_000;
 async fn own_aggregate(session: &Session) {
     let sql = format!("INSERT INTO testbed.aggregate VALUES ({OURS}, 'order-ours', 'order', 0)");
     session.batch_execute(&sql).await.unwrap();
+}
+
+/// What the monitor has found, by its code.
+fn found<'a>(status: &'a Value, code: &str) -> Option<&'a Value> {
+    let findings = status.pointer("/monitor/findings")?.as_array()?;
+    findings.iter().find(|finding| text(finding, "/code") == Some(code))
 }
 
 /// One event of our own aggregate with its ledger row, by the name that the key's column has now.

@@ -5,7 +5,7 @@ use e2e::{SLOT, SOON, Stage, text};
 use serde_json::Value;
 use testbed::postgres::Session;
 
-use super::{DEADLINE, insert_into, own_aggregate};
+use super::{DEADLINE, found, insert_into, own_aggregate};
 
 /// A stage that streams, and a session to write with.
 async fn flowing() -> (Stage, Session) {
@@ -38,11 +38,6 @@ async fn expect_everything(stage: &Stage) {
 fn configure(stage: &mut Stage, table: &str) {
     stage.config.set_outbox("table", format!("public.{table}"));
     stage.rewrite_config().unwrap();
-}
-
-fn found<'a>(status: &'a Value, code: &str) -> Option<&'a Value> {
-    let findings = status.pointer("/monitor/findings")?.as_array()?;
-    findings.iter().find(|finding| text(finding, "/code") == Some(code))
 }
 
 #[tokio::test]

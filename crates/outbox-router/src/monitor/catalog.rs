@@ -3,7 +3,9 @@
 
 use relay::{
     Failure, Outboxes, TableName,
-    source::{Catalog, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation},
+    source::{
+        Catalog, Child, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation,
+    },
 };
 use tokio_postgres::{Client, Row};
 
@@ -56,9 +58,12 @@ pub async fn look(client: &Client, version: i32, sought: Sought<'_>) -> Result<C
     if let Some(remembered) = sought.remembered {
         names.extend(remembered.relations.iter().map(|relation| relation.name.clone()));
     }
-    Ok(Catalog { publication, relations: relations(client, &oids, &names).await? })
+    let mut relations = relations(client, &oids, &names).await?;
+    add_children(client, &mut relations).await?;
+    Ok(Catalog { publication, relations })
 }
 
+/// Of the row only what ALTER PUBLICATION writes: `to_jsonb` has whatever columns this version has.
 const PUBLICATION: &str = "\
     select oid, xmin::text::oid as written_by, pubinsert, pubviaroot from pg_publication \
     where pubname = $1";
@@ -71,7 +76,7 @@ fn read_publication(row: &Row) -> Result<Publication, tokio_postgres::Error> {
     Ok(Publication { oid, written_by, inserts, partitions, tables: Vec::new() })
 }
 
-/// Tables by name, and by OID those that may have been renamed. Without a name: all.
+/// Tables by name, and by OID those that may have been renamed; children (`INHERITS`) always. Without a name: all.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     names: &'a [TableName],
@@ -103,6 +108,7 @@ async fn published(
          join pg_class c on c.relnamespace = n.oid and c.relname = t.tablename \
          left join pg_publication_rel r on r.prpubid = p.oid and r.prrelid = c.oid \
          where t.pubname = $1 and (cardinality($2::text[]) = 0 or c.oid = any($4::oid[]) \
+           or (not c.relispartition and exists (select from pg_inherits where inhrelid = c.oid)) \
            or (t.schemaname::text, t.tablename::text) in (select * from unnest($2, $3::text[]))) \
          order by 2, 3"
     );
@@ -163,7 +169,40 @@ fn read_relation(row: &Row) -> Result<Relation, tokio_postgres::Error> {
         kind: read_kind(row)?,
         columns: row.try_get("columns")?,
         generated: row.try_get("generated")?,
+        children: Vec::new(),
     })
+}
+
+/// Neither a partitioned table nor a partition can have them. A temporary child is not in the WAL, and is seen by its own
+/// session alone.
+const CHILDREN: &str = "\
+    with recursive child (ancestor, oid) as ( \
+      select inhparent, inhrelid from pg_inherits where inhparent = any($1) \
+      union \
+      select child.ancestor, i.inhrelid from child join pg_inherits i on i.inhparent = child.oid) \
+    select child.ancestor, c.oid, n.nspname::text as schema, c.relname::text as name \
+    from child join pg_class c on c.oid = child.oid join pg_namespace n on n.oid = c.relnamespace \
+    where c.relkind = 'r' and c.relpersistence <> 't' order by 1, 3, 4";
+
+async fn add_children(client: &Client, relations: &mut [Relation]) -> Result<(), Failure> {
+    let plain = relations.iter().filter(|relation| relation.kind == Kind::Plain);
+    let plain: Vec<u32> = plain.map(|relation| relation.oid.as_u32()).collect();
+    if plain.is_empty() {
+        return Ok(());
+    }
+    let rows = client.query(CHILDREN, &[&plain]).await.map_err(|e| sql_failure(&e))?;
+    for row in &rows {
+        let (ancestor, child) = read_child(row).map_err(|e| sql_failure(&e))?;
+        if let Some(relation) = relations.iter_mut().find(|relation| relation.oid == ancestor) {
+            relation.children.push(child);
+        }
+    }
+    Ok(())
+}
+
+fn read_child(row: &Row) -> Result<(Oid, Child), tokio_postgres::Error> {
+    let ancestor = Oid::from_u32(row.try_get("ancestor")?);
+    Ok((ancestor, Child { oid: read_oid(row)?, name: read_name(row)? }))
 }
 
 fn read_oid(row: &Row) -> Result<Oid, tokio_postgres::Error> {

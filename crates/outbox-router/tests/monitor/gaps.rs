@@ -1,6 +1,6 @@
 //! Everything that makes rows go missing is told to the relay by its code, with the interval at risk.
 
-use outbox_router::monitor::Gap;
+use outbox_router::monitor::{Gap, MonitorReport};
 use relay::{Code, Condition, Failure, Lsn, Outboxes, State};
 
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What somebody does to a healthy set-up called `x`, and what it is found to be.
-const CASES: [(&str, Code); 9] = [
+const CASES: [(&str, Code); 10] = [
     ("drop publication p_x", Code::PublicationMissing),
     (
         "begin; drop publication p_x; create publication p_x for table outbox_x \
@@ -36,6 +36,7 @@ const CASES: [(&str, Code); 9] = [
          create table outbox_x (like outbox_x_old including all); commit",
         Code::TableReplaced,
     ),
+    ("create table child_x () inherits (outbox_x)", Code::TableInherited),
     ("select pg_drop_replication_slot('s_x')", Code::SlotMissing),
 ];
 
@@ -224,4 +225,58 @@ async fn a_monitor_that_comes_too_late_for_a_good_look_tells_a_relay_that_stream
     let postgres = Postgres::start(&[]).await;
     let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
     assert_eq!(bench.gap().await.code, Code::SlotMissing);
+}
+
+#[tokio::test]
+async fn children_of_an_outbox_are_found_through_any_depth_and_partitions_are_none() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    client
+        .batch_execute(
+            "create table child () inherits (outbox_x); create table grandchild () inherits (child)",
+        )
+        .await
+        .unwrap();
+    let mut bench = Bench::start(&postgres, settings("x"), State::Failed);
+    let report = bench.until("a finding", |report| !report.findings.is_empty()).await;
+    let told = &report.findings[0];
+    assert_eq!(told.code, Code::TableInherited);
+    let both = "tables public.child, public.grandchild inherit from public.outbox_x";
+    assert!(told.message.contains(both), "{told}");
+    // Nobody has ever seen it without them: that is no gap, and it may be mended.
+    bench.rounds(3).await;
+    assert!(bench.events.try_recv().is_err());
+    let asks_for = |report: &MonitorReport, statement: &str| {
+        report.findings.iter().any(|f| f.hint.as_ref().unwrap().contains(statement))
+    };
+    assert!(asks_for(&report, "add table \"public\".\"child\", \"public\".\"grandchild\""));
+    client.batch_execute("alter publication p_x add table only child").await.unwrap();
+    let only_one = "add table \"public\".\"grandchild\"";
+    bench.until("what is left to publish", |report| asks_for(report, only_one)).await;
+    client.batch_execute("alter table child no inherit outbox_x").await.unwrap();
+    bench.until_well().await;
+    client.batch_execute("create temporary table mine () inherits (outbox_x)").await.unwrap();
+    bench.rounds(3).await;
+    assert_eq!(bench.report.borrow().findings, []);
+    client.batch_execute("alter table grandchild inherit outbox_x").await.unwrap();
+    assert_eq!(bench.gap().await.code, Code::TableInherited);
+}
+
+#[tokio::test]
+async fn a_child_that_is_published_is_an_outbox_where_none_is_configured() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    client.batch_execute("create table child () inherits (outbox_x)").await.unwrap();
+    let settings =
+        outbox_router::monitor::Settings { outboxes: Outboxes::default(), ..settings("x") };
+    let mut bench = Bench::start(&postgres, settings, State::Failed);
+    let report = bench.until("a finding", |report| !report.findings.is_empty()).await;
+    assert_eq!(report.findings[0].code, Code::TableInherited);
+    let hint = report.findings[0].hint.clone().unwrap();
+    let statement = "alter publication \"p_x\" add table \"public\".\"child\"";
+    assert!(hint.contains(statement) && !hint.contains("[[outbox]]"), "{hint}");
+    client.batch_execute(statement).await.unwrap();
+    bench.until_well().await;
 }

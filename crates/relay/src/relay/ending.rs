@@ -176,7 +176,9 @@ fn placed(failure: Failure, session: &Session) -> (Failure, During) {
 }
 
 /// Whether what is missing before the first session is what set-up makes last: then nothing of ours can be missing. With
-/// a slot that is there, a publication that is not right has left rows out, and mending it brings none of them back.
+/// a slot that is there, a publication that is not right has left rows out, and mending it brings none of them back. A
+/// child of an outbox that nobody has seen the outbox without has no interval.
 fn is_set_up_by(failure: &Failure) -> bool {
     matches!(failure.code, Code::SlotMissing | Code::SlotLost)
+        || (failure.code == Code::TableInherited && failure.lsn.is_none())
 }

@@ -133,6 +133,17 @@ pub struct Relation {
     pub columns: Vec<String>,
     /// Those of them that PostgreSQL computes (`GENERATED ALWAYS AS`), which it publishes only when it is told to.
     pub generated: Vec<String>,
+    /// Tables that inherit from it (`INHERITS`), directly or not. Partitions are none of them.
+    pub children: Vec<Child>,
+}
+
+/// A table that inherits from another. It is a table of its own: PostgreSQL publishes its rows under its name, if at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Child {
+    /// The table.
+    pub oid: Oid,
+    /// Its name at the time.
+    pub name: TableName,
 }
 
 /// What partitioning has to do with a table.

@@ -51,6 +51,8 @@ pub fn judge(
         // At the first look, what the slot itself remembers is the last that is safe.
         let from = match &expected.earlier {
             Some(earlier) => Some(earlier.checked.clone()),
+            // A child that was there before anybody looked has never been part of what was promised.
+            None if failure.code == Code::TableInherited => None,
             None => slot.confirmed_flush_lsn.map(|lsn| Mark { lsn, at: None }),
         };
         return Err(at_risk(failure, from, look.mark()));

@@ -26,7 +26,9 @@ mod word;
 pub mod wording;
 
 pub use baseline::{Baseline, Encoding, Expectations, Server};
-pub use catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation};
+pub use catalog::{
+    Catalog, Child, Inserts, Kind, Partitions, Publication, PublishedTable, Relation,
+};
 pub use gap::{Gap, Interval, Mark};
 pub use judge::{Obstacle, judge, judge_slot};
 pub use pgoutput::Oid;

@@ -18,6 +18,8 @@ use crate::{
     table::{OutboxTable, Outboxes, TableName},
 };
 
+mod children;
+
 /// How a person says that the gap is known and dealt with.
 const ACCEPT: &str = "restart the router";
 
@@ -147,6 +149,7 @@ impl Judge<'_> {
             let outbox = OutboxTable::with_defaults(table.name.clone());
             if let Some(relation) = self.now.with_oid(table.oid) {
                 failures.extend(self.changed(&outbox, table, relation));
+                failures.extend(self.inherited(relation));
             }
         }
     }
@@ -194,6 +197,7 @@ impl Judge<'_> {
             Some(published) => self.changed(outbox, published, relation),
             None => Some(self.lacks(&relation.name)),
         });
+        failures.extend(self.inherited(relation));
     }
 
     /// What is wrong with a published table now; else, what was for a moment.

@@ -82,6 +82,7 @@ pub(super) fn relation(oid: u32, called: &str) -> Relation {
         kind: Kind::Plain,
         columns: texts(&COLUMNS),
         generated: Vec::new(),
+        children: Vec::new(),
     }
 }
 

@@ -75,9 +75,15 @@ impl Postgres {
                 columns: columns.clone(),
             }],
         });
-        let generated = Vec::new();
-        let formerly = Vec::new();
-        let relation = Relation { oid, name, formerly, kind: Kind::Plain, columns, generated };
+        let relation = Relation {
+            oid,
+            name,
+            formerly: Vec::new(),
+            kind: Kind::Plain,
+            columns,
+            generated: Vec::new(),
+            children: Vec::new(),
+        };
         Catalog { publication, relations: vec![relation] }
     }
 

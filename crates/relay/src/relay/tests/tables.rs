@@ -12,6 +12,7 @@ fn called(name: &str, outboxes: &Outboxes) -> TableOids {
         kind: Kind::Plain,
         columns: Vec::new(),
         generated: Vec::new(),
+        children: Vec::new(),
     };
     TableOids::of(outboxes, &Catalog { publication: None, relations: vec![relation] }, None)
 }

@@ -3,8 +3,8 @@ use pgoutput::{Lsn, Oid};
 use super::*;
 use crate::{
     source::{
-        Encoding, WalStatus,
-        samples::{healthy, look, slot},
+        Child, Encoding, WalStatus,
+        samples::{healthy, look, name, slot},
     },
     table::Outboxes,
 };
@@ -150,4 +150,38 @@ fn where_a_slot_stands_that_another_holds_is_its_holders_work() {
 fn the_slot_comes_before_the_publication() {
     let none = Catalog::default();
     assert_eq!(refused(&expectations(), &look(None), none), (Code::SlotMissing, None));
+}
+
+#[test]
+fn a_child_of_an_outbox_is_a_gap_only_when_the_outbox_was_known_without_it() {
+    let mut catalog = healthy();
+    catalog.relations[0].children = vec![Child { oid: Oid::from_u32(20), name: name("child") }];
+    let seen = look(Some(slot()));
+    let first = refused(&expectations(), &seen, catalog.clone());
+    assert_eq!(first, (Code::TableInherited, None));
+    let later = refused(&after_a_session(None), &seen, catalog);
+    assert_eq!(later, (Code::TableInherited, Some(90)));
+}
+
+#[test]
+fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
+    let renamed = |called: &str| {
+        let mut catalog = healthy();
+        catalog.relations[0].name = name(called);
+        catalog.publication.as_mut().unwrap().tables[0].name = name(called);
+        catalog
+    };
+    let outboxes =
+        Outboxes { tables: vec![crate::table::OutboxTable::with_defaults(name("outbox"))] };
+    let seen = look(Some(slot()));
+    let first = Expectations { outboxes, ..expectations() };
+    let earlier = judged(&first, &seen, healthy()).unwrap();
+    let again = Expectations { earlier: Some(earlier), ..first.clone() };
+    let baseline = judged(&again, &seen, renamed("outbox_v2")).unwrap();
+    assert_eq!(baseline.tables.table(Oid::from_u32(10)), Some(&name("outbox")));
+    // And again, by what that one remembers.
+    let again = Expectations { earlier: Some(baseline), ..first.clone() };
+    let baseline = judged(&again, &seen, renamed("outbox_v3")).unwrap();
+    assert_eq!(baseline.tables.table(Oid::from_u32(10)), Some(&name("outbox")));
+    assert_eq!(refused(&first, &seen, renamed("outbox_v2")), (Code::TableMissing, None));
 }

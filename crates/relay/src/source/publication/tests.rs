@@ -1,5 +1,8 @@
 use super::*;
-use crate::source::samples::{healthy, look, name, published, relation, texts};
+use crate::source::{
+    catalog::Child,
+    samples::{healthy, look, name, published, relation, texts},
+};
 
 fn publication(catalog: &mut Catalog) -> &mut Publication {
     catalog.publication.as_mut().unwrap()
@@ -245,4 +248,51 @@ fn without_memory_a_table_that_was_never_there_is_missing() {
     publication(&mut now).tables.clear();
     assert_eq!(codes(&configured(), None, &now), [Code::TableMissing]);
     assert_eq!(codes(&Outboxes::default(), None, &now), [Code::PublicationLacksTable]);
+}
+
+/// The healthy state with a child of the outbox: OID 20, not published.
+fn inherited() -> Catalog {
+    let mut now = healthy();
+    now.relations[0].children = vec![Child { oid: Oid::from_u32(20), name: name("child") }];
+    now
+}
+
+#[test]
+fn a_child_of_an_outbox_whose_rows_nobody_would_produce_is_refused() {
+    let (outboxes, mut now) = (configured(), inherited());
+    let watched = Watched { publication: "p", outboxes: &outboxes };
+    let failure = compare(watched, None, &now).remove(0);
+    assert_eq!(failure.code, Code::TableInherited);
+    assert!(failure.message.starts_with("table public.child inherits from public.outbox"));
+    let hint = failure.hint.unwrap();
+    assert!(hint.contains("[[outbox]] table = \"public.child\""), "{hint}");
+    assert!(hint.contains("alter publication \"p\" add table \"public\".\"child\""), "{hint}");
+    assert!(!hint.contains("restart"), "nothing is missing yet: {hint}");
+    let hint = compare(watched, Some(&healthy()), &now).remove(0).hint.unwrap();
+    assert!(hint.contains("written to it before") && hint.contains(ACCEPT), "{hint}");
+    // Published under its own name, it is another table's row all the same.
+    publication(&mut now).tables.push(published(20, "child"));
+    now.relations.push(relation(20, "child"));
+    let failure = compare(watched, None, &now).remove(0);
+    assert_eq!(failure.code, Code::TableInherited);
+    assert!(!failure.hint.unwrap().contains("alter publication"));
+}
+
+#[test]
+fn a_child_that_is_an_outbox_itself_is_judged_as_one() {
+    let mut both = configured();
+    both.tables.push(OutboxTable::with_defaults(name("child")));
+    let mut now = inherited();
+    now.relations.push(relation(20, "child"));
+    assert_eq!(codes(&both, None, &now), [Code::PublicationLacksTable]);
+    // Without any configured, what is published is an outbox.
+    assert_eq!(codes(&Outboxes::default(), None, &now), [Code::TableInherited]);
+    publication(&mut now).tables.push(published(20, "child"));
+    assert_eq!(codes(&both, None, &now), []);
+    assert_eq!(codes(&Outboxes::default(), None, &now), []);
+    // Renamed, it is still the one that was named.
+    let mut renamed = now.clone();
+    renamed.relations[0].children[0].name = name("child_v2");
+    renamed.relations[1].name = name("child_v2");
+    assert_eq!(codes(&both, Some(&now), &renamed), [Code::TableRenamed]);
 }
