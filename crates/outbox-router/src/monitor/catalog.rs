@@ -65,15 +65,23 @@ pub async fn look(client: &Client, version: i32, sought: Sought<'_>) -> Result<C
 
 /// Of the row only what ALTER PUBLICATION writes: `to_jsonb` has whatever columns this version has.
 const PUBLICATION: &str = "\
-    select oid, xmin::text::oid as written_by, pubinsert, pubviaroot from pg_publication \
-    where pubname = $1";
+    select p.oid, p.xmin::text::oid as written_by, p.pubowner, p.pubinsert, p.pubviaroot, \
+      (to_jsonb(p) - '{oid,pubname,pubowner,puballtables}'::text[])::text as options \
+    from pg_publication p where p.pubname = $1";
 
 fn read_publication(row: &Row) -> Result<Publication, tokio_postgres::Error> {
     let inserts = if row.try_get("pubinsert")? { Inserts::Published } else { Inserts::Withheld };
     let partitions =
         if row.try_get("pubviaroot")? { Partitions::ViaRoot } else { Partitions::ByLeaf };
-    let (oid, written_by) = (read_oid(row)?, row.try_get("written_by")?);
-    Ok(Publication { oid, written_by, inserts, partitions, tables: Vec::new() })
+    Ok(Publication {
+        oid: read_oid(row)?,
+        written_by: row.try_get("written_by")?,
+        owner: Oid::from_u32(row.try_get("pubowner")?),
+        options: row.try_get("options")?,
+        inserts,
+        partitions,
+        tables: Vec::new(),
+    })
 }
 
 /// Tables by name, and by OID those that may have been renamed; children (`INHERITS`) always. Without a name: all.

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What somebody does to a healthy set-up called `x`, and what it is found to be.
-const CASES: [(&str, Code); 10] = [
+const CASES: [(&str, Code); 12] = [
     ("drop publication p_x", Code::PublicationMissing),
     (
         "begin; drop publication p_x; create publication p_x for table outbox_x \
@@ -37,6 +37,16 @@ const CASES: [(&str, Code); 10] = [
         Code::TableReplaced,
     ),
     ("create table child_x () inherits (outbox_x)", Code::TableInherited),
+    (
+        "alter publication p_x set (publish = 'update'); \
+         alter publication p_x set (publish = 'insert')",
+        Code::PublicationAltered,
+    ),
+    (
+        "begin; alter publication p_x rename to p_x_other; \
+         alter publication p_x_other rename to p_x; commit",
+        Code::PublicationAltered,
+    ),
     ("select pg_drop_replication_slot('s_x')", Code::SlotMissing),
 ];
 
@@ -225,6 +235,32 @@ async fn a_monitor_that_comes_too_late_for_a_good_look_tells_a_relay_that_stream
     let postgres = Postgres::start(&[]).await;
     let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
     assert_eq!(bench.gap().await.code, Code::SlotMissing);
+}
+
+#[tokio::test]
+async fn an_alteration_that_explains_itself_and_one_that_nobody_made_are_no_gaps() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    bench.until_well().await;
+    for sql in [
+        "create role other superuser; alter publication p_x owner to other",
+        "alter publication p_x set (publish = 'insert, truncate')",
+        "alter publication p_x set (publish_via_partition_root = false)",
+        // These write nothing that a publication is.
+        "create table another (); alter publication p_x add table another",
+        "comment on publication p_x is 'the outbox'",
+        "vacuum freeze pg_publication",
+        "vacuum full pg_publication",
+    ] {
+        for statement in sql.split("; ") {
+            client.batch_execute(statement).await.unwrap();
+        }
+        bench.rounds(3).await;
+        assert_eq!(bench.report.borrow().findings, [], "{sql}");
+        assert!(bench.events.try_recv().is_err(), "{sql}");
+    }
 }
 
 #[tokio::test]

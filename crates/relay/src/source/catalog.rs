@@ -66,6 +66,11 @@ pub struct Publication {
     /// The transaction that wrote its row (`xmin`): another after every change of its options or its owner, harmful or
     /// not, but not after one of its tables.
     pub written_by: u32,
+    /// Who owns it.
+    pub owner: Oid,
+    /// What its row holds beside (which changes are published, and how), as the server writes it in JSON. All that ALTER
+    /// PUBLICATION writes is here, in `owner`, or in the name.
+    pub options: String,
     /// Whether INSERTs are published.
     pub inserts: Inserts,
     /// How partitioned tables are published.

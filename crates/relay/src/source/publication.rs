@@ -8,7 +8,6 @@ use pgoutput::Oid;
 
 use super::{
     catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation},
-    gap::Interval,
     mapping::mapped,
     quote::{quote_identifier, quote_table},
 };
@@ -18,7 +17,10 @@ use crate::{
     table::{OutboxTable, Outboxes, TableName},
 };
 
+mod altered;
 mod children;
+
+pub use altered::alteration;
 
 /// How a person says that the gap is known and dealt with.
 const ACCEPT: &str = "restart the router";
@@ -42,6 +44,7 @@ pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) ->
     let mut failures = Vec::new();
     failures.extend(judge.replaced());
     failures.extend(judge.inserts());
+    failures.extend(judge.altered_and_back());
     if watched.outboxes.tables.is_empty() {
         judge.all_published(&mut failures);
     } else {
@@ -56,33 +59,6 @@ pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) ->
 /// Whether it is only for people to hear of: no row is missing or will be, so a stream starts and goes on.
 pub fn is_note(failure: &Failure) -> bool {
     matches!(failure.code, Code::TableRenamed | Code::RowsMove)
-}
-
-/// What may have been wrong between two looks at which all was well: inserts that were withheld and are published again
-/// leave no other trace than an alteration, and most of these do no harm. So it is for people to hear of, and no reason
-/// to stop.
-pub fn alteration(
-    before: &Catalog,
-    now: &Catalog,
-    name: &str,
-    between: &Interval,
-) -> Option<Failure> {
-    let (before, now) = (before.publication.as_ref()?, now.publication.as_ref()?);
-    let Interval { from, to } = between;
-    let from = from.as_ref()?;
-    (before.oid == now.oid && before.written_by != now.written_by).then(|| {
-        Failure::new(
-            Code::PublicationLacksInsert,
-            format!(
-                "publication \"{name}\" was altered between two looks at it; if inserts were \
-                 withheld meanwhile, rows committed after {from} and up to {to} are missing in kafka"
-            ),
-        )
-        .hint(
-            "ask who altered it, or look for alter publication in postgresql's log; publish the \
-             missing rows from the table",
-        )
-    })
 }
 
 fn missing(name: &str) -> Failure {

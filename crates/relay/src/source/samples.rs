@@ -103,6 +103,8 @@ pub(super) fn healthy() -> Catalog {
         publication: Some(Publication {
             oid: Oid::from_u32(1),
             written_by: 700,
+            owner: Oid::from_u32(16_384),
+            options: "publish = 'insert'".to_owned(),
             inserts: Inserts::Published,
             partitions: Partitions::ViaRoot,
             tables: vec![published(10, "outbox")],

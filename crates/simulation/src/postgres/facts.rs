@@ -15,6 +15,7 @@ use crate::{history::Publishing, plan::Generation};
 pub const SLOT: &str = "outbox";
 /// The publication's name.
 pub const PUBLICATION: &str = "outbox";
+const OWNER_OID: u32 = 10;
 const TABLE_OID: u32 = 16_400;
 const ENTRY_OID: u32 = 16_500;
 
@@ -61,6 +62,8 @@ impl Postgres {
         let publication = (self.catalog.publishing != Publishing::Missing).then(|| Publication {
             oid: Oid::from_u32(self.publication_oid),
             written_by: self.publication_oid,
+            owner: Oid::from_u32(OWNER_OID),
+            options: String::new(),
             inserts: match self.catalog.publishing {
                 Publishing::Withheld => Inserts::Withheld,
                 Publishing::Published | Publishing::Missing => Inserts::Published,

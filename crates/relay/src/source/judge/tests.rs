@@ -164,6 +164,16 @@ fn a_child_of_an_outbox_is_a_gap_only_when_the_outbox_was_known_without_it() {
 }
 
 #[test]
+fn a_publication_altered_and_back_since_the_last_session_is_a_gap() {
+    let mut catalog = healthy();
+    catalog.publication.as_mut().unwrap().written_by = 701;
+    let seen = look(Some(slot()));
+    let later = refused(&after_a_session(None), &seen, catalog.clone());
+    assert_eq!(later, (Code::PublicationAltered, Some(90)));
+    assert!(judged(&expectations(), &seen, catalog).is_ok(), "nobody knows how it was");
+}
+
+#[test]
 fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
     let renamed = |called: &str| {
         let mut catalog = healthy();

@@ -1,6 +1,7 @@
 use super::*;
 use crate::source::{
     catalog::Child,
+    gap::Interval,
     samples::{healthy, look, name, published, relation, texts},
 };
 
@@ -75,20 +76,51 @@ fn a_table_that_was_put_back_was_out_for_a_moment() {
     check(replaced, &[Code::PublicationReplaced]);
 }
 
-#[test]
-fn a_publication_that_was_altered_is_no_defect_and_is_announced() {
-    let altered = |now: &mut Catalog| publication(now).written_by = 701;
-    check(altered, &[]);
-    let (before, mut now) = (healthy(), healthy());
+fn announced(before: &Catalog, now: &Catalog) -> Option<Failure> {
     let interval = Interval { from: Some(look(None).mark()), to: look(None).mark() };
-    assert_eq!(alteration(&before, &now, "p", &interval), None);
+    alteration(before, now, "p", &interval)
+}
+
+#[test]
+fn a_publication_that_was_altered_and_looks_as_before_is_a_gap() {
+    let altered = |now: &mut Catalog| publication(now).written_by = 701;
+    check(altered, &[Code::PublicationAltered]);
+    let mut now = healthy();
     altered(&mut now);
-    let failure = alteration(&before, &now, "p", &interval).unwrap();
-    assert_eq!(failure.code, Code::PublicationLacksInsert);
-    assert!(failure.message.contains(&interval.to.to_string()), "{failure}");
+    assert_eq!(announced(&healthy(), &now), None, "told once");
+    assert_eq!(codes(&configured(), None, &now), [], "nobody knows how it was");
+    // What is wrong now is told before what was wrong for a moment.
+    let withheld = |now: &mut Catalog| {
+        altered(now);
+        publication(now).inserts = Inserts::Withheld;
+        publication(now).options = "publish = ''".to_owned();
+    };
+    check(withheld, &[Code::PublicationLacksInsert]);
     // Another publication is a defect of its own.
-    publication(&mut now).oid = Oid::from_u32(2);
-    assert_eq!(alteration(&before, &now, "p", &interval), None);
+    let replaced = |now: &mut Catalog| {
+        altered(now);
+        publication(now).oid = Oid::from_u32(2);
+    };
+    check(replaced, &[Code::PublicationReplaced]);
+}
+
+#[test]
+fn an_alteration_that_explains_itself_is_announced_and_stops_nothing() {
+    let explained: [fn(&mut Publication); 3] = [
+        |now| now.owner = Oid::from_u32(10),
+        |now| now.options = "publish = 'insert, update'".to_owned(),
+        |now| now.written_by = 2,
+    ];
+    for change in explained {
+        let mut now = healthy();
+        publication(&mut now).written_by = 701;
+        change(publication(&mut now));
+        assert_eq!(codes(&configured(), Some(&healthy()), &now), []);
+        let warning = announced(&healthy(), &now).unwrap();
+        assert_eq!(warning.code, Code::PublicationAltered);
+        assert!(warning.message.contains("were withheld meanwhile"), "{warning}");
+    }
+    assert_eq!(announced(&healthy(), &healthy()), None);
 }
 
 #[test]
