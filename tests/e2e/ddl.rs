@@ -1,4 +1,5 @@
-//! The outbox table changes: its columns here, its name in [`renames`], what inherits from it in [`children`].
+//! The outbox table changes: its columns here, its name in [`renames`], what inherits from it in [`children`], in which
+//! partition its rows are in [`moves`].
 
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use testbed::load::{Kind, LEDGER, Load, Mix, Preset, Schema};
 use testbed::postgres::Session;
 
 mod children;
+mod moves;
 mod renames;
 
 const DEADLINE: Duration = Duration::from_secs(60);

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration, time::SystemTime};
 use relay::{
     Code, Failure, Outboxes, Snapshot, State,
     source::{
-        Catalog, LastGood, SlotHealth, SlotLook,
+        Catalog, LastGood, Moves, SlotHealth, SlotLook,
         publication::{Watched, compare, is_note},
         verdict,
     },
@@ -20,6 +20,7 @@ use super::{
     catalog::{self, Sought},
     connection::{ANSWER_WITHIN, Connect, Driver, SqlSession, drive, unanswered},
     lag::{Blame, Lag, WindowLimits},
+    moves,
     pace::Pace,
     pins::{self, WalPin},
     preflight::Preflights,
@@ -141,6 +142,7 @@ struct StopTold;
 struct Look {
     slot: SlotLook,
     catalog: Catalog,
+    moves: Vec<Moves>,
     pin: Option<WalPin>,
 }
 
@@ -181,11 +183,12 @@ impl<C: Connect> Monitor<C> {
         let look = drive(driver, async {
             let slot = slot::look(client, *version, &self.settings.slot).await?;
             let catalog = catalog::look(client, *version, sought).await?;
+            let moves = moves::look(client, &catalog).await?;
             let pin = match &slot.slot {
                 Some(slot) if pins::is_worth_asking(slot) => pins::oldest(client).await?,
                 _ => None,
             };
-            Ok(Look { slot, catalog, pin })
+            Ok(Look { slot, catalog, moves, pin })
         })
         .await?;
         self.session = Some(session);
@@ -233,7 +236,7 @@ impl<C> Monitor<C> {
         let at = self.report.ticked_at;
         self.report.polled_at = Some(Polled { at, wall: SystemTime::now() });
         self.report.pin = look.pin;
-        self.judge(&look.slot, look.catalog);
+        self.judge(&look.slot, look.catalog, &look.moves);
         self.report.slot = match look.slot.slot {
             Some(slot) => {
                 self.measure(&slot, at);
@@ -246,7 +249,7 @@ impl<C> Monitor<C> {
         };
     }
 
-    fn judge(&mut self, look: &SlotLook, catalog: Catalog) {
+    fn judge(&mut self, look: &SlotLook, catalog: Catalog, moves: &[Moves]) {
         let watched =
             Watched { publication: &self.settings.publication, outboxes: &self.settings.outboxes };
         let before = self.before();
@@ -254,7 +257,8 @@ impl<C> Monitor<C> {
         let slot = verdict::fit(&self.settings.slot, look);
         let published = compare(watched, before.as_ref(), &catalog);
         let confirmed = slot.as_ref().ok().and_then(|slot| slot.confirmed_flush_lsn);
-        let findings: Vec<Failure> = slot.err().into_iter().chain(published).collect();
+        let moves = moves.iter().map(Moves::finding);
+        let findings: Vec<Failure> = slot.err().into_iter().chain(published).chain(moves).collect();
         self.announce_notes(&findings);
         self.report.findings = findings;
         self.keep_gap_of_preflight();

@@ -316,3 +316,52 @@ async fn a_child_that_is_published_is_an_outbox_where_none_is_configured() {
     client.batch_execute(statement).await.unwrap();
     bench.until_well().await;
 }
+
+#[tokio::test]
+async fn who_may_move_rows_of_a_partitioned_outbox_is_found() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    client
+        .batch_execute(&format!(
+            "create role app; create role reader; create role writer; \
+             create table outbox_x ({}, processed bool) partition by list (processed); \
+             create table leaf partition of outbox_x default partition by range ((created_at)); \
+             create table leaf_1 partition of leaf default; \
+             grant select, insert, delete on outbox_x to reader; \
+             grant update (payload) on outbox_x to writer; \
+             create publication p_x for table outbox_x \
+               with (publish = 'insert', publish_via_partition_root = true)",
+            COLUMNS.replace(" primary key", "")
+        ))
+        .await
+        .unwrap();
+    make_slot(&client, "x").await;
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    bench.until_well().await;
+    for (grant, revoke, expected) in [
+        (
+            "grant update on outbox_x to app",
+            "revoke update on outbox_x from app",
+            "because \"app\" may update created_at, processed",
+        ),
+        (
+            "grant update (processed) on outbox_x to public",
+            "revoke update (processed) on outbox_x from public",
+            "because public may update processed",
+        ),
+        (
+            "grant update (created_at) on outbox_x to writer",
+            "revoke update (created_at) on outbox_x from writer",
+            "because \"writer\" may update created_at",
+        ),
+    ] {
+        client.batch_execute(grant).await.unwrap();
+        let report = bench.until(grant, |report| !report.findings.is_empty()).await;
+        let finding = &report.findings[0];
+        assert_eq!(finding.code, Code::RowsMove);
+        assert!(finding.message.contains(expected), "{finding}");
+        assert!(bench.events.try_recv().is_err());
+        client.batch_execute(revoke).await.unwrap();
+        bench.until_well().await;
+    }
+}

@@ -14,6 +14,7 @@ mod catalog;
 mod gap;
 mod judge;
 mod mapping;
+mod moves;
 pub mod publication;
 mod quote;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use catalog::{
 };
 pub use gap::{Gap, Interval, Mark};
 pub use judge::{Obstacle, judge, judge_slot};
+pub use moves::Moves;
 pub use pgoutput::Oid;
 pub use quote::{quote_identifier, quote_table};
 pub use slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, WalStatus, bytes_between};
