@@ -299,10 +299,9 @@ mod tests {
     /// Three transactions of two events each.
     fn written() -> (History, Judge) {
         let mut history = History::new(Generation::New);
-        let catalog = Catalog { publishing: Publishing::Published, shape: 0 };
         let mut random = Random::new(7);
         for _ in 0..3 {
-            history.write_transaction(2, &mut random, catalog, Health::Sound);
+            history.write_transaction(2, &mut random, Catalog::NEW, Health::Sound);
         }
         for event in &mut history.events {
             // One key, so that order can be broken.

@@ -3,7 +3,9 @@
 
 use relay::{
     Failure, Outboxes, TableName,
-    source::{Catalog, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation},
+    source::{
+        Catalog, Child, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation,
+    },
 };
 
 use crate::postgres::{TextQuery, TextRow, quote_literal};
@@ -35,28 +37,34 @@ pub async fn look(
 ) -> Result<Catalog, Failure> {
     let mut names: Vec<TableName> =
         sought.outboxes.tables.iter().map(|outbox| outbox.name.clone()).collect();
+    let mut oids = Vec::new();
+    if let Some(remembered) = sought.remembered {
+        oids.extend(remembered.relations.iter().map(|relation| relation.oid));
+    }
     let publication = match publication(sql, sought.publication).await? {
         Some(mut publication) => {
-            publication.tables = published(sql, version, sought.publication, &names).await?;
+            let wanted = Wanted { names: &names, oids: &oids };
+            publication.tables = published(sql, version, sought.publication, wanted).await?;
+            oids.extend(publication.tables.iter().map(|table| table.oid));
             Some(publication)
         }
         None => None,
     };
-    let mut oids = Vec::new();
-    if let Some(publication) = &publication {
-        oids.extend(publication.tables.iter().map(|table| table.oid));
-    }
     if let Some(remembered) = sought.remembered {
-        oids.extend(remembered.relations.iter().map(|relation| relation.oid));
         names.extend(remembered.relations.iter().map(|relation| relation.name.clone()));
     }
-    Ok(Catalog { publication, relations: relations(sql, &oids, &names).await? })
+    let mut relations = relations(sql, Wanted { names: &names, oids: &oids }).await?;
+    add_children(sql, &mut relations).await?;
+    Ok(Catalog { publication, relations })
 }
 
 async fn publication(sql: &mut impl TextQuery, name: &str) -> Result<Option<Publication>, Failure> {
+    // Of the row only what ALTER PUBLICATION writes: `to_jsonb` has whatever columns this version has.
     let statement = format!(
-        "select oid, xmin::text::oid, pubinsert, pubviaroot from pg_publication \
-         where pubname = {}",
+        "select p.oid, p.xmin::text::oid, p.pubowner, \
+           to_jsonb(p) - '{{oid,pubname,pubowner,puballtables}}'::text[], \
+           p.pubinsert, p.pubviaroot \
+         from pg_publication p where p.pubname = {}",
         quote_literal(name)
     );
     let Some(mut row) = sql.rows("the publication", &statement).await?.pop() else {
@@ -65,19 +73,43 @@ async fn publication(sql: &mut impl TextQuery, name: &str) -> Result<Option<Publ
     Ok(Some(Publication {
         oid: oid(&mut row)?,
         written_by: row.parsed()?,
+        owner: oid(&mut row)?,
+        options: row.text()?,
         inserts: if row.boolean()? { Inserts::Published } else { Inserts::Withheld },
         partitions: if row.boolean()? { Partitions::ViaRoot } else { Partitions::ByLeaf },
         tables: Vec::new(),
     }))
 }
 
-/// The view, not `pg_publication_rel`: it is the server's own answer to what a subscriber would get. From the latter comes
+/// Tables by name, and by OID those that may have been renamed.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    names: &'a [TableName],
+    oids: &'a [Oid],
+}
+
+impl Wanted<'_> {
+    /// Whether `c` in the schema `n` is one of them, in SQL.
+    fn condition(&self) -> String {
+        let mut conditions = vec!["false".to_owned()];
+        if !self.oids.is_empty() {
+            conditions.push(format!("c.oid in ({})", numbers(self.oids)));
+        }
+        if !self.names.is_empty() {
+            let names = values(self.names);
+            conditions.push(format!("(n.nspname::text, c.relname::text) in ({names})"));
+        }
+        conditions.join(" or ")
+    }
+}
+
+/// Those that are wanted, and children (`INHERITS`) always; all, where none has a name. The view, not `pg_publication_rel`: it is the server's own answer to what a subscriber would get. From the latter comes
 /// only which entry it is.
 async fn published(
     sql: &mut impl TextQuery,
     version: i32,
     publication: &str,
-    names: &[TableName],
+    wanted: Wanted<'_>,
 ) -> Result<Vec<PublishedTable>, Failure> {
     let (filter, columns) = if version >= GENERATED_SINCE {
         ("t.rowfilter", "array_to_json(t.attnames)".to_owned())
@@ -86,9 +118,12 @@ async fn published(
     } else {
         ("null", columns_where("a.attgenerated = ''"))
     };
-    let wanted = match names {
-        [] => "true".to_owned(),
-        names => format!("(t.schemaname::text, t.tablename::text) in ({})", values(names)),
+    let wanted = if wanted.names.is_empty() {
+        "true".to_owned()
+    } else {
+        let child =
+            "(not c.relispartition and exists (select from pg_inherits where inhrelid = c.oid))";
+        format!("({child} or {})", wanted.condition())
     };
     let statement = format!(
         "select c.oid, t.schemaname, t.tablename, c.relkind, c.relispartition, r.oid, {filter}, \
@@ -124,26 +159,14 @@ fn columns_where(condition: &str) -> String {
     )
 }
 
-async fn relations(
-    sql: &mut impl TextQuery,
-    oids: &[Oid],
-    names: &[TableName],
-) -> Result<Vec<Relation>, Failure> {
-    let mut wanted = vec!["false".to_owned()];
-    if !oids.is_empty() {
-        let oids: Vec<String> = oids.iter().map(ToString::to_string).collect();
-        wanted.push(format!("c.oid in ({})", oids.join(", ")));
-    }
-    if !names.is_empty() {
-        wanted.push(format!("(n.nspname::text, c.relname::text) in ({})", values(names)));
-    }
+async fn relations(sql: &mut impl TextQuery, wanted: Wanted<'_>) -> Result<Vec<Relation>, Failure> {
     let statement = format!(
         "select c.oid, n.nspname, c.relname, c.relkind, c.relispartition, {}, {} \
          from pg_class c join pg_namespace n on n.oid = c.relnamespace \
          where c.relkind in ('r', 'p') and ({})",
         columns_where("true"),
         columns_where("a.attgenerated <> ''"),
-        wanted.join(" or ")
+        wanted.condition()
     );
     let rows = sql.rows("the outbox tables", &statement).await?;
     rows.into_iter().map(read_relation).collect()
@@ -153,10 +176,42 @@ fn read_relation(mut row: TextRow) -> Result<Relation, Failure> {
     Ok(Relation {
         oid: oid(&mut row)?,
         name: read_name(&mut row)?,
+        formerly: Vec::new(),
         kind: read_kind(&mut row)?,
         columns: row.json()?,
         generated: row.json()?,
+        children: Vec::new(),
     })
+}
+
+/// Neither a partitioned table nor a partition can have them. A temporary child is not in the WAL, and is seen by its own
+/// session alone.
+async fn add_children(sql: &mut impl TextQuery, relations: &mut [Relation]) -> Result<(), Failure> {
+    let plain = relations.iter().filter(|relation| relation.kind == Kind::Plain);
+    let plain: Vec<Oid> = plain.map(|relation| relation.oid).collect();
+    if plain.is_empty() {
+        return Ok(());
+    }
+    let statement = format!(
+        "with recursive child (ancestor, oid) as ( \
+           select inhparent, inhrelid from pg_inherits where inhparent in ({}) \
+           union \
+           select child.ancestor, i.inhrelid \
+           from child join pg_inherits i on i.inhparent = child.oid) \
+         select child.ancestor, c.oid, n.nspname, c.relname \
+         from child join pg_class c on c.oid = child.oid \
+         join pg_namespace n on n.oid = c.relnamespace \
+         where c.relkind = 'r' and c.relpersistence <> 't' order by 1, 3, 4",
+        numbers(&plain)
+    );
+    for mut row in sql.rows("the children of the outbox tables", &statement).await? {
+        let ancestor = oid(&mut row)?;
+        let child = Child { oid: oid(&mut row)?, name: read_name(&mut row)? };
+        if let Some(relation) = relations.iter_mut().find(|relation| relation.oid == ancestor) {
+            relation.children.push(child);
+        }
+    }
+    Ok(())
 }
 
 fn oid(row: &mut TextRow) -> Result<Oid, Failure> {
@@ -174,6 +229,10 @@ fn read_kind(row: &mut TextRow) -> Result<Kind, Failure> {
         (_, true) => Kind::Leaf,
         (_, false) => Kind::Plain,
     })
+}
+
+fn numbers(oids: &[Oid]) -> String {
+    oids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Names as a list of rows.

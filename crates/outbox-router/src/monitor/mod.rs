@@ -16,6 +16,7 @@ mod announce;
 pub mod catalog;
 pub mod connection;
 pub mod lag;
+pub mod moves;
 pub mod pace;
 pub mod pins;
 pub mod report;

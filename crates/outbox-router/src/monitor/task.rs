@@ -9,8 +9,8 @@ use std::{
 use relay::{
     Code, Failure, Outboxes, Snapshot, State,
     source::{
-        Baseline, Catalog, Gap, LastGood, SlotHealth, SlotLook,
-        publication::{Watched, compare},
+        Baseline, Catalog, Gap, LastGood, Moves, SlotHealth, SlotLook,
+        publication::{Watched, compare, is_note},
         verdict,
     },
     witness::History,
@@ -25,6 +25,7 @@ use super::{
     catalog::{self, Sought},
     connection::{ANSWER_WITHIN, Connect, Driver, SqlSession, drive, unanswered},
     lag::{Blame, Lag, WindowLimits},
+    moves,
     pace::Pace,
     pins::{self, WalPin},
     report::{MonitorReport, Polled, RelayReport, SlotView},
@@ -161,6 +162,7 @@ struct StopTold;
 struct Look {
     slot: SlotLook,
     catalog: Catalog,
+    moves: Vec<Moves>,
     pin: Option<WalPin>,
     history: Option<History>,
 }
@@ -204,11 +206,12 @@ impl<C: Connect> Monitor<C> {
         let look = drive(driver, async {
             let slot = slot::look(&mut &*client, *version, &self.settings.slot).await?;
             let catalog = catalog::look(&mut &*client, *version, sought).await?;
+            let moves = moves::look(client, &catalog).await?;
             let pin = match &slot.slot {
                 Some(slot) if pins::is_worth_asking(slot) => pins::oldest(client).await?,
                 _ => None,
             };
-            Ok(Look { slot, catalog, pin, history })
+            Ok(Look { slot, catalog, moves, pin, history })
         })
         .await?;
         self.session = Some(session);
@@ -267,7 +270,7 @@ impl<C> Monitor<C> {
         self.report.polled_at = Some(Polled { at, wall: SystemTime::now() });
         self.report.pin = look.pin;
         match self.elsewhere(look.history.as_ref()) {
-            None => self.judge(&look.slot, look.catalog),
+            None => self.judge(&look.slot, look.catalog, &look.moves),
             Some(finding) => self.report.findings = vec![finding],
         }
         self.report.slot = match look.slot.slot {
@@ -304,7 +307,7 @@ impl<C> Monitor<C> {
         )
     }
 
-    fn judge(&mut self, look: &SlotLook, catalog: Catalog) {
+    fn judge(&mut self, look: &SlotLook, catalog: Catalog, moves: &[Moves]) {
         let before = self.before();
         let watched =
             Watched { publication: &self.settings.publication, outboxes: &self.settings.outboxes };
@@ -312,13 +315,16 @@ impl<C> Monitor<C> {
         let slot = verdict::fit(&self.settings.slot, look);
         let published = compare(watched, before.as_ref(), &catalog);
         let confirmed = slot.as_ref().ok().and_then(|slot| slot.confirmed_flush_lsn);
-        self.report.findings = slot.err().into_iter().chain(published).collect();
+        let moves = moves.iter().map(Moves::finding);
+        let findings: Vec<Failure> = slot.err().into_iter().chain(published).chain(moves).collect();
+        self.announce_notes(&findings);
+        self.report.findings = findings;
         for failure in self.report.findings.clone() {
             self.gap(failure, &checked);
         }
-        if self.report.findings.is_empty() {
+        if self.report.findings.iter().all(is_note) {
             self.announce_alteration(before.as_ref(), &catalog, &checked);
-            let catalog = catalog.remember(before.as_ref());
+            let catalog = catalog.remember(&self.settings.outboxes, before.as_ref());
             let sight = Sight { look: look.clone(), catalog: catalog.clone() };
             // The next look will do as well; what is wrong must find room.
             if self.channels.events.capacity() > KEPT_FREE {

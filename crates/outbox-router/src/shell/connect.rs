@@ -109,11 +109,10 @@ impl Source {
             ReplicationConnection::connect(conninfo, &options).await.map_err(|error| {
                 let failure = connect_failure(&error);
                 // The server refuses such a role before anything can be asked.
-                match failure.code {
-                    Code::RoleLacksReplication => {
-                        monitor::server::may_not_replicate(&conninfo.user)
-                    }
-                    _ => failure,
+                if failure.code == Code::RoleLacksReplication {
+                    monitor::server::may_not_replicate(&conninfo.user)
+                } else {
+                    failure
                 }
             })?;
         // Statements name system objects without their schema. Rows may be written by the role's own path: see `start`.

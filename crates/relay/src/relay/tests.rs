@@ -19,6 +19,7 @@ mod delivery;
 mod drain;
 mod farewell;
 mod rows;
+mod tables;
 mod topics;
 mod witness;
 

@@ -15,6 +15,7 @@ use crate::{history::Publishing, plan::Generation};
 pub const SLOT: &str = "outbox";
 /// The publication's name.
 pub const PUBLICATION: &str = "outbox";
+const OWNER_OID: u32 = 10;
 const TABLE_OID: u32 = 16_400;
 const ENTRY_OID: u32 = 16_500;
 
@@ -56,9 +57,13 @@ impl Postgres {
     pub fn catalog_look(&self) -> Catalog {
         let columns = rows::names(self.catalog.shape);
         let oid = Oid::from_u32(TABLE_OID);
+        let called = rows::name(self.catalog.called).to_owned();
+        let name = TableName { schema: "public".to_owned(), name: called };
         let publication = (self.catalog.publishing != Publishing::Missing).then(|| Publication {
             oid: Oid::from_u32(self.publication_oid),
             written_by: self.publication_oid,
+            owner: Oid::from_u32(OWNER_OID),
+            options: String::new(),
             inserts: match self.catalog.publishing {
                 Publishing::Withheld => Inserts::Withheld,
                 Publishing::Published | Publishing::Missing => Inserts::Published,
@@ -66,15 +71,22 @@ impl Postgres {
             partitions: Partitions::ViaRoot,
             tables: vec![PublishedTable {
                 oid,
-                name: table(),
+                name: name.clone(),
                 kind: Kind::Plain,
                 entry: Some(Oid::from_u32(ENTRY_OID)),
                 row_filter: None,
                 columns: columns.clone(),
             }],
         });
-        let generated = Vec::new();
-        let relation = Relation { oid, name: table(), kind: Kind::Plain, columns, generated };
+        let relation = Relation {
+            oid,
+            name,
+            formerly: Vec::new(),
+            kind: Kind::Plain,
+            columns,
+            generated: Vec::new(),
+            children: Vec::new(),
+        };
         Catalog { publication, relations: vec![relation] }
     }
 

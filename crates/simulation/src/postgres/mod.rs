@@ -5,7 +5,7 @@ use relay::{Code, Moment};
 use std::{collections::VecDeque, time::Duration};
 
 use crate::{
-    history::{Catalog, History, Publishing},
+    history::{Catalog, History},
     plan::Generation,
     random::Random,
 };
@@ -101,7 +101,7 @@ impl Postgres {
             generation,
             history,
             slot: Some(Slot::at(start)),
-            catalog: Catalog { publishing: Publishing::Published, shape: 0 },
+            catalog: Catalog::NEW,
             publication_oid: 900,
             phase: Phase::Up,
             connections: Vec::new(),

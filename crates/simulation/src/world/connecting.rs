@@ -89,6 +89,7 @@ impl World {
     fn start_streaming(&mut self, router: usize, baseline: relay::source::Baseline) {
         let id = self.server.connect(router, self.at);
         let slot_at = baseline.confirmed();
+        let tables = baseline.tables.clone();
         let at = self.at;
         let alive = self.within(router, |process| {
             failpoint::reached(Failpoint::SlotChecked);
@@ -114,6 +115,7 @@ impl World {
             producer.session = session;
         }
         self.input(router, Input::SlotAt(slot_at));
+        self.input(router, Input::Tables(tables));
         self.input(router, Input::Connected);
     }
 

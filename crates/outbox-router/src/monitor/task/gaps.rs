@@ -3,7 +3,11 @@
 
 use relay::{
     Failure,
-    source::{Catalog, Interval, Mark, publication::alteration, suspected_gap},
+    source::{
+        Catalog, Interval, Mark,
+        publication::{alteration, is_note},
+        suspected_gap,
+    },
 };
 
 use super::{Monitor, MonitorEvent};
@@ -23,6 +27,19 @@ impl<C> Monitor<C> {
         // When the channel is full, the same is told again after the next look.
         if self.channels.events.try_send(MonitorEvent::GapSuspected(Box::new(gap))).is_ok() {
             self.told.insert(code);
+        }
+    }
+
+    /// Says once what people should hear of.
+    pub(super) fn announce_notes(&self, findings: &[Failure]) {
+        let known = &self.report.findings;
+        for note in findings.iter().filter(|finding| is_note(finding) && !known.contains(finding)) {
+            tracing::warn!(
+                code = note.code.as_str(),
+                hint = note.hint.as_deref(),
+                "{}",
+                note.message
+            );
         }
     }
 
