@@ -6,7 +6,7 @@
 
 use std::{io, net::SocketAddr, sync::Mutex, thread};
 
-use relay::{OnFatal, Outcome, Relay, Settings, Timing, Window};
+use relay::{OnFatal, OutboxTable, Outboxes, Outcome, Relay, Settings, Timestamp, Timing, Window};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -235,8 +235,19 @@ pub fn kafka_settings(config: &Config) -> KafkaSettings {
             partitions: create.partitions,
             replication_factor: i32::from(create.replication_factor),
         }),
+        timestamp: timestamp(&config.outboxes()),
         window_bytes: size(config.limits.window_bytes),
         row_bytes: size(config.limits.row_bytes),
+    }
+}
+
+/// Without a table in the configuration every outbox has the defaults.
+fn timestamp(outboxes: &Outboxes) -> Timestamp {
+    let now = |table: &OutboxTable| table.timestamp == Timestamp::Now;
+    if !outboxes.tables.is_empty() && outboxes.tables.iter().all(now) {
+        Timestamp::Now
+    } else {
+        Timestamp::Commit
     }
 }
 

@@ -84,7 +84,6 @@ const MEANINGS: &[Meaning] = &[
         errors: &[
             E::InvalidRecord,
             E::InvalidDifferentRecord,
-            E::InvalidTimestamp,
             E::InvalidMessage,
             E::InvalidMessageSize,
             E::UnsupportedForMessageFormat,
@@ -95,6 +94,16 @@ const MEANINGS: &[Meaning] = &[
         hint: Some(
             "kafka-configs.sh --bootstrap-server {brokers} --describe --all \
              --entity-type topics --entity-name {topic}",
+        ),
+    },
+    Meaning {
+        code: Code::RecordRefused,
+        errors: &[E::InvalidTimestamp],
+        message: "topic {topic} takes no record of this age: {reason}",
+        hint: Some(
+            "set timestamp = \"now\" in [[outbox]], or kafka-configs.sh --bootstrap-server {brokers} \
+             --alter --entity-type topics --entity-name {topic} \
+             --add-config message.timestamp.before.max.ms=9223372036854775807",
         ),
     },
     Meaning {

@@ -68,7 +68,7 @@ impl StateTopic {
         settings: &KafkaSettings,
         name: TopicName,
     ) -> Self {
-        let directory = TopicDirectory::of(producer, cluster, None);
+        let directory = TopicDirectory::of(producer, cluster);
         Self { directory, settings: settings.clone(), name }
     }
 
@@ -179,7 +179,7 @@ impl StateTopic {
 }
 
 fn replication_factor(settings: &KafkaSettings) -> Option<i32> {
-    settings.create_topics.map(|create| create.replication_factor)
+    settings.create_topics.map(|create| create.replication_factor).filter(|factor| *factor > 0)
 }
 
 fn unsuitable(name: &TopicName, why: &str, hint: String) -> Failure {

@@ -77,6 +77,16 @@ fn refusal(values: &[Wire<'_>]) -> Failure {
     routed(&table(), &COLUMNS, values).unwrap_err()
 }
 
+#[test]
+fn a_record_carries_the_commit_time_or_the_producers_own() {
+    let timestamp = |timestamp| {
+        let table = OutboxTable { timestamp, ..table() };
+        routed(&table, &COLUMNS, &row()).unwrap().0.timestamp_ms
+    };
+    assert_eq!(timestamp(Timestamp::Commit), 946_684_800_001);
+    assert_eq!(timestamp(Timestamp::Now), Record::NOW);
+}
+
 fn header(name: &str, value: &str) -> (String, Option<Vec<u8>>) {
     (name.to_owned(), Some(value.into()))
 }

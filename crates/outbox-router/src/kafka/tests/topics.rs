@@ -15,7 +15,7 @@ async fn partitions_are_counted_with_those_that_have_no_leader() {
     let (cluster, sink) = Cluster::with_orders(5);
     cluster.mock.partition_leader(ORDERS, 3, None).unwrap();
     let directory = TopicDirectory::new(&sink, &cluster.settings());
-    let facts = directory.look_up(&orders_name()).unwrap();
+    let facts = directory.look_up(&orders_name()).unwrap().facts;
     assert_eq!(facts.partitions.get(), 5);
     assert_eq!(facts.max_message_bytes, None, "the mock cluster does not tell");
     let seen = directory.see(&[orders_name()]).unwrap();
