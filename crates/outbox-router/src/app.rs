@@ -7,7 +7,8 @@
 use std::{io, net::SocketAddr, thread};
 
 use relay::{
-    OnFatal, Outcome, Relay, Settings, Timing, Window, WitnessSettings, witness::Pipeline,
+    OnFatal, OutboxTable, Outboxes, Outcome, Relay, Settings, Timestamp, Timing, Window,
+    WitnessSettings, witness::Pipeline,
 };
 use tokio::{
     net::TcpListener,
@@ -257,8 +258,19 @@ pub fn kafka_settings(config: &Config) -> KafkaSettings {
             partitions: create.partitions,
             replication_factor: i32::from(create.replication_factor),
         }),
+        timestamp: timestamp(&config.outboxes()),
         window_bytes: size(config.limits.window_bytes),
         row_bytes: size(config.limits.row_bytes),
+    }
+}
+
+/// Without a table in the configuration every outbox has the defaults.
+fn timestamp(outboxes: &Outboxes) -> Timestamp {
+    let now = |table: &OutboxTable| table.timestamp == Timestamp::Now;
+    if !outboxes.tables.is_empty() && outboxes.tables.iter().all(now) {
+        Timestamp::Now
+    } else {
+        Timestamp::Commit
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Record<'a> {
     pub value: Option<&'a [u8]>,
     /// Headers in the order in which they are written.
     pub headers: Headers<'a>,
-    /// Commit time of the source transaction, milliseconds since 1970.
+    /// Milliseconds since 1970: the commit time of the source transaction, or [`Record::NOW`].
     pub timestamp_ms: i64,
 }
 
@@ -45,6 +45,10 @@ const BATCH_OVERHEAD: usize = 61 + 5 + 1 + 10 + 5 + 5 + 5 + 5;
 const HEADER_OVERHEAD: usize = 5 + 5;
 
 impl Record<'_> {
+    /// The timestamp that stands for the time at which the sink takes the record. No transaction
+    /// was committed in 1970.
+    pub const NOW: i64 = 0;
+
     /// What the record holds of the window while it is unacknowledged, in bytes: no less than it
     /// takes on the wire.
     pub fn held_bytes(&self) -> usize {

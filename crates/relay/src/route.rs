@@ -11,7 +11,7 @@ use crate::{
     headers::RowHeaders,
     partition::partition_for_key,
     record::{Headers, Record, TopicId},
-    table::{Format, OutboxTable, Role},
+    table::{Format, OutboxTable, Role, Timestamp},
     topics::Topics,
 };
 use remembered::Remembered;
@@ -46,6 +46,7 @@ pub(crate) struct Routed<'a> {
     key: &'a [u8],
     value: Option<&'a [u8]>,
     row_headers: &'a RowHeaders,
+    timestamp: Timestamp,
 }
 
 impl Router {
@@ -118,7 +119,7 @@ impl Router {
                 "mend what writes them; to leave the column out, map columns.headers = []",
             ));
         }
-        Ok(Routed { topic, key, value, row_headers: headers })
+        Ok(Routed { topic, key, value, row_headers: headers, timestamp: self.table.timestamp })
     }
 
     fn topic(&mut self, event: &Event<'_>, topics: &mut Topics) -> Result<TopicId, Failure> {
@@ -214,7 +215,10 @@ impl<'a> Routed<'a> {
             key: self.key,
             value: self.value,
             headers: Headers::new(format_headers.as_slice(), self.row_headers),
-            timestamp_ms: committed_at.unix_millis(),
+            timestamp_ms: match self.timestamp {
+                Timestamp::Commit => committed_at.unix_millis(),
+                Timestamp::Now => Record::NOW,
+            },
         }
     }
 }

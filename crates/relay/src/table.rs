@@ -23,6 +23,8 @@ pub struct OutboxTable {
     pub format: Format,
     /// Where it goes.
     pub topic: TopicTemplate,
+    /// Which time its records carry.
+    pub timestamp: Timestamp,
     /// Columns that differ from the preset's.
     pub columns: ColumnNames,
     /// Names of the headers that the format writes.
@@ -37,6 +39,7 @@ impl OutboxTable {
             preset: Preset::Auto,
             format: Format::Plain,
             topic: TopicTemplate::default(),
+            timestamp: Timestamp::Commit,
             columns: ColumnNames::default(),
             headers: HeaderNames::default(),
         }
@@ -104,6 +107,16 @@ pub enum Format {
     Plain,
     /// What Debezium's `EventRouter` writes with `StringConverter` for key and value: the header `id` alone.
     Debezium,
+}
+
+/// Which time a record carries. Kafka deletes by it (`retention.ms`), and a topic may limit how far
+/// it is from the broker's own clock (`message.timestamp.before.max.ms`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timestamp {
+    /// When the source transaction was committed.
+    Commit,
+    /// When the record is produced: later by as long as an outage lasted.
+    Now,
 }
 
 /// What a column means to the router.

@@ -2,7 +2,7 @@
 //! test holds it against what they ask for, and another holds the example file against it.
 
 /// Every key. `*` stands for a name that the user chooses; `[]` for one of several tables.
-pub const KEYS: [&str; 33] = [
+pub const KEYS: [&str; 34] = [
     "name",
     "postgres.url",
     "postgres.slot",
@@ -11,6 +11,7 @@ pub const KEYS: [&str; 33] = [
     "outbox[].preset",
     "outbox[].format",
     "outbox[].topic",
+    "outbox[].timestamp",
     "outbox[].columns.id",
     "outbox[].columns.aggregate_type",
     "outbox[].columns.aggregate_id",

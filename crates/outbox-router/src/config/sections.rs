@@ -4,7 +4,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use relay::{
-    ColumnNames, Format, HeaderNames, OutboxTable, Preset, Role, TableName, TopicName,
+    ColumnNames, Format, HeaderNames, OutboxTable, Preset, Role, TableName, Timestamp, TopicName,
     TopicTemplate,
 };
 
@@ -81,6 +81,7 @@ pub fn default_table() -> TableName {
 
 const PRESETS: [(&str, Preset); 3] =
     [("auto", Preset::Auto), ("default", Preset::Default), ("debezium", Preset::Debezium)];
+const TIMESTAMPS: [(&str, Timestamp); 2] = [("commit", Timestamp::Commit), ("now", Timestamp::Now)];
 const FORMATS: [(&str, Format); 2] = [("plain", Format::Plain), ("debezium", Format::Debezium)];
 
 fn outbox(mut section: Section, problems: &mut Problems<'_>) -> OutboxTable {
@@ -92,6 +93,7 @@ fn outbox(mut section: Section, problems: &mut Problems<'_>) -> OutboxTable {
         TopicTemplate::parse(text)
             .map_err(|error| Rejection::value(format!("is no topic: {error}")))
     });
+    let timestamp = section.text("timestamp", problems, |text| choice(text, &TIMESTAMPS));
     let columns = columns(section.section("columns", problems), problems);
     let headers = headers(section.section("headers", problems), problems);
     section.finish(problems);
@@ -99,6 +101,7 @@ fn outbox(mut section: Section, problems: &mut Problems<'_>) -> OutboxTable {
         preset: preset.unwrap_or(default.preset),
         format: format.unwrap_or(default.format),
         topic: topic.unwrap_or(default.topic),
+        timestamp: timestamp.unwrap_or(default.timestamp),
         columns,
         headers,
         name: default.name,

@@ -113,8 +113,7 @@ impl Producer {
         NonNull::new(topic).map(|topic| TopicHandle { topic, _producer: Arc::clone(self) })
     }
 
-    /// Enqueues a copy of `record`. A timestamp of 0, the one value that librdkafka takes for "now", cannot be a
-    /// commit time.
+    /// Enqueues a copy of `record`.
     pub(super) fn produce(
         &self,
         topic: &TopicHandle,
@@ -239,12 +238,10 @@ pub(super) struct Message<'m> {
     pub(super) partition: i32,
     pub(super) key: &'m [u8],
     pub(super) value: Option<&'m [u8]>,
-    /// [`NOW`], or milliseconds since 1970.
+    /// Milliseconds since 1970. 0, which is [`Record::NOW`], makes librdkafka take the time at
+    /// which the record is enqueued.
     pub(super) timestamp_ms: i64,
 }
-
-/// The timestamp for which librdkafka puts in the time at which the record is enqueued.
-pub(super) const NOW: i64 = 0;
 
 /// A topic of one producer, which it keeps alive.
 pub(super) struct TopicHandle {

@@ -16,6 +16,7 @@ mod overrides;
 mod settings;
 mod sink;
 mod state;
+mod timestamps;
 mod topics;
 
 pub use bound::Identity;
@@ -26,7 +27,7 @@ pub use overrides::SettingRefused;
 pub use settings::{CreateTopics, KafkaSettings};
 pub use sink::{DeliveryTrouble, KafkaSink};
 pub use state::{StateRead, StateRecord, StateTopic, put_state, read_state};
-pub use topics::{Seen, Sight, TopicDirectory};
+pub use topics::{Found, Seen, Sight, TopicDirectory};
 
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,8 @@ use rdkafka::{
     error::{KafkaError, KafkaResult},
 };
 
+use relay::Timestamp;
+
 use super::overrides::{self, SettingRefused};
 
 /// Everything the Kafka side needs to know.
@@ -24,6 +26,8 @@ pub struct KafkaSettings {
     pub properties: BTreeMap<String, String>,
     /// How to make topics that do not exist; `None` never makes any.
     pub create_topics: Option<CreateTopics>,
+    /// Which time records carry: the commit time as soon as one outbox says so.
+    pub timestamp: Timestamp,
     /// `limits.window_bytes`: what may be unacknowledged.
     pub window_bytes: usize,
     /// `limits.row_bytes`: the largest row.
@@ -209,6 +213,7 @@ impl fmt::Debug for KafkaSettings {
             .field("bootstrap_servers", &self.bootstrap_servers)
             .field("properties", &self.properties.keys().collect::<Vec<_>>())
             .field("create_topics", &self.create_topics)
+            .field("timestamp", &self.timestamp)
             .field("window_bytes", &self.window_bytes)
             .field("row_bytes", &self.row_bytes)
             .finish()
@@ -226,6 +231,7 @@ mod tests {
             bootstrap_servers: "127.0.0.1:9092".into(),
             properties: properties.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
             create_topics: None,
+            timestamp: Timestamp::Commit,
             window_bytes: 32 << 20,
             row_bytes: 16 << 20,
         }

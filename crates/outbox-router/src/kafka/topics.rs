@@ -4,13 +4,14 @@
 use std::{ffi::CStr, num::NonZeroI32, sync::Arc, thread, time::Duration};
 
 use rdkafka::{error::KafkaError, types::RDKafkaErrorCode, util::Timeout};
-use relay::{Code, Failure, TopicFacts, TopicName};
+use relay::{Code, Failure, Timestamp, TopicFacts, TopicName};
 
 use super::{
     errors::Cluster,
     ffi::{AdminError, NewTopic, Producer, TopicUuid},
     settings::{CreateTopics, KafkaSettings},
     sink::KafkaSink,
+    timestamps,
 };
 
 /// A topic in use, seen again.
@@ -22,6 +23,15 @@ pub enum Sight {
     Gone,
     /// The brokers will not say, or not now.
     Unclear,
+}
+
+/// A topic that was looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// What is needed to produce to it.
+    pub facts: TopicFacts,
+    /// What may become of its records, where that is not what anybody wants: for a warning.
+    pub caution: Option<Failure>,
 }
 
 /// A topic in use, and which one it is.
@@ -40,6 +50,7 @@ pub struct TopicDirectory {
     producer: Arc<Producer>,
     cluster: Cluster,
     create: Option<CreateTopics>,
+    timestamp: Timestamp,
 }
 
 const MISSING: RDKafkaErrorCode = RDKafkaErrorCode::UnknownTopicOrPartition;
@@ -57,15 +68,17 @@ const APPEARS_TRIES: u32 = 100;
 impl TopicDirectory {
     /// The directory of the cluster that `sink` produces to.
     pub fn new(sink: &KafkaSink, settings: &KafkaSettings) -> Self {
-        Self::of(Arc::clone(sink.producer()), sink.cluster().clone(), settings.create_topics)
+        Self {
+            producer: Arc::clone(sink.producer()),
+            cluster: sink.cluster().clone(),
+            create: settings.create_topics,
+            timestamp: settings.timestamp,
+        }
     }
 
-    pub(super) fn of(
-        producer: Arc<Producer>,
-        cluster: Cluster,
-        create: Option<CreateTopics>,
-    ) -> Self {
-        Self { producer, cluster, create }
+    /// A directory that looks no topic up for events.
+    pub(super) fn of(producer: Arc<Producer>, cluster: Cluster) -> Self {
+        Self { producer, cluster, create: None, timestamp: Timestamp::Now }
     }
 
     pub(super) fn producer(&self) -> &Arc<Producer> {
@@ -80,13 +93,21 @@ impl TopicDirectory {
     ///
     /// # Errors
     /// The topic is missing or forbidden, or nobody answered: [`Failure`] says which.
-    pub fn look_up(&self, name: &TopicName) -> Result<TopicFacts, Failure> {
+    pub fn look_up(&self, name: &TopicName) -> Result<Found, Failure> {
         let known = match (self.metadata(name), self.create) {
             (Err(Unknown::Missing(_)), Some(create)) => self.create(name, create)?,
             (known, _) => known.map_err(Failure::from)?,
         };
-        let max_message_bytes = self.max_message_bytes(name, known.broker)?;
-        Ok(TopicFacts { partitions: known.partitions, max_message_bytes })
+        let [a, b, c, d, e, f] = timestamps::SETTINGS;
+        let [limit, a, b, c, d, e, f] =
+            self.settings(name, [c"max.message.bytes", a, b, c, d, e, f], known.broker)?;
+        let max_message_bytes = limit.and_then(|limit| limit.parse().ok());
+        let caution = match self.timestamp {
+            Timestamp::Commit => timestamps::caution(&self.cluster, name, &[a, b, c, d, e, f]),
+            Timestamp::Now => None,
+        };
+        let facts = TopicFacts { partitions: known.partitions, max_message_bytes };
+        Ok(Found { facts, caution })
     }
 
     /// What the topics in use look like now, in the order of `names`. One request for all of them:
@@ -221,11 +242,6 @@ impl TopicDirectory {
         }
         let reason = format!("it cannot be made as kafka.create_topics says: {}", error.text);
         self.cluster.failure(MISSING, Some(name.as_str()), &reason)
-    }
-
-    fn max_message_bytes(&self, name: &TopicName, broker: i32) -> Result<Option<usize>, Failure> {
-        let [limit] = self.settings(name, [c"max.message.bytes"], broker)?;
-        Ok(limit.and_then(|limit| limit.parse().ok()))
     }
 
     /// Settings of a topic, as far as the broker tells them. Not told (no permission, or a broker

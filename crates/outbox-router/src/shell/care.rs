@@ -1,8 +1,9 @@
 //! What is asked of Kafka beside the stream, and when: the partitions of the topics in use, and whether anybody
 //! answers at all. Everything belongs to one producer; what a former producer's client still answers is thrown away.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
+use relay::{Failure, TopicId};
 use tokio::time::Instant;
 
 use crate::kafka::{StateTopic, TopicDirectory};
@@ -27,6 +28,8 @@ pub(super) struct Care {
     phase: Phase,
     /// How many looks were done.
     looks: usize,
+    /// What was said of topics, so that it is said once.
+    said: HashMap<TopicId, Failure>,
 }
 
 enum Phase {
@@ -48,7 +51,12 @@ pub(super) enum Due {
 
 impl Care {
     pub(super) fn new() -> Self {
-        Self { generation: Generation::default(), phase: Phase::Opening, looks: 0 }
+        Self {
+            generation: Generation::default(),
+            phase: Phase::Opening,
+            looks: 0,
+            said: HashMap::new(),
+        }
     }
 
     /// A new producer is being made: what is asked of the former one says nothing any more.
@@ -104,6 +112,24 @@ impl Care {
         }
     }
 
+    /// The caution about a topic, unless it was given before.
+    pub(super) fn news<'f>(
+        &mut self,
+        id: TopicId,
+        caution: Option<&'f Failure>,
+    ) -> Option<&'f Failure> {
+        match caution {
+            None => {
+                self.said.remove(&id);
+                None
+            }
+            Some(caution) => {
+                let before = self.said.insert(id, caution.clone());
+                (before.as_ref() != Some(caution)).then_some(caution)
+            }
+        }
+    }
+
     /// Some of the topics to look up after a look; the others have their turn after one of the
     /// next.
     pub(super) fn some_of<T>(&self, mut topics: Vec<T>) -> Vec<T> {
@@ -141,7 +167,23 @@ impl Care {
 
 #[cfg(test)]
 mod tests {
+    use relay::Code;
+
     use super::*;
+
+    #[test]
+    fn a_caution_is_given_once_until_it_changes() {
+        let mut care = Care::new();
+        let [a, b] = [0, 1].map(|index| TopicId::from_index(index).unwrap());
+        let first = Failure::new(Code::TopicTimestamps, "first");
+        let other = Failure::new(Code::TopicTimestamps, "other");
+        assert_eq!(care.news(a, Some(&first)), Some(&first));
+        assert_eq!(care.news(b, Some(&first)), Some(&first));
+        assert_eq!(care.news(a, Some(&first)), None);
+        assert_eq!(care.news(a, Some(&other)), Some(&other));
+        assert_eq!(care.news(a, None), None);
+        assert_eq!(care.news(a, Some(&other)), Some(&other));
+    }
 
     #[test]
     fn every_topic_has_its_turn() {

@@ -16,7 +16,7 @@ use super::{
     state::{self, StateCache},
 };
 use crate::{
-    kafka::{self, Identity, KafkaSink, Seen, Sight, StateTopic, TopicDirectory},
+    kafka::{self, Found, Identity, KafkaSink, Seen, Sight, StateTopic, TopicDirectory},
     postgres::{Incoming, ReplicationStream},
 };
 
@@ -55,7 +55,7 @@ pub(super) enum Done {
     SlotWatched(Result<(), Failure>),
     SinkOpened(Box<Result<KafkaSink, Failure>>),
     StateRead(Generation, Result<(StateCache, StateRead), Failure>),
-    Topic(Generation, TopicId, TopicName, Result<TopicFacts, Failure>),
+    Topic(Generation, TopicId, TopicName, Result<Found, Failure>),
     Looked(Generation, Result<Vec<(TopicId, TopicName, Seen)>, Failure>),
     /// Aborted: nobody waits for it any more.
     Nothing,
@@ -266,19 +266,22 @@ impl Shell {
         }
     }
 
-    fn topic(&mut self, id: TopicId, name: &TopicName, answer: Result<TopicFacts, Failure>) {
+    fn topic(&mut self, id: TopicId, name: &TopicName, answer: Result<Found, Failure>) {
         let Some(sink) = &mut self.sink else { return };
         match &answer {
-            Ok(facts) => {
+            Ok(Found { facts, caution }) => {
                 sink.bind_topic(id, name, facts.max_message_bytes);
                 sink.clear_health();
+                if let Some(caution) = self.care.news(id, caution.as_ref()) {
+                    tracing::warn!(code = %caution.code, hint = caution.hint, "{caution}");
+                }
             }
             // Asked every second: that it blocks is said once, when the state changes.
             Err(failure) => tracing::debug!(code = %failure.code, "{failure}"),
         }
         // The limit holds for what goes over the wire: how small a record compresses, the broker alone will see.
         let compresses = self.kafka.compresses();
-        let answer = answer.map(|facts| TopicFacts {
+        let answer = answer.map(|Found { facts, .. }| TopicFacts {
             max_message_bytes: facts.max_message_bytes.filter(|_| !compresses),
             ..facts
         });

@@ -9,7 +9,7 @@ use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{BaseProducer, Producer};
-use relay::TopicName;
+use relay::{Timestamp, TopicName};
 use testbed::kafka::{Kafka, Options};
 use tokio::sync::Mutex;
 
@@ -34,6 +34,7 @@ pub(crate) fn settings(kafka: &Kafka) -> KafkaSettings {
         bootstrap_servers: kafka.bootstrap(),
         properties: BTreeMap::new(),
         create_topics: None,
+        timestamp: Timestamp::Commit,
         window_bytes: 32 << 20,
         row_bytes: 1 << 20,
     }

@@ -1,8 +1,10 @@
 //! What a real broker says of topics in use.
 
-use outbox_router::kafka::{Identity, KafkaSink, Seen, Sight, TopicDirectory, open};
+use outbox_router::kafka::{
+    Found, Identity, KafkaSettings, KafkaSink, Seen, Sight, TopicDirectory, open,
+};
 use relay::{
-    Acks, Headers, Record, RecordSink, Refusal, RefusalReason, RowHeaders, Ticket, TopicFacts,
+    Acks, Code, Headers, Record, RecordSink, Refusal, RefusalReason, RowHeaders, Ticket, Timestamp,
     TopicId, TopicName,
 };
 use testbed::wait::eventually;
@@ -49,13 +51,17 @@ async fn a_topic_that_was_deleted_and_made_again_is_another_one() {
     blocking(move || sink.close()).await;
 }
 
-async fn look_up(directory: &TopicDirectory, name: &TopicName) -> TopicFacts {
+async fn look_up(directory: &TopicDirectory, name: &TopicName) -> Found {
     let (directory, name) = (directory.clone(), name.clone());
     blocking(move || directory.look_up(&name)).await.unwrap()
 }
 
-/// Produces a record of 400 bytes, with a ticket that says so.
 fn give(sink: &mut KafkaSink, topic: TopicId) -> Result<(), Refusal> {
+    give_at(sink, topic, Record::NOW)
+}
+
+/// Produces a record of 400 bytes, with a ticket that says so.
+fn give_at(sink: &mut KafkaSink, topic: TopicId, timestamp_ms: i64) -> Result<(), Refusal> {
     let row = RowHeaders::new();
     let record = Record {
         topic,
@@ -63,7 +69,7 @@ fn give(sink: &mut KafkaSink, topic: TopicId) -> Result<(), Refusal> {
         key: b"key",
         value: Some(&[b'v'; 400]),
         headers: Headers::new(&[], &row),
-        timestamp_ms: 1_700_000_000_000,
+        timestamp_ms,
     };
     let units = u64::try_from(record.held_bytes().div_ceil(64)).unwrap();
     sink.produce(&record, Ticket::from_opaque(7 << 56 | 1 << 20 | units))
@@ -93,7 +99,7 @@ async fn a_topic_of_two_kilobytes_takes_what_a_sink_sends_beside_others() {
     let mut sink = open(&settings).unwrap();
     let directory = TopicDirectory::new(&sink, &settings);
     for (id, name) in [small, large].into_iter().zip(&names) {
-        sink.bind_topic(id, name, look_up(&directory, name).await.max_message_bytes);
+        sink.bind_topic(id, name, look_up(&directory, name).await.facts.max_message_bytes);
     }
     assert!(sink.holds_back(small) && !sink.holds_back(large));
 
@@ -114,11 +120,51 @@ async fn a_topic_of_two_kilobytes_takes_what_a_sink_sends_beside_others() {
 
     kafka.set_topic("small", &[("max.message.bytes", "1048588")]).await.unwrap();
     let raised = eventually(DEADLINE, "the raised limit", async || {
-        let facts = look_up(&directory, &names[0]).await;
+        let facts = look_up(&directory, &names[0]).await.facts;
         Ok(facts.max_message_bytes.filter(|limit| *limit > 2_000))
     });
     sink.bind_topic(small, &names[0], Some(raised.await.unwrap()));
     assert!(!sink.holds_back(small));
     drop(directory);
     blocking(move || sink.close()).await;
+}
+
+/// A record of before an outage that was longer than the topic allows: refused for ever, unless it
+/// carries another time.
+#[tokio::test]
+async fn a_topic_that_refuses_old_records_is_told_before_it_does() {
+    let kafka = shared().await;
+    let settings = settings(&kafka);
+    let name = topic_name("young");
+    let id = TopicId::from_index(0).unwrap();
+    let limit = [("message.timestamp.before.max.ms", "60000")];
+    kafka.create_topic("young", 1, &limit).await.unwrap();
+    let mut sink = open(&settings).unwrap();
+    let found = look_up(&TopicDirectory::new(&sink, &settings), &name).await;
+    let caution = found.caution.unwrap();
+    assert_eq!(caution.code, Code::TopicTimestamps, "{caution}");
+    assert!(caution.message.contains("message.timestamp.before.max.ms=60000"), "{caution}");
+    let now = KafkaSettings { timestamp: Timestamp::Now, ..settings.clone() };
+    assert_eq!(look_up(&TopicDirectory::new(&sink, &now), &name).await.caution, None);
+    sink.bind_topic(id, &name, found.facts.max_message_bytes);
+
+    let mut acks = Acks::default();
+    give(&mut sink, id).unwrap();
+    acked(&mut sink, &mut acks, 1).await;
+    give_at(&mut sink, id, 1_700_000_000_000).unwrap();
+    let trouble = loop {
+        if let Some(trouble) = sink.poll_acks(&mut acks, 1_000) {
+            break trouble;
+        }
+        timeout(DEADLINE, sink.wait_acks()).await.expect("in time");
+    };
+    assert_eq!(trouble.failure.code, Code::RecordRefused, "{}", trouble.failure);
+    let hint = trouble.failure.hint.unwrap();
+    assert!(hint.contains("timestamp = \"now\""), "{hint}");
+    blocking(move || sink.close()).await;
+
+    kafka.create_topic("plain", 1, &[]).await.unwrap();
+    let sink = open(&settings).unwrap();
+    let found = look_up(&TopicDirectory::new(&sink, &settings), &topic_name("plain")).await;
+    assert_eq!(found.caution, None, "Kafka's own defaults are no reason to warn");
 }

@@ -77,6 +77,16 @@ fn refusal(values: &[Wire<'_>]) -> Failure {
     routed(&table(), &COLUMNS, values).unwrap_err()
 }
 
+#[test]
+fn a_record_carries_the_commit_time_or_the_producers_own() {
+    let timestamp = |timestamp| {
+        let table = OutboxTable { timestamp, ..table() };
+        routed(&table, &COLUMNS, &row()).unwrap().0.timestamp_ms
+    };
+    assert_eq!(timestamp(Timestamp::Commit), 946_684_800_001);
+    assert_eq!(timestamp(Timestamp::Now), Record::NOW);
+}
+
 fn header(name: &str, value: &str) -> (String, Option<Vec<u8>>) {
     (name.to_owned(), Some(value.into()))
 }
@@ -214,16 +224,17 @@ fn an_illegal_aggregate_type_is_told_by_table_column_length_kind_and_place_and_n
 #[test]
 fn no_refusal_of_a_row_shows_any_of_its_values() {
     const CANARY: &str = "canary{ \u{1}";
-    for code in [Code::TopicIllegal, Code::ValueForm, Code::HeadersMalformed, Code::KeyIsNull] {
-        let (mut columns, mut values) = (COLUMNS, [Wire::Text(CANARY); 8]);
-        values[1] = Wire::Text("order");
-        values[5] = Wire::Null;
-        match code {
-            Code::TopicIllegal => values[1] = Wire::Text(CANARY),
-            Code::ValueForm => columns[2].1 = BYTEA,
-            Code::HeadersMalformed => values[5] = Wire::Text(CANARY),
-            _ => values[2] = Wire::Null,
-        }
+    let (text, null) = (Wire::Text(CANARY), Wire::Null);
+    // Aggregate type, aggregate id, the type of its column, and headers.
+    for (code, aggregate_type, aggregate_id, kind, headers) in [
+        (Code::TopicIllegal, text, text, COLUMNS[2].1, null),
+        (Code::ValueForm, Wire::Text("order"), text, BYTEA, null),
+        (Code::HeadersMalformed, Wire::Text("order"), text, COLUMNS[2].1, text),
+        (Code::KeyIsNull, Wire::Text("order"), null, COLUMNS[2].1, null),
+    ] {
+        let (mut columns, mut values) = (COLUMNS, [text; 8]);
+        columns[2].1 = kind;
+        (values[1], values[2], values[5]) = (aggregate_type, aggregate_id, headers);
         let failure = routed(&table(), &columns, &values).unwrap_err();
         assert_eq!(failure.code, code);
         assert!(!failure.to_string().contains("canary"), "{failure}");

@@ -2,11 +2,11 @@
 //! promises as for events, but no tickets. At most one is in flight.
 
 use rdkafka::types::RDKafkaErrorCode;
-use relay::{Code, Failure, RefusalReason, TopicName};
+use relay::{Code, Failure, Record, RefusalReason, TopicName};
 
 use super::{Backlog, DeliveryTrouble, KafkaSink, Reports};
 use crate::kafka::{
-    ffi::{Delivery, Message, NOW, NativeHeaders, Report, TopicAddress, TopicHandle},
+    ffi::{Delivery, Message, NativeHeaders, Report, TopicAddress, TopicHandle},
     state::{self, PARTITION},
 };
 
@@ -70,7 +70,7 @@ impl KafkaSink {
         if state.flight == Flight::One {
             return Err(RefusalReason::Probing);
         }
-        let message = Message { partition: PARTITION, key, value, timestamp_ms: NOW };
+        let message = Message { partition: PARTITION, key, value, timestamp_ms: Record::NOW };
         let outcome = self.producer.enqueue(&state.handle, &message, NativeHeaders::none(), write);
         match outcome {
             Ok(()) => {

@@ -3,15 +3,15 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use rdkafka::{error::KafkaError, types::RDKafkaErrorCode};
-use relay::{Code, Failure, TopicName};
+use relay::{Code, Failure, Record, TopicName};
 use tokio::time::Instant;
 
 use super::{PARTITION, StateRead, StateTopic};
 use crate::kafka::{
     errors::Cluster,
     ffi::{
-        ClientError, Delivery, Events, Message, NOW, NativeHeaders, Producer, Report, Served,
-        Severity, TopicHandle,
+        ClientError, Delivery, Events, Message, NativeHeaders, Producer, Report, Served, Severity,
+        TopicHandle,
     },
     health::{Complaints, Health},
     log,
@@ -93,7 +93,7 @@ impl Writer<'_> {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), Failure> {
-        let message = Message { partition: PARTITION, key, value, timestamp_ms: NOW };
+        let message = Message { partition: PARTITION, key, value, timestamp_ms: Record::NOW };
         producer
             .enqueue(&self.handle, &message, NativeHeaders::none(), 0)
             .map_err(|error| self.topic.failure(error, ""))?;

@@ -16,8 +16,8 @@ use rdkafka::{
     producer::DefaultProducerContext,
 };
 use relay::{
-    Acks, Header, Headers, Record, RecordSink, Refusal, RefusalReason, RowHeaders, Ticket, TopicId,
-    TopicName,
+    Acks, Header, Headers, Record, RecordSink, Refusal, RefusalReason, RowHeaders, Ticket,
+    Timestamp, TopicId, TopicName,
 };
 use tokio::time::{Instant, timeout};
 
@@ -51,6 +51,7 @@ impl Cluster {
             bootstrap_servers: self.bootstrap_servers.clone(),
             properties: BTreeMap::new(),
             create_topics: None,
+            timestamp: Timestamp::Commit,
             window_bytes: 32 << 20,
             row_bytes: 1 << 20,
         }
