@@ -19,12 +19,11 @@ use crate::{
     ledger::Evidence,
     session::{Beginning, Covered, Resume, Session},
     source::{
-        Baseline, Catalog, Expectations, Gap, Kept, Mark, Obstacle, Oid, Server, SlotLook,
+        Baseline, Catalog, Expectations, Gap, Kept, Mark, Obstacle, Server, SlotLook,
         TimelineHistory,
         history::{self, Continuation},
         judge, judge_cluster, judge_slot,
     },
-    table::Outboxes,
     witness::{Since, Witness},
 };
 
@@ -301,14 +300,14 @@ impl Relay {
         witness.history = Some(baseline.server.history.clone());
         witness.cluster = cluster;
         witness.checked = Some(baseline.checked.clone());
-        witness.tables = tables(&self.terms.outboxes, &baseline.catalog);
+        witness.tables = baseline.catalog.outbox_tables(&self.terms.outboxes);
         witness.catalog = baseline.catalog.clone();
         witness
     }
 
     /// The monitor found the source as it must be.
     pub(super) fn source_seen(&mut self, look: &SlotLook, catalog: &Catalog) {
-        let tables = tables(&self.terms.outboxes, catalog);
+        let tables = catalog.outbox_tables(&self.terms.outboxes);
         self.keeper.see(|witness| {
             witness.checked = Some(look.mark());
             witness.catalog = catalog.clone().remember(Some(&witness.catalog));
@@ -374,14 +373,4 @@ fn resume(known: Option<&Witness>, slot_at: Lsn) -> Resume {
         // Only without a state topic: somebody else may have moved it.
         Resume::AtSlot
     }
-}
-
-/// The tables whose rows count as events.
-fn tables(outboxes: &Outboxes, catalog: &Catalog) -> Vec<Oid> {
-    if outboxes.tables.is_empty() {
-        let published = catalog.publication.iter().flat_map(|publication| &publication.tables);
-        return published.map(|table| table.oid).collect();
-    }
-    let named = outboxes.tables.iter().filter_map(|outbox| catalog.named(&outbox.name));
-    named.map(|relation| relation.oid).collect()
 }

@@ -3,7 +3,7 @@
 
 use pgoutput::Oid;
 
-use crate::table::TableName;
+use crate::table::{Outboxes, TableName};
 
 /// What one look shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,6 +37,16 @@ impl Catalog {
             }
         }
         self
+    }
+
+    /// The tables whose rows count as events.
+    pub fn outbox_tables(&self, outboxes: &Outboxes) -> Vec<Oid> {
+        if outboxes.tables.is_empty() {
+            let published = self.publication.iter().flat_map(|publication| &publication.tables);
+            return published.map(|table| table.oid).collect();
+        }
+        let named = outboxes.tables.iter().filter_map(|outbox| self.named(&outbox.name));
+        named.map(|relation| relation.oid).collect()
     }
 
     /// The table with this OID, whatever its name.
