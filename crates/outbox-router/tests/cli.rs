@@ -73,6 +73,22 @@ fn teardown_asks_unless_told_not_to() {
 }
 
 #[test]
+fn accept_takes_everything_unless_something_is_named_and_asks() {
+    let accept = |line| {
+        let Command::Task(Task::Accept(args)) = read(line).unwrap().command else {
+            panic!("{line}")
+        };
+        args
+    };
+    let args = accept("accept");
+    assert_eq!((args.gaps, args.by, args.confirmation), (vec![], None, Confirmation::Ask));
+    let args = accept("accept --gap p010@0/16b3748 --gap K022@0/1 --by ann --yes");
+    let names: Vec<String> = args.gaps.iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["P010@0/16B3748", "K022@0/1"]);
+    assert_eq!((args.by.as_deref(), args.confirmation), (Some("ann"), Confirmation::Yes));
+}
+
+#[test]
 fn status_is_text_and_once_unless_told_otherwise() {
     for (line, form, repeat) in
         [("status", Form::Text, Repeat::Once), ("status --json --watch", Form::Json, Repeat::Watch)]
@@ -86,7 +102,17 @@ fn status_is_text_and_once_unless_told_otherwise() {
 
 #[test]
 fn wrong_usage_ends_with_code_two() {
-    for line in ["", "fly", "setup --wait 5", "setup --apply yes", "status --yaml"] {
+    for line in [
+        "",
+        "fly",
+        "setup --wait 5",
+        "setup --apply yes",
+        "status --yaml",
+        "accept --gap P010",
+        "accept --gap P999@0/1",
+        "accept --gap P010@one",
+        "accept --by  --yes",
+    ] {
         assert_eq!(read(line).unwrap_err().exit_code(), 2, "{line}");
     }
 }
