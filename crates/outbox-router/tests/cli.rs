@@ -5,8 +5,8 @@ use std::{ffi::OsString, io, time::Duration};
 use clap::CommandFactory as _;
 use outbox_router::{
     cli::{
-        self, Audience, Cli, Command, Confirmation, Exit, Form, MissingTable, OnFatal, Repeat,
-        Task, Terminal, Write,
+        self, Audience, Cli, Command, Confirmation, Exit, Form, MissingTable, OnFatal, RecordPart,
+        Repeat, Task, Terminal, Write,
     },
     config::Environment,
 };
@@ -56,6 +56,8 @@ fn setup_prints_unless_told_to_apply() {
         args
     };
     let args = setup("setup");
+    assert_eq!(args.record, RecordPart::Include);
+    assert_eq!(setup("setup --skip-kafka").record, RecordPart::Skip);
     assert_eq!((args.write, args.table), (Write::Print, MissingTable::Expect));
     assert_eq!((args.role, args.wait), (None, Duration::from_secs(60)));
     let args = setup("setup --apply --create-table --role r --wait 2m --admin-url canary");
@@ -189,6 +191,8 @@ async fn setup_prints_the_sql_in_the_order_that_matters() {
         "grant connect on database \"shop\" to \"router\";",
         "create publication \"p\" for table \"sales\".\"outbox\" with (publish = 'insert', publish_via_partition_root = true);",
         "pg_create_logical_replication_slot('s', 'pgoutput');",
+        "-- kafka-topics.sh --bootstrap-server 127.0.0.1:9092 --create --topic outbox-router.state \
+         --partitions 1 --config cleanup.policy=compact",
     ];
     let places: Vec<_> = statements.iter().map(|text| out.find(text).expect(text)).collect();
     assert!(places.is_sorted(), "{out}");

@@ -85,11 +85,11 @@ pub enum Command {
 /// The commands that do their work and end.
 #[derive(Debug, Subcommand)]
 pub enum Task {
-    /// Print the SQL that makes publication and slot, or run it
+    /// Print the SQL that makes publication and slot, or run it and make the first record
     #[command(after_help = "Examples:\n  outbox-router setup | psql\n  \
         outbox-router setup --apply --create-table --role router --admin-url postgres://admin@db/shop")]
     Setup(SetupArgs),
-    /// Print the SQL that drops slot and publication, or run it
+    /// Print the SQL that drops slot and publication, or run it and delete the record
     #[command(after_help = "Example:\n  outbox-router teardown --apply")]
     Teardown(TeardownArgs),
     /// Accept that rows may be missing: closes the gaps that are open, so that the router goes on
@@ -142,6 +142,10 @@ pub struct SetupArgs {
     /// Make the role that the router runs as: it may log in, connect and replicate, and read no table
     #[arg(long, value_name = "NAME")]
     pub role: Option<String>,
+    /// Leave out the first record in the state topic: the router then begins without it, and warns
+    #[arg(long = "skip-kafka", num_args = 0, default_value = "include")]
+    #[arg(default_missing_value = "skip")]
+    pub record: RecordPart,
     /// How long the slot waits for transactions that are open
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub wait: Duration,
@@ -164,6 +168,10 @@ pub struct TeardownArgs {
     #[arg(long = "yes", num_args = 0, default_value = "ask")]
     #[arg(default_missing_value = "yes")]
     pub confirmation: Confirmation,
+    /// Leave the record in the state topic
+    #[arg(long = "skip-kafka", num_args = 0, default_value = "include")]
+    #[arg(default_missing_value = "skip")]
+    pub record: RecordPart,
     /// Drop this role too
     #[arg(long, value_name = "NAME")]
     pub role: Option<String>,
@@ -203,6 +211,15 @@ pub enum MissingTable {
     Expect,
     /// Make it.
     Create,
+}
+
+/// Whether a command that is about PostgreSQL sees to the record in Kafka as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RecordPart {
+    /// It does.
+    Include,
+    /// It does not.
+    Skip,
 }
 
 /// Whether to ask before something is dropped or given up.

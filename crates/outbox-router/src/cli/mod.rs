@@ -26,7 +26,8 @@ use relay::Failure;
 
 pub use args::{
     AcceptArgs, AdminArgs, CheckArgs, Cli, Command, Confirmation, Form, GapName, MissingTable,
-    OnFatal, Overrides, Repeat, RunArgs, SetupArgs, StatusArgs, Task, TeardownArgs, Write,
+    OnFatal, Overrides, RecordPart, Repeat, RunArgs, SetupArgs, StatusArgs, Task, TeardownArgs,
+    Write,
 };
 pub use exit::Exit;
 

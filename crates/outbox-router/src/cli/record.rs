@@ -11,7 +11,7 @@ use super::connect::Access;
 use crate::{
     app,
     config::Config,
-    kafka::{KafkaSettings, put_state, read_state},
+    kafka::{KafkaSettings, put_state, read_state, state_topic_command},
     shell::Seen,
 };
 
@@ -29,7 +29,6 @@ pub(super) struct Stored {
     pub(super) cluster: String,
     /// What all records of the pipeline say together.
     pub(super) record: Option<Witness>,
-    #[expect(dead_code, reason = "teardown deletes them")]
     keys: Vec<Vec<u8>>,
 }
 
@@ -39,6 +38,12 @@ impl Records {
         let Some(topic) = config.kafka.state_topic.clone() else { return Ok(None) };
         let pipeline = app::pipeline(config, &access.database_of_router()?);
         Ok(Some(Self { settings: app::kafka_settings(config), topic, pipeline }))
+    }
+
+    /// What a person types who makes the topic.
+    pub(super) fn topic_command(config: &Config) -> Option<String> {
+        let topic = config.kafka.state_topic.as_ref()?;
+        Some(state_topic_command(&app::kafka_settings(config), topic))
     }
 
     /// The topic.
@@ -75,6 +80,16 @@ impl Records {
         Ok(Stored { cluster: read.cluster_id, record: combine(&records)?, keys })
     }
 
+    /// Sees to it that there is a topic, and one that keeps the record.
+    pub(super) async fn make_topic(&self) -> Result<(), Failure> {
+        self.put(Vec::new()).await
+    }
+
+    /// Deletes all that was read.
+    pub(super) async fn delete(&self, stored: Stored) -> Result<(), Failure> {
+        self.put(stored.keys.into_iter().map(|key| (key, None)).collect()).await
+    }
+
     /// Writes a record under a key of its own, and makes the topic if it is missing.
     pub(super) async fn write(&self, command: &str, witness: &Witness) -> Result<(), Failure> {
         let key = self.pipeline.key(&format!("{command}.{}", Uuid::new_v4()));
@@ -103,19 +118,60 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 /// # Errors
 /// It could not: what is wrong, or who holds the slot.
 pub(super) fn baseline(config: &Config, seen: Seen) -> Result<Baseline, Failure> {
+    held_against(config, None, seen)
+}
+
+/// Whether a router that goes on from this record would find everything as it left it.
+///
+/// # Errors
+/// What it would find.
+pub(super) fn is_as_left(config: &Config, record: &Witness, seen: Seen) -> Result<(), Failure> {
+    if let Some(gap) = record.gaps.first() {
+        return Err(gap.failure.clone());
+    }
+    if record.history.as_ref().is_some_and(|history| *history != seen.server.history) {
+        return Err(Failure::new(
+            Code::HistoryChanged,
+            "the record was made on another server, or on another timeline",
+        ));
+    }
+    held_against(config, Some(record), seen).map(drop)
+}
+
+fn held_against(
+    config: &Config,
+    witness: Option<&Witness>,
+    seen: Seen,
+) -> Result<Baseline, Failure> {
     let outboxes = config.outboxes();
     let expected = Expectations {
         slot: config.postgres.slot.as_str(),
         publication: config.postgres.publication.as_str(),
         outboxes: &outboxes,
-        witness: None,
-        kept: Kept::InMemory,
+        witness,
+        kept: Kept::InKafka,
     };
     judge(expected, seen.server, &seen.look, seen.catalog).map_err(|obstacle| match obstacle {
         Obstacle::SlotInUse { pid } => in_use(expected.slot, pid),
         Obstacle::Gap(gap) => gap.failure,
         Obstacle::Failed(failure) => failure,
     })
+}
+
+/// The connection leads to another database than the router's, whose name is part of the record's.
+///
+/// # Errors
+/// It does.
+pub(super) fn same_database(records: &Records, seen: &Seen) -> Result<(), Failure> {
+    let (here, routers) = (&seen.look.database, records.database());
+    if here == routers {
+        return Ok(());
+    }
+    let message =
+        format!("this connection is to the database {here}, the router's is to {routers}");
+    Err(Failure::new(Code::SlotUnsuitable, message).hint(format!(
+        "name the database {routers} in --admin-url, or the database {here} in postgres.url"
+    )))
 }
 
 /// Somebody streams from the slot.

@@ -3,6 +3,7 @@
 
 mod accept;
 mod kafka;
+mod record;
 mod server;
 mod setup;
 mod status;

@@ -91,9 +91,7 @@ pub(super) async fn accept(
 /// The slot before the record: a router that runs writes the record before it moves the slot.
 async fn look(config: &Config, records: &Records, source: &Source) -> Result<Facts, Trouble> {
     let seen = Box::pin(source.see()).await?;
-    if seen.look.database != records.database() {
-        return Err(show::other_database(&seen.look.database, records.database()).into());
-    }
+    record::same_database(records, &seen)?;
     let mut stored = records.read().await?;
     let Some(record) = stored.record.take() else {
         return Err(show::no_record(records.topic()).into());

@@ -143,12 +143,3 @@ pub(super) fn no_record(topic: &TopicName) -> Failure {
          the first record is made by outbox-router setup --apply",
     )
 }
-
-/// `--admin-url` leads elsewhere.
-pub(super) fn other_database(here: &str, routers: &str) -> Failure {
-    Failure::new(
-        Code::SlotUnsuitable,
-        format!("this connection is to the database {here}, the router's is to {routers}"),
-    )
-    .hint(format!("name the database {routers} in --admin-url"))
-}
