@@ -1,4 +1,5 @@
-//! `setup` makes the first record, `teardown` deletes it: with a state topic beside a real PostgreSQL.
+//! `setup` makes the first record, `teardown` deletes it: with a state topic beside a real
+//! PostgreSQL.
 
 use outbox_router::cli::Exit;
 use relay::{

@@ -1,5 +1,5 @@
-//! `setup`: makes what a router needs in PostgreSQL, and the first record in the state topic; or prints
-//! the SQL for it.
+//! `setup`: makes what a router needs in PostgreSQL, and the first record in the state topic; or
+//! prints the SQL for it.
 //!
 //! The publication comes before the slot, always: the slot decodes WAL with the catalog of its
 //! time, and a publication made after the slot's position does not exist for it. May be run again:

@@ -1,5 +1,5 @@
-//! `teardown`: drops the slot and the publication, or prints the SQL for it. Dropping a slot cannot be
-//! undone: what it has not delivered is not delivered by any other, so a person types its name
+//! `teardown`: drops the slot and the publication, or prints the SQL for it. Dropping a slot cannot
+//! be undone: what it has not delivered is not delivered by any other, so a person types its name
 //! first.
 //!
 //! The record of a pipeline that is retired in good order goes with the slot. One that says that
