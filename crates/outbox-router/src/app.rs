@@ -189,13 +189,7 @@ impl App {
     }
 
     fn source(&self) -> Source {
-        Source {
-            endpoint: self.endpoint(),
-            slot: self.config.postgres.slot.as_str().to_owned(),
-            publication: self.config.postgres.publication.as_str().to_owned(),
-            outboxes: self.config.outboxes(),
-            row_bytes: size(self.config.limits.row_bytes),
-        }
+        source(&self.config, self.endpoint())
     }
 
     fn monitor_settings(&self) -> monitor::Settings {
@@ -226,6 +220,17 @@ impl App {
     fn window_limits(&self) -> WindowLimits {
         let limits = self.config.limits;
         WindowLimits { events: limits.window_events, bytes: limits.window_bytes }
+    }
+}
+
+/// What is read of PostgreSQL, and how it is reached.
+pub fn source(config: &Config, endpoint: Endpoint) -> Source {
+    Source {
+        endpoint,
+        slot: config.postgres.slot.as_str().to_owned(),
+        publication: config.postgres.publication.as_str().to_owned(),
+        outboxes: config.outboxes(),
+        row_bytes: size(config.limits.row_bytes),
     }
 }
 

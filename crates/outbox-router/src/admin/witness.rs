@@ -33,6 +33,8 @@ pub struct OpenGap {
     pub name: String,
     /// What happened.
     pub message: String,
+    /// What to type.
+    pub hint: Option<String>,
     /// What is at risk.
     pub interval: Interval,
 }
@@ -67,7 +69,12 @@ impl Witness {
 
 impl OpenGap {
     fn of(gap: &Gap) -> Self {
-        Self { name: gap.name(), message: gap.failure.message.clone(), interval: Interval::of(gap) }
+        Self {
+            name: gap.name(),
+            message: gap.failure.message.clone(),
+            hint: gap.failure.hint.clone(),
+            interval: Interval::of(gap),
+        }
     }
 }
 

@@ -197,15 +197,7 @@ pub(super) fn explain(
 ) -> Failure {
     let brokers = cluster.brokers();
     if failure.code == Code::TopicMissing {
-        let factor = replication_factor
-            .map(|factor| format!(" --replication-factor {factor}"))
-            .unwrap_or_default();
-        let settings: String =
-            SETTINGS.iter().map(|(name, value)| format!(" --config {name}={value}")).collect();
-        return failure.hint(format!(
-            "kafka-topics.sh --bootstrap-server {brokers} --create --topic {name} \
-             --partitions 1{factor}{settings}"
-        ));
+        return failure.hint(command(brokers, name, replication_factor));
     }
     if failure.code == Code::TopicForbidden {
         return Failure::new(
@@ -218,4 +210,22 @@ pub(super) fn explain(
         ));
     }
     failure
+}
+
+/// The command that makes the topic as the router does.
+pub fn state_topic_command(settings: &KafkaSettings, name: &TopicName) -> String {
+    command(&settings.bootstrap_servers, name, replication_factor(settings))
+}
+
+fn command(brokers: &str, name: &TopicName, replication_factor: Option<i32>) -> String {
+    // Left out, it is the broker's own.
+    let factor = replication_factor
+        .map(|factor| format!(" --replication-factor {factor}"))
+        .unwrap_or_default();
+    let settings: String =
+        SETTINGS.iter().map(|(name, value)| format!(" --config {name}={value}")).collect();
+    format!(
+        "kafka-topics.sh --bootstrap-server {brokers} --create --topic {name} \
+         --partitions 1{factor}{settings}"
+    )
 }

@@ -40,6 +40,16 @@ pub struct Source {
     pub row_bytes: usize,
 }
 
+/// Everything that is judged before a stream starts, read on one connection.
+pub(crate) struct Seen {
+    /// The server.
+    pub(crate) server: Server,
+    /// The slot.
+    pub(crate) look: SlotLook,
+    /// Publication and tables.
+    pub(crate) catalog: Catalog,
+}
+
 /// A connection between two steps: ready for a command.
 pub(super) struct Open {
     connection: ReplicationConnection,
@@ -169,6 +179,14 @@ impl Source {
         let look = monitor::catalog::look(&mut open.connection, open.version, sought);
         let catalog = self.endpoint.within(look).await?;
         Ok((open, catalog))
+    }
+
+    /// Reads all of it, for commands, and disconnects.
+    pub(crate) async fn see(&self) -> Result<Seen, Failure> {
+        let (open, server) = self.open().await?;
+        let (open, look) = self.look(open).await?;
+        let (_, catalog) = self.catalog(open, None).await?;
+        Ok(Seen { server, look, catalog })
     }
 
     /// Starts streaming.

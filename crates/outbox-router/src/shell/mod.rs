@@ -36,6 +36,7 @@ use tokio::{
     time::Instant,
 };
 
+pub(crate) use self::connect::Seen;
 use self::{
     announce::Announcer,
     care::{Care, Due},

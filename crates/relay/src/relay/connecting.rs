@@ -19,12 +19,11 @@ use crate::{
     ledger::Evidence,
     session::{Beginning, Covered, Resume, Session},
     source::{
-        Baseline, Catalog, Expectations, Gap, Kept, Mark, Obstacle, Oid, Server, SlotLook,
-        TableOids, TimelineHistory,
+        Baseline, Catalog, Expectations, Gap, Kept, Mark, Obstacle, Server, SlotLook,
+        TimelineHistory,
         history::{self, Continuation},
         judge, judge_cluster, judge_slot,
     },
-    table::Outboxes,
     witness::{Since, Witness},
 };
 
@@ -303,7 +302,7 @@ impl Relay {
         witness.history = Some(baseline.server.history.clone());
         witness.cluster = cluster;
         witness.checked = Some(baseline.checked.clone());
-        witness.tables = events_of(&self.terms.outboxes, &baseline.catalog, &baseline.tables);
+        witness.tables = baseline.catalog.outbox_tables(&self.terms.outboxes);
         witness.catalog = baseline.catalog.clone();
         witness
     }
@@ -312,10 +311,9 @@ impl Relay {
     pub(super) fn source_seen(&mut self, look: &SlotLook, catalog: &Catalog) {
         let outboxes = &self.terms.outboxes;
         self.keeper.see(|witness| {
-            let tables = TableOids::of(outboxes, catalog, Some(&witness.catalog));
             witness.checked = Some(look.mark());
-            witness.tables = events_of(outboxes, catalog, &tables);
             witness.catalog = catalog.clone().remember(outboxes, Some(&witness.catalog));
+            witness.tables = witness.catalog.outbox_tables(outboxes);
         });
     }
 
@@ -377,13 +375,4 @@ fn resume(known: Option<&Witness>, slot_at: Lsn) -> Resume {
         // Only without a state topic: somebody else may have moved it.
         Resume::AtSlot
     }
-}
-
-/// The tables whose rows count as events.
-fn events_of(outboxes: &Outboxes, catalog: &Catalog, configured: &TableOids) -> Vec<Oid> {
-    if outboxes.tables.is_empty() {
-        let published = catalog.publication.iter().flat_map(|publication| &publication.tables);
-        return published.map(|table| table.oid).collect();
-    }
-    configured.oids().collect()
 }

@@ -3,6 +3,7 @@
 
 use pgoutput::Oid;
 
+use super::tables::TableOids;
 use crate::table::{Outboxes, TableName};
 
 /// What one look shows.
@@ -50,6 +51,15 @@ impl Catalog {
             }
         }
         self
+    }
+
+    /// The tables whose rows count as events.
+    pub fn outbox_tables(&self, outboxes: &Outboxes) -> Vec<Oid> {
+        if outboxes.tables.is_empty() {
+            let published = self.publication.iter().flat_map(|publication| &publication.tables);
+            return published.map(|table| table.oid).collect();
+        }
+        TableOids::of(outboxes, self, None).oids().collect()
     }
 
     /// The table with this OID, whatever its name.
