@@ -34,7 +34,11 @@ fn values_arrive_typed() {
     let config = file(
         r#"
         name = "orders"
-        outbox = [{ table = '"Weird Schema".outbox', preset = "debezium", format = "debezium", timestamp = "now" }]
+        [[outbox]]
+        table = '"Weird Schema".outbox'
+        preset = "debezium"
+        format = "debezium"
+        timestamp = "now"
         [kafka]
         create_topics = { partitions = 6 }
         [kafka.properties]

@@ -128,14 +128,15 @@ impl StateTopic {
                 &format!("has {partitions} partitions instead of one"),
                 format!(
                     "set kafka.state_topic to another name; or, if nothing else uses this one, \
-                     kafka-topics.sh --bootstrap-server {brokers} --delete --topic {name}, and the router makes it again"
+                     kafka-topics.sh --bootstrap-server {brokers} --delete --topic {name}, \
+                     and the router makes it again"
                 ),
             ));
         }
         let alter = |setting: &str| {
             format!(
-                "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics --entity-name {name} \
-                 --add-config {setting}"
+                "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
+                 --entity-name {name} --add-config {setting}"
             )
         };
         let [policy, limit] = self.directory.settings(
@@ -202,7 +203,8 @@ pub(super) fn explain(
         let settings: String =
             SETTINGS.iter().map(|(name, value)| format!(" --config {name}={value}")).collect();
         return failure.hint(format!(
-            "kafka-topics.sh --bootstrap-server {brokers} --create --topic {name} --partitions 1{factor}{settings}"
+            "kafka-topics.sh --bootstrap-server {brokers} --create --topic {name} \
+             --partitions 1{factor}{settings}"
         ));
     }
     if failure.code == Code::TopicForbidden {

@@ -1,9 +1,9 @@
 //! Whether a topic gives records that carry their commit time the time that an outage may take.
 //!
-//! A record that was held up carries a time as far in the past as the outage was long. Kafka deletes by that time
-//! (`retention.ms`) and may refuse by it (`message.timestamp.before.max.ms`, KIP-937; before Kafka 3.6
-//! `message.timestamp.difference.max.ms`). Neither matters where the broker writes its own time
-//! (`message.timestamp.type=LogAppendTime`).
+//! A record that was held up carries a time as far in the past as the outage was long. Kafka
+//! deletes by that time (`retention.ms`) and may refuse by it (`message.timestamp.before.max.ms`,
+//! KIP-937; before Kafka 3.6 `message.timestamp.difference.max.ms`). Neither matters where the
+//! broker writes its own time (`message.timestamp.type=LogAppendTime`).
 
 use std::ffi::CStr;
 
@@ -21,12 +21,13 @@ pub(super) const SETTINGS: [&CStr; 6] = [
     c"message.timestamp.after.max.ms",
 ];
 
-/// A day: whoever is called on a Friday night has mended it, or at least looked, by Saturday night. A topic that keeps
-/// records for longer outlives the outages that a team answers to; seven days are Kafka's default.
+/// A day: whoever is called on a Friday night has mended it, or at least looked, by Saturday night.
+/// A topic that keeps records for longer outlives the outages that a team answers to; seven days
+/// are Kafka's default.
 const OUTAGE_MS: i64 = 24 * 3600 * 1000;
 
-/// How far PostgreSQL's clock may be ahead of the broker's before records from the future are refused. Clocks that are
-/// kept differ by milliseconds.
+/// How far PostgreSQL's clock may be ahead of the broker's before records from the future are
+/// refused. Clocks that are kept differ by milliseconds.
 const SKEW_MS: i64 = 10_000;
 
 /// What would become of records that carry their commit time, where that is not what anybody wants.
@@ -81,8 +82,8 @@ impl Dangers {
         let message =
             format!("topic {name}: records carry their commit time, and {}", self.what.join("; "));
         let hint = format!(
-            "set timestamp = \"now\" in [[outbox]], or kafka-configs.sh --bootstrap-server {} --alter \
-             --entity-type topics --entity-name {name} --add-config {}",
+            "set timestamp = \"now\" in [[outbox]], or \
+             kafka-configs.sh --bootstrap-server {} --alter --entity-type topics --entity-name {name} --add-config {}",
             cluster.brokers(),
             self.remedies.join(",")
         );

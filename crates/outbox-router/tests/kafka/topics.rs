@@ -129,7 +129,8 @@ async fn a_topic_of_two_kilobytes_takes_what_a_sink_sends_beside_others() {
     blocking(move || sink.close()).await;
 }
 
-/// A record of before an outage that was longer than the topic allows: refused for ever, unless it carries another time.
+/// A record of before an outage that was longer than the topic allows: refused for ever, unless it
+/// carries another time.
 #[tokio::test]
 async fn a_topic_that_refuses_old_records_is_told_before_it_does() {
     let kafka = shared().await;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use relay::{Acks, Code, RefusalReason, TopicId, TopicName};
+use tokio::time;
 
 use super::cluster::{Cluster, acked, give, number, orders, orders_name, ticket, until};
 use crate::kafka::{Identity, KafkaSink, TopicDirectory};
@@ -80,6 +81,27 @@ async fn a_partition_gets_its_second_record_when_the_first_is_acknowledged() {
         number(&mut sink, 1, n, ticket(2)).unwrap();
     }
     assert_eq!(until(&mut sink, &mut acks, |_, acks| acked(acks) == 20).await, None);
+}
+
+/// A broker forgets a producer that has sent nothing for a day, though the partition is the same.
+#[tokio::test]
+async fn a_partition_that_was_idle_for_a_day_is_sent_one_record_at_first() {
+    let (cluster, mut sink) = one_behind_the_other(1);
+    let mut acks = Acks::default();
+    give(&mut sink, &mut acks, 0, 0..5, |_| ticket(1)).await;
+    assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+
+    time::pause();
+    time::advance(Duration::from_secs(24 * 3600)).await;
+    time::resume();
+    assert_eq!(sink.poll_acks(&mut acks, 1_000), None);
+    refuse_one_batch_for_now(&cluster);
+    number(&mut sink, 0, 5, ticket(1)).unwrap();
+    let refusal = number(&mut sink, 0, 6, ticket(1)).unwrap_err();
+    assert_eq!(refusal.reason, RefusalReason::Probing);
+    give(&mut sink, &mut acks, 0, 6..10, |_| ticket(1)).await;
+    assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+    assert_eq!(cluster.read_numbers(0), (0..10).collect::<Vec<_>>());
 }
 
 /// A topic that was deleted and made again knows nothing of this producer, whatever the former one

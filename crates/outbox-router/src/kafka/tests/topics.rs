@@ -5,10 +5,10 @@ use rdkafka::{
     consumer::{BaseConsumer, Consumer},
     types::RDKafkaRespErr,
 };
-use relay::{Code, TopicId, TopicName};
+use relay::{Acks, Code, TopicId, TopicName};
 
-use super::cluster::{Cluster, DEADLINE, ORDERS, RequestLog, orders, orders_name};
-use crate::kafka::{Seen, Sight, TopicDirectory, open};
+use super::cluster::{Cluster, DEADLINE, ORDERS, RequestLog, orders, orders_name, until};
+use crate::kafka::{Health, KafkaSink, Seen, Sight, TopicDirectory, open};
 
 #[tokio::test]
 async fn partitions_are_counted_with_those_that_have_no_leader() {
@@ -101,6 +101,21 @@ async fn all_topics_in_use_are_seen_at_once() {
     }
     let same = directory.see(&names).unwrap();
     assert_eq!(same, seen, "ids stay");
+}
+
+/// A broker may know the topic and not come to the second question. That it is silent is not to be
+/// taken for a topic without a limit, whose batches would then be refused.
+#[tokio::test]
+async fn silence_about_a_topics_settings_is_no_answer() {
+    let (cluster, mut sink) = Cluster::with_orders(1);
+    let directory = TopicDirectory::new(&sink, &cluster.settings());
+    let ask = || directory.settings(&orders_name(), [c"max.message.bytes"], 1);
+    assert_eq!(ask(), Ok([None]), "the mock cluster says that it has no such request");
+    cluster.mock.broker_down(-1).unwrap();
+    let down = |sink: &KafkaSink, _: &Acks| matches!(sink.health(), Health::Down(_));
+    assert_eq!(until(&mut sink, &mut Acks::default(), down).await, None);
+    let failure = ask().unwrap_err();
+    assert_eq!(failure.code, Code::KafkaUnreachable, "{failure}");
 }
 
 #[tokio::test]
