@@ -37,8 +37,8 @@ const READER: &[(&str, &str)] = &[
     ("enable.auto.commit", "false"),
     ("enable.auto.offset.store", "false"),
     ("enable.partition.eof", "true"),
-    // Where compaction has removed the last records, the broker waits this long before it says that
-    // there are none.
+    // Where the last offset has no record, as after somebody's transaction, the broker waits this
+    // long before it says so.
     ("fetch.wait.max.ms", "10"),
     ("fetch.error.backoff.ms", "50"),
     ("isolation.level", "read_uncommitted"),

@@ -106,6 +106,8 @@ async fn a_limit_that_is_raised_holds_nothing_back_any_more() {
         give(&mut sink, orders(), 0, 400).unwrap();
     }
     // Looked up again while records are on their way, which still count.
+    sink.bind_topic(orders(), &orders_name(), Some(SMALL));
+    assert_eq!(give(&mut sink, orders(), 0, 400).unwrap_err().reason, RefusalReason::Probing);
     sink.bind_topic(orders(), &orders_name(), Some(3_000));
     assert!(sink.holds_back(orders()));
     give(&mut sink, orders(), 0, 400).unwrap();
