@@ -53,3 +53,18 @@ fn a_stream_that_nobody_answered_for_long_is_not_begun() {
     world.script.handle(Input::StoodStill(Duration::from_secs(6)));
     assert_eq!(world.script.state(), (State::Starting, Some(Code::ServerSilent)));
 }
+
+#[test]
+fn a_position_that_another_session_wrote_is_told_when_this_one_has_written_it() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.source.slot_at = 0;
+    world.connect();
+    world.script.transaction(8, &["warm-up"]);
+    world.script.take(&wire::keepalive(400));
+    // Somebody who knew no better may delete the record of the earlier session now.
+    world.script.run_for(Duration::from_secs(4));
+    assert_eq!(world.script.source.slot_at, 0);
+    world.settle_down();
+    assert_eq!(world.script.source.slot_at, 400);
+}
