@@ -349,6 +349,19 @@ impl Relay {
             let began_without = (self.keeper.evidence() == Evidence::Witness).then_some(slot_at);
             Witness { began_without, ..Witness::at(baseline.confirmed()) }
         });
+        match witness.position.cmp(&baseline.confirmed()) {
+            // Only without a state topic: another router has taken the slot there, after a transaction that we do not know.
+            Ordering::Less => {
+                witness.position = baseline.confirmed();
+                witness.last = None;
+            }
+            // Nothing tells whether what the server sends again is what the witness covers: it is produced, and not vouched
+            // for before that.
+            Ordering::Greater if witness.last.is_none() => {
+                witness.position = baseline.confirmed();
+            }
+            Ordering::Greater | Ordering::Equal => {}
+        }
         witness.history = Some(baseline.server.history.clone());
         witness.cluster = cluster;
         witness.checked = Some(baseline.checked.clone());

@@ -68,3 +68,40 @@ fn a_position_that_another_session_wrote_is_told_when_this_one_has_written_it() 
     world.settle_down();
     assert_eq!(world.script.source.slot_at, 400);
 }
+
+#[test]
+fn what_cannot_be_recognised_is_not_vouched_for() {
+    // A server restored from a snapshot, and no transaction with events since the pipeline began.
+    let mut world = World::streaming();
+    let mut witness = world.witness();
+    (witness.position, witness.last) = (Lsn::from_u64(300), None);
+    world.topic[0].value = witness.encode();
+    world.restart();
+    world.script.source.slot_at = 16;
+    world.connect();
+    world.answer_all();
+    let written = Witness::decode(world.in_flight[0].value.as_ref().unwrap()).unwrap();
+    assert_eq!(written.position.as_u64(), 16);
+    world.script.transaction(100, &["a"]);
+    assert_eq!(world.script.keys(), ["a"], "it is produced");
+}
+
+#[test]
+fn without_a_state_topic_what_is_remembered_belongs_together() {
+    // Two transactions are settled, and the server was told of neither.
+    let window = Window { events: 1_000, bytes: 1 << 20 };
+    let mut script = Script::streaming_with(Settings { window, ..settings() });
+    script.handle(Input::BytesArrived);
+    script.run_for(Duration::from_secs(3));
+    script.transaction(100, &["a"]);
+    script.transaction(200, &["b"]);
+    script.settle();
+    assert_eq!(script.source.slot_at, 16);
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    script.connect();
+    script.transaction(100, &["a"]);
+    script.transaction(200, &["b"]);
+    script.transaction(300, &["c"]);
+    assert_eq!(script.state(), (State::Streaming, None));
+    assert_eq!(script.keys(), ["warm-up", "a", "b", "c"]);
+}
