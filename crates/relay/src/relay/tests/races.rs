@@ -87,6 +87,17 @@ fn what_cannot_be_recognised_is_not_vouched_for() {
 }
 
 #[test]
+fn a_stopping_server_does_not_wait_for_a_witness_that_is_not_acknowledged() {
+    let mut world = World::streaming();
+    world.script.transaction(100, &["a"]);
+    world.script.settle();
+    world.script.handle(Input::ServerStopping);
+    world.script.run_for(Duration::from_secs(3));
+    let actions = world.script.actions();
+    assert!(actions.contains(&Action::Disconnect), "{actions:?}");
+}
+
+#[test]
 fn without_a_state_topic_what_is_remembered_belongs_together() {
     // Two transactions are settled, and the server was told of neither.
     let window = Window { events: 1_000, bytes: 1 << 20 };
