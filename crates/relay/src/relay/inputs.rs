@@ -251,9 +251,11 @@ impl Relay {
         if let Phase::Streaming(session) = &self.phase {
             self.pinned.take_if(|pinned| session.ledger.confirmable() >= pinned.until);
         }
+        // What this process has used since is later than what the witness says.
+        let used = self.topics.facts(id).map_or(0, |facts| facts.partitions.get());
         let name = self.topics.name(id);
         let kept = self.pinned.as_ref().and_then(|pinned| pinned.counts.get(name?.as_str()));
-        match kept.copied().and_then(NonZeroI32::new) {
+        match kept.map(|kept| used.max(*kept)).and_then(NonZeroI32::new) {
             Some(kept) if kept < facts.partitions && !bug::is(Bug::RepinAtOnce) => {
                 TopicFacts { partitions: kept, ..facts }
             }

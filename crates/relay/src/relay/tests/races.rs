@@ -98,6 +98,18 @@ fn a_stopping_server_does_not_wait_for_a_witness_that_is_not_acknowledged() {
 }
 
 #[test]
+fn partitions_that_this_process_has_used_since_are_kept() {
+    let mut world = World::streaming();
+    let id = world.script.relay.topics_in_use().next().unwrap().0;
+    world.script.handle(Input::Partitions(id, NonZeroI32::new(6).unwrap()));
+    world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    world.connect();
+    world.script.handle(Input::Partitions(id, NonZeroI32::new(6).unwrap()));
+    assert_eq!(world.script.state(), (State::Streaming, None));
+    assert_eq!(world.script.relay.topics.facts(id).unwrap().partitions.get(), 6);
+}
+
+#[test]
 fn without_a_state_topic_what_is_remembered_belongs_together() {
     // Two transactions are settled, and the server was told of neither.
     let window = Window { events: 1_000, bytes: 1 << 20 };
