@@ -134,7 +134,11 @@ fn expected(bug: Bug) -> &'static [Invariant] {
         Bug::TrustMovedSlot | Bug::TrustNewPublication => {
             &[I1Complete, I2NeverAhead, I3Order, I11Loudness, I10Liveness]
         }
-        Bug::TrustOtherHistory | Bug::NeverForgetWord => &[I11Loudness],
+        Bug::ConfirmBeforeWitness | Bug::WitnessAheadOfAcks => &[I2NeverAhead],
+        Bug::OneWitnessKey | Bug::SkipOnFaith | Bug::ConfirmOnFaith | Bug::ForgetGap => {
+            &[I1Complete, I2NeverAhead, I11Loudness]
+        }
+        Bug::TrustOtherHistory => &[I11Loudness],
         Bug::IgnoreStandstill => &[I7SingleWriter],
         Bug::SkipHeldRow => &[I1Complete, I2NeverAhead, I3Order],
         Bug::IgnoreNewShape => &[I6Fidelity, I10Liveness],
