@@ -76,8 +76,6 @@ bugs! {
     TrustMovedSlot = "trust-moved-slot";
     /// A server whose WAL ends before what it was told is taken as it is.
     TrustOtherHistory = "trust-other-history";
-    /// What the slot was told is believed although another router has held it since.
-    NeverForgetWord = "never-forget-word";
     /// A process that stood still goes on with what it held.
     IgnoreStandstill = "ignore-standstill";
     /// A publication that was made anew counts as the old one.

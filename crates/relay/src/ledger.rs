@@ -142,9 +142,10 @@ impl Ledger {
         debug_assert!(self.entries.is_empty(), "nothing was received");
         self.received = self.received.max(position);
         self.settled = self.settled.max(position);
-        self.confirmable = self.confirmable.max(position);
-        // The server need not be told where the slot stands.
+        // The server need not be told where the slot stands. What lies past it is told when this session's own record
+        // says it: another's may have been deleted meanwhile, by somebody who knew no better.
         if position == self.resumed_at {
+            self.confirmable = self.confirmable.max(position);
             self.told = position;
         }
         self.last = last;

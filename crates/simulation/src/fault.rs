@@ -108,7 +108,8 @@ impl Fault {
             Self::FreezeRouter | Self::BlackHole => &[Code::ServerSilent],
             Self::CrashServer | Self::FastStop => &[Code::ServerNotReady],
             Self::ServerError => &[Code::ServerError],
-            Self::RestoreBackup | Self::RecreateSlot | Self::AdvanceSlot => &[Code::SlotMoved],
+            Self::RestoreBackup => &[Code::HistoryChanged],
+            Self::RecreateSlot | Self::AdvanceSlot => &[Code::SlotMoved],
             Self::ClusterDown => &[Code::KafkaUnreachable],
             Self::RejectBatch => &[Code::DeliveryFailed],
             Self::RejectRecord => &[Code::RecordRefused],
@@ -117,7 +118,7 @@ impl Fault {
             Self::DeleteTopic => &[Code::TopicMissing, Code::TopicShrunk],
             Self::LowerLimit => &[Code::ProducerFatal, Code::RecordTooLarge],
             Self::RenameTable => &[Code::TableMissing],
-            Self::DropSlot => &[Code::SlotMissing],
+            Self::DropSlot => &[Code::SlotMissing, Code::SlotMoved],
             Self::LoseSlot => &[Code::SlotLost],
             Self::DropPublication => &[Code::PublicationMissing, Code::PublicationReplaced],
             Self::WithholdInserts => &[Code::PublicationLacksInsert],
@@ -125,6 +126,11 @@ impl Fault {
             Self::PoisonRow => &[Code::KeyIsNull],
             Self::OversizedRow => &[Code::RowTooLarge],
         }
+    }
+
+    /// Whether only a router with a witness can tell.
+    pub const fn needs_a_witness(self) -> bool {
+        matches!(self, Self::RecreateSlot | Self::AdvanceSlot)
     }
 
     /// Whether nothing but a person ends it: the router has to stop and say so.

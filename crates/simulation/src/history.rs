@@ -96,6 +96,10 @@ pub struct Transaction {
     pub commit_lsn: u64,
     /// The first byte after it.
     pub end_lsn: u64,
+    /// Its number.
+    pub xid: u32,
+    /// The server's clock then, in microseconds: no two transactions have the same.
+    pub committed_at: i64,
     /// Its events.
     pub events: Range<usize>,
 }
@@ -128,6 +132,9 @@ pub struct History {
     pub places: [u64; KEYS],
     /// Published events.
     pub serial: u64,
+    /// The server's clock, in microseconds.
+    pub clock: i64,
+    xid: u32,
     writers: Vec<Writer>,
     generation: Generation,
 }
@@ -141,6 +148,8 @@ impl History {
             end_of_wal: FIRST_LSN,
             places: [0; KEYS],
             serial: 0,
+            clock: 0,
+            xid: 700,
             writers: vec![Writer::default(); WRITERS],
             generation,
         }
@@ -228,6 +237,8 @@ impl History {
         let commit_lsn = self.end_of_wal + if random.one_in(3) { 8 } else { 0 };
         let end_lsn = commit_lsn + 8;
         self.end_of_wal = end_lsn;
+        self.xid += 1;
+        self.clock += 1;
         // Only an old server sends what has no rows.
         if rows.is_empty() && self.generation != Generation::Old {
             return;
@@ -250,7 +261,8 @@ impl History {
             self.serial += is_published;
         }
         let events = first..self.events.len();
-        self.transactions.push(Transaction { commit_lsn, end_lsn, events });
+        let (xid, committed_at) = (self.xid, self.clock);
+        self.transactions.push(Transaction { commit_lsn, end_lsn, xid, committed_at, events });
     }
 
     /// The number of the first transaction that a slot at this position sends.

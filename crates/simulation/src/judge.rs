@@ -4,6 +4,7 @@ use crate::{
     history::{Event, History, IDS, KEYS, Publishing, TYPES},
     invariant::{Invariant, Violation},
     kafka::{Kafka, Lane, Taken, partition},
+    plan::Keeping,
 };
 
 /// What is remembered of one session: one replication connection of one router.
@@ -13,12 +14,15 @@ struct Session {
     first: Option<u64>,
     /// Place of the last record of each key that Kafka has from it.
     last: [Option<u64>; KEYS],
+    /// Serial number past the last event that was produced before it.
+    before: u64,
+    /// How many of these may come again, and how many of those that Kafka has it has produced.
+    bound: u64,
+    again: u64,
     /// Number of its newest event.
     newest: Option<usize>,
-    /// The highest position it told.
-    told: u64,
-    /// Whether it has moved the slot.
-    has_confirmed: bool,
+    /// Where its window begins: the highest position that it told, or that its witness says.
+    known: u64,
     /// Whether nothing of it may be produced any more.
     is_over: bool,
 }
@@ -35,7 +39,6 @@ pub enum Via {
 }
 
 /// See the module's documentation.
-#[derive(Default)]
 pub struct Judge {
     violation: Option<Violation>,
     sessions: Vec<Session>,
@@ -47,7 +50,10 @@ pub struct Judge {
     pub duplicates: u64,
     /// All records.
     pub records: u64,
-    /// What may lie past the confirmed position.
+    keeping: Keeping,
+    /// The highest acknowledged position of a witness.
+    attested: u64,
+    /// What may lie past the position where a window begins.
     window: u64,
     /// Reasons for duplicates so far.
     interruptions: u64,
@@ -55,8 +61,19 @@ pub struct Judge {
 
 impl Judge {
     /// For routers with this window.
-    pub fn new(window: u64) -> Self {
-        Self { window, ..Self::default() }
+    pub fn new(window: u64, keeping: Keeping) -> Self {
+        Self {
+            violation: None,
+            sessions: Vec::new(),
+            stored: [0; KEYS],
+            produced: 0,
+            duplicates: 0,
+            records: 0,
+            keeping,
+            attested: 0,
+            window,
+            interruptions: 0,
+        }
     }
 
     /// An invariant does not hold. The first counts.
@@ -76,10 +93,11 @@ impl Judge {
         self.interruptions += 1;
     }
 
-    /// A session begins where the slot stands; `excused` events may have been confirmed before and forgotten.
-    pub fn session_begins(&mut self, history: &History, confirmed: u64, excused: u64) -> usize {
-        let again = self.produced.saturating_sub(history.serial_past(confirmed));
-        let bound = self.window.max(history.largest_past(confirmed)) + excused;
+    /// A session begins that produces what lies past `from`; `excused` of these events may have been confirmed before,
+    /// and forgotten.
+    pub fn session_begins(&mut self, history: &History, from: u64, excused: u64) -> usize {
+        let again = self.produced.saturating_sub(history.serial_past(from));
+        let bound = self.window.max(history.largest_past(from)) + excused;
         if again > bound {
             self.accuse(Invariant::I4Duplicates, || {
                 format!("a session repeats {again} events, {bound} may be in flight")
@@ -92,10 +110,12 @@ impl Judge {
         }
         self.sessions.push(Session {
             first: None,
+            before: self.produced,
+            bound,
+            again: 0,
             newest: None,
             last: [None; KEYS],
-            told: confirmed,
-            has_confirmed: false,
+            known: from,
             is_over: false,
         });
         self.sessions.len() - 1
@@ -157,7 +177,9 @@ impl Judge {
         }
         log.newest = number.max(log.newest);
         let first = *log.first.get_or_insert(event.serial);
-        let from = first.max(history.serial_past(log.told));
+        let from = first.max(history.serial_past(log.known));
+        log.again += u64::from(event.is_stored && event.serial < log.before);
+        let (again, limit) = (log.again, log.bound);
         let past = (event.serial + 1).saturating_sub(from);
         let own = history.transactions.get(event.transaction).map_or(0, |own| own.events.len());
         let bound = self.window.max(u64::try_from(own).expect("a length fits"));
@@ -166,6 +188,16 @@ impl Judge {
                 format!("{past} events past the confirmed position, {bound} allowed")
             });
         }
+        if again > limit {
+            self.accuse(Invariant::I4Duplicates, || {
+                format!("a session repeats {again} events, {limit} may be in flight")
+            });
+        }
+    }
+
+    /// Whether no session has begun since this one.
+    pub fn is_newest(&self, session: usize) -> bool {
+        session.wrapping_add(1) == self.sessions.len()
     }
 
     /// The newest event that a session has produced.
@@ -244,22 +276,31 @@ impl Judge {
                 }
             }
         }
-        self.tells(session, to);
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.has_confirmed |= to > from;
+        if self.keeping == Keeping::Witness && to > from.max(self.attested) {
+            let attested = self.attested;
+            self.accuse(Invariant::I2NeverAhead, || {
+                format!("{to} is confirmed, the witness says no more than {attested}")
+            });
         }
-    }
-
-    /// Whether a later session than this has confirmed anything.
-    pub fn others_confirmed_since(&self, session: usize) -> bool {
-        let later = self.sessions.get(session + 1..).unwrap_or_default();
-        later.iter().any(|session| session.has_confirmed)
+        self.tells(session, to);
     }
 
     /// A session has said a position, whether or not it arrives.
     pub fn tells(&mut self, session: usize, position: u64) {
+        if self.keeping == Keeping::Memory {
+            self.is_known_to(session, position);
+        }
+    }
+
+    /// A record of the witness with this position is acknowledged, or was found by a session that begins.
+    pub fn attests(&mut self, position: u64) {
+        self.attested = self.attested.max(position);
+    }
+
+    /// The window of a session begins after this position.
+    pub fn is_known_to(&mut self, session: usize, position: u64) {
         if let Some(session) = self.sessions.get_mut(session) {
-            session.told = session.told.max(position);
+            session.known = session.known.max(position);
         }
     }
 
@@ -280,6 +321,7 @@ impl Judge {
             *stored = (*stored).min(place);
         }
         self.produced = self.produced.min(history.serial);
+        self.attested = self.attested.min(history.end_of_wal);
     }
 }
 
@@ -309,7 +351,7 @@ mod tests {
             event.place = event.serial;
         }
         history.places = [0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        (history, Judge::new(4))
+        (history, Judge::new(4, Keeping::Memory))
     }
 
     fn accused(judge: &Judge) -> Option<Invariant> {

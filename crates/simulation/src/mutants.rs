@@ -136,7 +136,11 @@ fn expected(bug: Bug) -> &'static [Invariant] {
         Bug::TrustMovedSlot | Bug::TrustNewPublication => {
             &[I1Complete, I2NeverAhead, I3Order, I11Loudness, I10Liveness]
         }
-        Bug::TrustOtherHistory | Bug::NeverForgetWord => &[I11Loudness],
+        Bug::ConfirmBeforeWitness | Bug::WitnessAheadOfAcks => &[I2NeverAhead],
+        Bug::OneWitnessKey | Bug::SkipOnFaith | Bug::ConfirmOnFaith | Bug::ForgetGap => {
+            &[I1Complete, I2NeverAhead, I11Loudness]
+        }
+        Bug::TrustOtherHistory => &[I11Loudness],
         Bug::IgnoreStandstill => &[I7SingleWriter],
         Bug::SkipHeldRow | Bug::BindByNameOnly => &[I1Complete, I2NeverAhead, I3Order],
         // A column that is not where it was may hold nothing that can be read.

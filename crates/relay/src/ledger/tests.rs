@@ -197,13 +197,20 @@ fn a_position_is_told_only_when_it_comes_back_from_the_witness() {
 }
 
 #[test]
-fn what_an_earlier_witness_says_may_be_told_at_once() {
+fn what_an_earlier_witness_says_is_told_when_this_session_has_written_it() {
     let mut ledger = Ledger::new(SessionId(0), lsn(50), Evidence::Witness);
     ledger.resume_at(lsn(400), None);
-    assert_eq!(ledger.tell().lsn(), lsn(400));
+    assert_eq!(ledger.tell().lsn(), Lsn::ZERO);
     ledger.keepalive(lsn(300));
     assert_eq!(ledger.settled(), lsn(400));
+    let attestation = ledger.attest();
     let _pending = transaction(&mut ledger, 400, 1);
+    ledger.attested(attestation);
+    assert_eq!(ledger.tell().lsn(), lsn(400));
+    // The server knows where its slot stands.
+    let mut ledger = Ledger::new(SessionId(0), lsn(400), Evidence::Witness);
+    ledger.resume_at(lsn(400), None);
+    assert!(!ledger.has_unattested());
     assert_eq!(ledger.tell().lsn(), lsn(400));
 }
 

@@ -5,9 +5,11 @@
 //! ```
 //! Slot, server and catalog are read on the connection that will stream, so that what is judged is what is streamed. The
 //! witness is read twice. Before: to judge by. Afterwards, when the slot is ours: another router may have held it between
-//! our look and our start, and then it has written. If the records have changed, everything is read again.
+//! our look and our start, and then it has written. If the records have changed, everything is read again. For the same
+//! reason a gap counts only if the witness that it was found by is still the present one: what looks like a slot that
+//! somebody moved is most often the work of another router.
 
-use std::sync::Arc;
+use std::{cmp::Ordering, sync::Arc};
 
 use pgoutput::Lsn;
 
@@ -36,6 +38,10 @@ pub(super) struct Attempt {
     server: Option<Server>,
     look: Option<SlotLook>,
     baseline: Option<Baseline>,
+    /// What is wrong, if the witness has not changed meanwhile.
+    gap: Option<Gap>,
+    /// When the server began to stream.
+    started_at: Option<Moment>,
 }
 
 /// What is awaited.
@@ -48,6 +54,7 @@ enum Step {
     Catalog,
     Start,
     StateAgain,
+    StateForGap,
 }
 
 impl Attempt {
@@ -76,6 +83,8 @@ impl Relay {
             server: None,
             look: None,
             baseline: None,
+            gap: None,
+            started_at: None,
         };
         self.phase = Phase::Connecting(Box::new(attempt));
         self.actions.push_back(action);
@@ -97,24 +106,49 @@ impl Relay {
         match &mut self.phase {
             Phase::Halted(_) => self.acceptance_read(read, at),
             Phase::Connecting(attempt) => match (attempt.step, read) {
-                (Step::State | Step::StateAgain, Err(failure)) => self.lost(failure, at),
+                (Step::State | Step::StateAgain | Step::StateForGap, Err(failure)) => {
+                    self.lost(failure, at);
+                }
                 (Step::State, Ok(read)) => {
                     attempt.cluster.clone_from(&read.cluster);
                     self.judge_state(read, at);
                 }
-                (Step::StateAgain, Ok(read)) => match self.keeper.read(read) {
-                    Ok(Since::Unchanged) => self.begin_session(at),
-                    Ok(Since::Changed) => {
-                        let why =
-                            "another router wrote to the state topic while this one connected";
-                        self.lost(Failure::new(Code::SlotInUse, why), at);
-                    }
-                    Err(failure) => self.lost(failure, at),
-                },
+                (Step::StateAgain | Step::StateForGap, Ok(read)) => {
+                    self.state_read_again(read, at);
+                }
                 (Step::Open | Step::Timelines | Step::Slot | Step::Catalog | Step::Start, _) => {}
             },
             Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Streaming(_) | Phase::Over => {}
         }
+    }
+
+    fn state_read_again(&mut self, read: StateRead, at: Moment) {
+        match self.keeper.read(read) {
+            Ok(Since::Unchanged) => {
+                let Phase::Connecting(attempt) = &mut self.phase else { return };
+                match attempt.gap.take() {
+                    Some(gap) => self.halt(gap, at),
+                    None if self.has_waited_too_long(at) => {
+                        let why = "the state topic took longer to read than the server waits";
+                        self.lost(Failure::new(Code::ServerSilent, why), at);
+                    }
+                    None => self.begin_session(at),
+                }
+            }
+            Ok(Since::Changed) => {
+                let why = "another router wrote to the state topic while this one connected";
+                self.lost(Failure::new(Code::SlotInUse, why), at);
+            }
+            Err(failure) => self.lost(failure, at),
+        }
+    }
+
+    /// Nothing is said to the server before the session begins. If that took long, the server may have given the slot to
+    /// another since, and what lies in the socket is the other's work.
+    fn has_waited_too_long(&self, at: Moment) -> bool {
+        let Phase::Connecting(attempt) = &self.phase else { return false };
+        let limit = self.terms.timing.silence_limit / 2;
+        attempt.started_at.is_some_and(|started| at >= started + limit)
     }
 
     fn judge_state(&mut self, read: StateRead, at: Moment) {
@@ -238,6 +272,9 @@ impl Relay {
             return;
         }
         failpoint::reached(Failpoint::ReplicationStarted);
+        if let Phase::Connecting(attempt) = &mut self.phase {
+            attempt.started_at = Some(at);
+        }
         match self.keeper.kept() {
             Kept::InKafka => self.next(Step::StateAgain, Action::ReadState),
             Kept::InMemory => self.begin_session(at),
@@ -249,8 +286,22 @@ impl Relay {
             Obstacle::SlotInUse { pid } => self.slot_held(Some(pid), at),
             // Before the first session of a pipeline nothing of ours can be missing.
             Obstacle::Gap(gap) if self.is_being_set_up(&gap.failure) => self.lost(gap.failure, at),
-            Obstacle::Gap(gap) => self.halt(*gap, at),
+            Obstacle::Gap(gap) => self.suspect(*gap, at),
             Obstacle::Failed(failure) => self.lost(failure, at),
+        }
+    }
+
+    /// A gap, if the witness that it was found by is the present one.
+    fn suspect(&mut self, gap: Gap, at: Moment) {
+        if let Phase::Connecting(attempt) = &mut self.phase
+            // Before there is a connection the witness was read a moment ago.
+            && attempt.is_connected()
+            && self.keeper.kept() == Kept::InKafka
+        {
+            attempt.gap = Some(gap);
+            self.next(Step::StateForGap, Action::ReadState);
+        } else {
+            self.halt(gap, at);
         }
     }
 
@@ -299,6 +350,19 @@ impl Relay {
             let began_without = (self.keeper.evidence() == Evidence::Witness).then_some(slot_at);
             Witness { began_without, ..Witness::at(baseline.confirmed()) }
         });
+        match witness.position.cmp(&baseline.confirmed()) {
+            // Only without a state topic: another router has taken the slot there, after a transaction that we do not know.
+            Ordering::Less => {
+                witness.position = baseline.confirmed();
+                witness.last = None;
+            }
+            // Nothing tells whether what the server sends again is what the witness covers: it is produced, and not vouched
+            // for before that.
+            Ordering::Greater if witness.last.is_none() => {
+                witness.position = baseline.confirmed();
+            }
+            Ordering::Greater | Ordering::Equal => {}
+        }
         witness.history = Some(baseline.server.history.clone());
         witness.cluster = cluster;
         witness.checked = Some(baseline.checked.clone());

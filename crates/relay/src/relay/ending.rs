@@ -103,7 +103,7 @@ impl Relay {
         self.totals.rows_ignored += session.rows_ignored;
         self.told = self.told.max(session.ledger.told());
         self.left_unconfirmed = session.ledger.window().0;
-        self.keeper.remember(self.told, session.ledger.last());
+        self.keeper.remember(session.ledger.settled(), session.ledger.last());
         if let Some(failure) = session.row_failure() {
             self.troubles.note(failure.clone(), During::Streaming(self.told));
         }

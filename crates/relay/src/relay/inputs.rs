@@ -107,8 +107,10 @@ impl Relay {
     /// lies in the socket was read there meanwhile, and what lies in the producer's queue comes late. Both are thrown away;
     /// if the slot is ours after all, it replays them.
     fn stood_still(&mut self, duration: Duration, at: Moment) {
+        let is_connecting =
+            matches!(&self.phase, Phase::Connecting(attempt) if attempt.is_connected());
         let has_something = matches!(self.phase, Phase::Streaming(_)) || self.left_in_flight > 0;
-        if has_something && !bug::is(Bug::IgnoreStandstill) {
+        if (has_something || is_connecting) && !bug::is(Bug::IgnoreStandstill) {
             let why = format!(
                 "this process stood still for {} s, so the server may have given the slot to another",
                 duration.as_secs()
@@ -116,7 +118,12 @@ impl Relay {
             let failure = Failure::new(Code::ServerSilent, why).hint(
                 "look for what stopped or starved it: SIGSTOP, a frozen container, a CPU limit",
             );
-            self.sink_failed(None, failure, at);
+            if has_something {
+                self.sink_failed(None, failure.clone(), at);
+            }
+            if is_connecting {
+                self.lost(failure, at);
+            }
         }
     }
 
@@ -244,9 +251,11 @@ impl Relay {
         if let Phase::Streaming(session) = &self.phase {
             self.pinned.take_if(|pinned| session.ledger.confirmable() >= pinned.until);
         }
+        // What this process has used since is later than what the witness says.
+        let used = self.topics.facts(id).map_or(0, |facts| facts.partitions.get());
         let name = self.topics.name(id);
         let kept = self.pinned.as_ref().and_then(|pinned| pinned.counts.get(name?.as_str()));
-        match kept.copied().and_then(NonZeroI32::new) {
+        match kept.map(|kept| used.max(*kept)).and_then(NonZeroI32::new) {
             Some(kept) if kept < facts.partitions && !bug::is(Bug::RepinAtOnce) => {
                 TopicFacts { partitions: kept, ..facts }
             }

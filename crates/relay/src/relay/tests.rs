@@ -18,6 +18,7 @@ mod connection;
 mod delivery;
 mod drain;
 mod farewell;
+mod races;
 mod rows;
 mod tables;
 mod topics;

@@ -4,7 +4,7 @@ use relay::{
     Lsn, Outboxes, TableName,
     source::{
         Catalog, Encoding, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation,
-        Server, SlotHealth, SlotKind, SlotLook, WalStatus,
+        Server, SlotHealth, SlotKind, SlotLook, TimelineHistory, WalStatus,
     },
 };
 
@@ -16,7 +16,8 @@ pub const SLOT: &str = "outbox";
 /// The publication's name.
 pub const PUBLICATION: &str = "outbox";
 const OWNER_OID: u32 = 10;
-const TABLE_OID: u32 = 16_400;
+/// The database.
+pub const DATABASE: &str = "shop";
 const ENTRY_OID: u32 = 16_500;
 
 /// The outbox table's name.
@@ -42,7 +43,7 @@ impl Postgres {
             wal_status: if slot.is_lost { WalStatus::Lost } else { WalStatus::Reserved },
             active_pid: self.holder().and_then(|holder| i32::try_from(holder.id).ok()),
             plugin: Some("pgoutput".to_owned()),
-            database: Some("shop".to_owned()),
+            database: Some(DATABASE.to_owned()),
             kind: SlotKind::Logical,
             peculiarity: None,
             failover: None,
@@ -50,13 +51,13 @@ impl Postgres {
             invalidation_reason: None,
             inactive_since: None,
         });
-        SlotLook { current_wal_lsn, at: String::new(), database: "shop".to_owned(), slot }
+        SlotLook { current_wal_lsn, at: String::new(), database: DATABASE.to_owned(), slot }
     }
 
     /// `pg_publication` and its tables.
     pub fn catalog_look(&self) -> Catalog {
         let columns = rows::names(self.catalog.shape);
-        let oid = Oid::from_u32(TABLE_OID);
+        let oid = Oid::from_u32(rows::OUTBOX);
         let called = rows::name(self.catalog.called).to_owned();
         let name = TableName { schema: "public".to_owned(), name: called };
         let publication = (self.catalog.publishing != Publishing::Missing).then(|| Publication {
@@ -90,13 +91,23 @@ impl Postgres {
         Catalog { publication, relations: vec![relation] }
     }
 
-    /// What kind of server it is.
+    /// The history of its timeline.
+    pub fn timelines(&self) -> TimelineHistory {
+        TimelineHistory::default()
+    }
+
+    /// What the server says of itself.
     pub fn server(&self) -> Server {
         let version = match self.generation {
             Generation::Old => 14_00_10,
             Generation::Middle => 17_00_05,
             Generation::New => 18_00_01,
         };
-        Server { version, encoding: Encoding::Known("UTF8".to_owned()) }
+        Server {
+            version,
+            encoding: Encoding::Known("UTF8".to_owned()),
+            history: self.identity.clone(),
+            wal_end: Lsn::from_u64(self.history.end_of_wal),
+        }
     }
 }

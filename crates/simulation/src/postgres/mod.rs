@@ -1,8 +1,9 @@
 //! A PostgreSQL with one slot: transactions in commit order, a confirmed position that lives in memory until the slot is
 //! saved, a walsender that sends a transaction again if and only if its commit record starts at or after it.
 
-use relay::{Code, Moment};
 use std::{collections::VecDeque, time::Duration};
+
+use relay::{Code, Moment, witness::History as Identity};
 
 use crate::{
     history::{Catalog, History},
@@ -74,6 +75,12 @@ pub struct Postgres {
     pub generation: Generation,
     /// What was committed.
     pub history: History,
+    /// The name of that history.
+    pub identity: Identity,
+    /// Histories so far: those of one number are the same, or begin alike.
+    pub epoch: u64,
+    /// How often it was started, or put in another's place: no connection outlives that.
+    pub starts: u64,
     /// The slot, if there is one.
     pub slot: Option<Slot>,
     /// How rows are written now.
@@ -100,6 +107,9 @@ impl Postgres {
         Self {
             generation,
             history,
+            identity: Identity { system_id: "7001".to_owned(), timeline: 1 },
+            epoch: 0,
+            starts: 0,
             slot: Some(Slot::at(start)),
             catalog: Catalog::NEW,
             publication_oid: 900,
@@ -202,6 +212,7 @@ impl Postgres {
         if let Some(slot) = &mut self.slot {
             slot.confirmed = slot.saved;
         }
+        self.starts += 1;
         self.phase = Phase::Down { until };
     }
 
@@ -231,6 +242,7 @@ impl Postgres {
         history.end_of_wal = backup.end_of_wal;
         history.places = backup.places;
         history.serial = backup.serial;
+        self.epoch += 1;
         self.peak = self.peak.min(backup.end_of_wal);
         self.slot = Some(Slot::at(backup.saved));
         true

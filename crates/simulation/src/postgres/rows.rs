@@ -2,9 +2,9 @@
 
 use relay::testing::wire::{self, TEXT, Value};
 
-use crate::history::{Called, Event, Health, IDS, TYPES};
+use crate::history::{Called, Event, Health, IDS, TYPES, Transaction};
 
-const OUTBOX: u32 = 16_400;
+pub(super) const OUTBOX: u32 = 16_400;
 const OTHER: u32 = 16_500;
 const COLUMNS: [&str; 5] = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
 /// The type of every event.
@@ -50,6 +50,11 @@ pub(super) fn relation(shape: usize, called: Called) -> Vec<u8> {
 /// The payload of an event: not its id, nor anything else of the row.
 pub fn payload(number: usize) -> String {
     format!("payload {number}")
+}
+
+pub(super) fn begin(transaction: &Transaction) -> Vec<u8> {
+    let Transaction { commit_lsn, committed_at, xid, .. } = transaction;
+    wire::begin_of(*commit_lsn, *committed_at, *xid)
 }
 
 pub(super) fn insert(number: usize, event: &Event) -> Vec<u8> {

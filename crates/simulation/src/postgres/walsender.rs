@@ -155,7 +155,7 @@ impl Postgres {
             return;
         }
         let wire = &mut connection.wire;
-        wire.push_back(Wire::Frame(wire::begin(transaction.commit_lsn, 0)));
+        wire.push_back(Wire::Frame(rows::begin(transaction)));
         for (number, event) in transaction.events.clone().zip(events).filter(|(_, e)| published(e))
         {
             let Catalog { shape, called, .. } = event.catalog;

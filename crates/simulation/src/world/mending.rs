@@ -116,7 +116,6 @@ impl World {
         if let Some(since) = self.routers[router].frozen_since.take() {
             let late = self.at.since(since);
             if late >= STOOD_STILL {
-                self.routers[router].word.forget();
                 self.judge.session_must_end(self.routers[router].session);
                 self.input(router, Input::StoodStill(late));
             }

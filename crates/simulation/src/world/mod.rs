@@ -14,9 +14,10 @@ use crate::{
     plan::{Plan, Trace},
     postgres::{Connection, Phase, Postgres},
     random::Random,
-    router::{Job, Router},
+    router::{Router, settings},
 };
 
+mod attesting;
 mod cluster;
 mod connecting;
 mod ending;
@@ -67,6 +68,10 @@ pub struct World {
     mends: Vec<(Moment, Mend)>,
     /// The highest position that was told on a connection which did not carry it.
     lost_word: u64,
+    /// The highest position that was written to the state topic by a router which had lost the slot.
+    overlapped: u64,
+    /// Whether the state topic was ever deleted.
+    is_state_lost: bool,
     /// The event that the cluster refuses, and the process that has met it.
     refused: Option<(usize, Option<u64>)>,
     /// Processes that were started so far.
@@ -82,7 +87,10 @@ impl World {
     pub fn new(plan: Plan) -> Self {
         let mut random = Random::new(plan.seed);
         let at = Moment::default();
-        let start = |number| Router::start(number, plan.window, random.next_number(), at);
+        let start = |number| {
+            let settings = settings(number, plan.window, plan.keeping, random.next_number());
+            Router::start(number, settings, at)
+        };
         let processes = u64::try_from(plan.routers).expect("a few");
         let routers = (0..processes).map(start).collect();
         coverage::disarm();
@@ -92,14 +100,17 @@ impl World {
             server: Postgres::new(plan.generation),
             kafka: Kafka::new(plan.partitions),
             routers,
-            judge: Judge::new(plan.window),
+            judge: Judge::new(plan.window, plan.keeping),
             coverage: Coverage::default(),
             mends: Vec::new(),
             lost_word: 0,
+            overlapped: 0,
+            is_state_lost: false,
             refused: None,
             processes,
             call: Call::Wrong,
-            causes: BTreeSet::from([Code::ServerUnreachable]),
+            // Another router, or a late write, may change the state topic between two looks at it.
+            causes: BTreeSet::from([Code::ServerUnreachable, Code::SlotInUse]),
             plan,
         }
     }
@@ -158,15 +169,15 @@ impl World {
     fn step(&mut self) {
         let some = 1 + self.random.below(8);
         let router = self.random.index(self.routers.len());
-        match self.random.below(14) {
+        match self.random.below(16) {
             0..3 => self.server.write(&mut self.random),
             3 | 4 => self.server.send(&mut self.random),
             5 | 6 => self.read(router, 3 * some),
             7 => self.store(router, some),
             8 => self.acknowledge(router, some),
-            9 => self.answer(router),
-            10 => self.look_around(router),
-            11 => self.free_a_ghost(),
+            9..12 => self.answer(router),
+            12 => self.look_around(router),
+            13 => self.free_a_ghost(),
             _ => self.pass_some_time(some),
         }
         self.notice_ends();
@@ -190,6 +201,8 @@ impl World {
             let tick = self.at + TICK;
             let next = alarm.map_or(until, |alarm| alarm.max(self.at)).min(until).min(tick);
             self.at = next;
+            let micros = i64::try_from(self.at.since_origin().as_micros()).expect("a short run");
+            self.server.history.clock = self.server.history.clock.max(micros);
             self.mend_what_is_due();
             self.server.tick(next);
             self.blame_for_timeouts();
@@ -232,10 +245,11 @@ impl World {
         }
         for router in 0..self.routers.len() {
             self.look_around(router);
-            for _ in 0..ROUNDS_MAX {
-                // A refusal comes at once, and so may the next attempt.
-                if self.routers[router].runs() && self.routers[router].job == Job::Connect {
-                    self.finish_job(router);
+            // An attempt to connect is many questions: now and then one takes its time.
+            let questions = if self.random.one_in(4) { self.random.index(8) } else { ROUNDS_MAX };
+            for _ in 0..questions {
+                if self.routers[router].has_questions() {
+                    self.answer_a_question(router);
                 }
             }
             let mut rounds = 0;

@@ -8,14 +8,14 @@ use crate::{
 };
 
 /// The state topic, and routers one after the other in front of one server.
-struct World {
-    script: Script,
-    topic: Vec<StateRecord>,
+pub(super) struct World {
+    pub(super) script: Script,
+    pub(super) topic: Vec<StateRecord>,
     cluster: String,
-    server: source::Server,
+    pub(super) server: source::Server,
     processes: u32,
     /// Writes that are not acknowledged.
-    in_flight: Vec<crate::witness::Write>,
+    pub(super) in_flight: Vec<crate::witness::Write>,
 }
 
 fn with_witness(process: u32) -> Settings {
@@ -40,7 +40,7 @@ impl World {
     }
 
     /// Streaming, with a warm-up transaction that ends at 16, in Kafka, witnessed and confirmed.
-    fn streaming() -> Self {
+    pub(super) fn streaming() -> Self {
         let mut world = Self::new();
         world.settle_down();
         world.describe();
@@ -57,7 +57,7 @@ impl World {
     }
 
     /// Answers what is asked for, once. Writes stay in flight.
-    fn answer(&mut self) -> bool {
+    pub(super) fn answer(&mut self) -> bool {
         let Some(action) = self.script.actions.pop_front() else { return false };
         let mut source = self.script.source.clone();
         source.slot_at = self.script.source.slot_at;
@@ -90,12 +90,12 @@ impl World {
         true
     }
 
-    fn answer_all(&mut self) {
+    pub(super) fn answer_all(&mut self) {
         while self.answer() {}
     }
 
     /// The oldest write is stored, and acknowledged.
-    fn store(&mut self) -> bool {
+    pub(super) fn store(&mut self) -> bool {
         if self.in_flight.is_empty() {
             return false;
         }
@@ -110,7 +110,7 @@ impl World {
     }
 
     /// Everything that can happen does, for three seconds.
-    fn settle_down(&mut self) {
+    pub(super) fn settle_down(&mut self) {
         for _ in 0..60 {
             self.answer_all();
             while self.store() {
@@ -121,14 +121,14 @@ impl World {
     }
 
     /// Until a session has begun, without anything being written.
-    fn connect(&mut self) {
+    pub(super) fn connect(&mut self) {
         self.script.run_for(Duration::from_secs(6));
         self.answer_all();
         self.describe();
     }
 
     /// `kill -9`, and a new process.
-    fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         let source = self.script.source.clone();
         let at = self.script.at;
         self.processes += 1;
@@ -139,11 +139,11 @@ impl World {
         self.script.handle(Input::SinkReady);
     }
 
-    fn witness(&self) -> Witness {
+    pub(super) fn witness(&self) -> Witness {
         combine(&self.topic).unwrap().unwrap()
     }
 
-    fn gap(&self) -> (Option<Code>, u64, u64) {
+    pub(super) fn gap(&self) -> (Option<Code>, u64, u64) {
         let report = self.script.relay.snapshot(self.script.at).witness;
         let gap = report.gaps.first().expect("a gap is open");
         let from = gap.interval.begins_at().as_u64();
@@ -152,7 +152,7 @@ impl World {
     }
 
     /// A person accepts what is open, as the command does.
-    fn accept(&mut self) {
+    pub(super) fn accept(&mut self) {
         let (witness, source) = (self.witness(), &self.script.source);
         let look = source.look();
         let baseline = source::Baseline {

@@ -67,6 +67,9 @@ impl World {
                 };
                 self.input(router, Input::Notice(&notice));
             }
+            Failpoint::CoveredPassed => {
+                self.server.crash(self.at);
+            }
             Failpoint::RelationTaken
             | Failpoint::BeginTaken
             | Failpoint::BeforeEnqueue
@@ -79,6 +82,8 @@ impl World {
             | Failpoint::AckedButOpen
             | Failpoint::BeforeAdvance
             | Failpoint::AfterAdvance
+            | Failpoint::BeforeWitness
+            | Failpoint::WitnessAcked
             | Failpoint::BeforeStatus
             | Failpoint::AfterStatus => {
                 let nth = u32::try_from(1 + self.random.below(4)).expect("small");
