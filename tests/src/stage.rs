@@ -94,6 +94,13 @@ impl Builder {
         self
     }
 
+    /// A server with another system identifier than those of other scenarios.
+    #[must_use]
+    pub fn stranger(mut self) -> Self {
+        self.postgres = self.postgres.stranger();
+        self
+    }
+
     /// A line of `pg_hba.conf` before those that trust everybody.
     #[must_use]
     pub fn hba(mut self, line: &str) -> Self {

@@ -1,10 +1,9 @@
-//! What the core asks of PostgreSQL before a stream: each step on the replication connection that will stream, each
-//! with its limit. What the answers mean is the core's to say.
+//! What the core asks of PostgreSQL before a stream: each step on a replication connection, each with its limit. What the answers mean is the core's to say.
 
 use std::{future::Future, time::Duration};
 
 use relay::{
-    Code, Failure, Outboxes,
+    Code, Failure, Lsn, Outboxes,
     source::{Catalog, Encoding, Server, SlotLook, TimelineHistory},
     witness::History,
 };
@@ -12,8 +11,8 @@ use relay::{
 use crate::{
     monitor::{self, SqlSession, catalog::Sought, connection::drive, server::ServerSettings},
     postgres::{
-        ConnInfo, Options, ReplicationConnection, ReplicationStream, ServerTrouble, TextQuery,
-        command_failure, connect_failure, connect_sql, quote_literal, sql_failure,
+        ClientEncoding, ConnInfo, Options, ReplicationConnection, ReplicationStream, ServerTrouble,
+        TextQuery, command_failure, connect_failure, connect_sql, quote_literal, sql_failure,
     },
 };
 
@@ -54,6 +53,8 @@ pub(crate) struct Seen {
 pub(super) struct Open {
     connection: ReplicationConnection,
     version: i32,
+    encoding: ClientEncoding,
+    history: History,
 }
 
 /// How `START_REPLICATION` ended.
@@ -109,38 +110,41 @@ impl Source {
     }
 
     async fn try_open(&self) -> Result<(Open, Server), Failure> {
+        let mut connection = self.connect(ClientEncoding::Utf8).await?;
+        // Statements name system objects without their schema.
+        connection.rows("search_path", "set search_path = pg_catalog").await?;
+        let ServerSettings { version, encoding } =
+            monitor::server::settings(&mut connection).await?;
+        let (history, wal_end) = identify(&mut connection).await?;
+        let server = Server { version, encoding, history: history.clone(), wal_end };
+        let encoding = match server.encoding {
+            // The server cannot convert what has no known encoding: the first row that is no UTF-8 would end every stream.
+            Encoding::SqlAscii => ClientEncoding::SqlAscii,
+            Encoding::Known(_) => ClientEncoding::Utf8,
+        };
+        Ok((Open { connection, version, encoding, history }, server))
+    }
+
+    async fn connect(
+        &self,
+        client_encoding: ClientEncoding,
+    ) -> Result<ReplicationConnection, Failure> {
         let options = Options {
             application_name: self.endpoint.application_name.clone(),
+            client_encoding,
             row_bytes: self.row_bytes,
             ..Options::default()
         };
         let conninfo = &self.endpoint.conninfo;
-        let mut connection =
-            ReplicationConnection::connect(conninfo, &options).await.map_err(|error| {
-                let failure = connect_failure(&error);
-                // The server refuses such a role before anything can be asked.
-                if failure.code == Code::RoleLacksReplication {
-                    monitor::server::may_not_replicate(&conninfo.user)
-                } else {
-                    failure
-                }
-            })?;
-        // Statements name system objects without their schema. Rows may be written by the role's own path: see `start`.
-        connection.rows("search_path", "set search_path = pg_catalog").await?;
-        let ServerSettings { version, encoding } =
-            monitor::server::settings(&mut connection).await?;
-        if encoding == Encoding::SqlAscii {
-            // The server cannot convert what has no known encoding: the first row that is no UTF-8 would end every stream.
-            connection.rows("client_encoding", "set client_encoding = 'SQL_ASCII'").await?;
-        }
-        let identity =
-            connection.identify_system().await.map_err(|error| command_failure(&error))?;
-        let wal_end = identity.flush_lsn.parse().map_err(|_| {
-            Failure::new(Code::Protocol, "the answer to IDENTIFY_SYSTEM has no position")
-        })?;
-        let history = History { system_id: identity.system_id, timeline: identity.timeline };
-        let server = Server { version, encoding, history, wal_end };
-        Ok((Open { connection, version }, server))
+        ReplicationConnection::connect(conninfo, &options).await.map_err(|error| {
+            let failure = connect_failure(&error);
+            // The server refuses such a role before anything can be asked.
+            if failure.code == Code::RoleLacksReplication {
+                monitor::server::may_not_replicate(&conninfo.user)
+            } else {
+                failure
+            }
+        })
     }
 
     /// Reads the history of a timeline.
@@ -189,13 +193,23 @@ impl Source {
         Ok(Seen { server, look, catalog })
     }
 
-    /// Starts streaming.
-    pub(super) async fn start(&self, mut open: Open) -> Result<Started, Failure> {
+    /// Starts streaming, on a connection that has run no SQL. A walsender decodes by its relation cache, and SQL fills that
+    /// with the tables as they are now: rows from before a rename, or before a column was dropped, would be sent with the
+    /// name and the columns of today (seen on 15 and 18). So the server is asked again who it is.
+    pub(super) async fn start(&self, judged: Open) -> Result<Started, Failure> {
+        let Open { connection, encoding, history, .. } = judged;
+        drop(connection);
         let start = async {
-            // From here on the output functions of types run, and what they write may depend on the path.
-            open.connection.rows("search_path", "reset search_path").await?;
+            let mut connection = self.connect(encoding).await?;
+            let (now, _) = identify(&mut connection).await?;
+            if now != history {
+                return Err(Failure::new(
+                    Code::ServerUnreachable,
+                    "another server answers than a moment ago, or it was promoted",
+                ));
+            }
             let publications = [self.publication.as_str()];
-            match open.connection.start_replication(&self.slot, &publications).await {
+            match connection.start_replication(&self.slot, &publications).await {
                 Ok(stream) => Ok(Started::Streaming(Box::new(stream))),
                 Err(error) => match error.trouble() {
                     Some(ServerTrouble::SlotInUse { pid }) => {
@@ -226,4 +240,12 @@ impl Source {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
+}
+
+async fn identify(connection: &mut ReplicationConnection) -> Result<(History, Lsn), Failure> {
+    let identity = connection.identify_system().await.map_err(|error| command_failure(&error))?;
+    let wal_end = identity.flush_lsn.parse().map_err(|_| {
+        Failure::new(Code::Protocol, "the answer to IDENTIFY_SYSTEM has no position")
+    })?;
+    Ok((History { system_id: identity.system_id, timeline: identity.timeline }, wal_end))
 }

@@ -54,8 +54,9 @@ pub(super) async fn create(
     version: u16,
     run_as: Option<RunAs>,
     hba: &[String],
+    is_stranger: bool,
 ) -> anyhow::Result<TempDir> {
-    let template = template(binaries, version, run_as).await?;
+    let template = template(binaries, version, run_as, is_stranger).await?;
     let dir = own_dir(None, run_as)?;
     let data = dir.path().join("data");
     let copied = Command::new("cp")
@@ -115,12 +116,18 @@ fn own_dir(parent: Option<&Path>, run_as: Option<RunAs>) -> anyhow::Result<TempD
 }
 
 /// The template of this build of the server: another build, another inode of its binary.
-async fn template(binaries: &Path, version: u16, run_as: Option<RunAs>) -> anyhow::Result<PathBuf> {
+async fn template(
+    binaries: &Path,
+    version: u16,
+    run_as: Option<RunAs>,
+    is_stranger: bool,
+) -> anyhow::Result<PathBuf> {
     let cache = cache_dir()?;
     std::fs::create_dir_all(&cache)
         .with_context(|| format!("cannot create {}", cache.display()))?;
     let program = std::fs::metadata(binaries.join("postgres"))?;
-    let template = cache.join(format!("data-{version}-{:x}-{:x}", program.mtime(), program.ino()));
+    let of = if is_stranger { "stranger" } else { "data" };
+    let template = cache.join(format!("{of}-{version}-{:x}-{:x}", program.mtime(), program.ino()));
     if template.is_dir() {
         return Ok(template);
     }
