@@ -43,7 +43,8 @@ async fn expect_flow(stage: &mut Stage) {
         stage.restart().await.unwrap();
     }
     let status = stage.status().await.unwrap();
-    assert_eq!(status["witness"]["gaps"], Value::Array(Vec::new()), "{status}");
+    let open = status.pointer("/witness/gaps").and_then(Value::as_array).unwrap();
+    assert!(open.is_empty(), "{status}");
 }
 
 #[tokio::test]

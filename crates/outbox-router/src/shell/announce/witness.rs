@@ -20,9 +20,19 @@ pub(super) struct Said {
     is_kept_said: bool,
     began_without: Option<Mark>,
     open: BTreeSet<String>,
-    unwritten_since: Option<Instant>,
-    /// Open gaps of which it was said that they are not written down.
-    is_unwritten_said: bool,
+    unwritten: Unwritten,
+}
+
+/// Whether an open gap is not written down yet.
+#[derive(Debug, Default)]
+enum Unwritten {
+    /// All that are open are.
+    #[default]
+    No,
+    /// One is not, since then.
+    Since(Instant),
+    /// It was said.
+    Said,
 }
 
 /// What has changed.
@@ -60,20 +70,22 @@ impl Said {
     fn gaps(&mut self, report: &WitnessReport, now: Instant, news: &mut Vec<News>) {
         let is_written = report.kept == Kept::InKafka && report.are_gaps_recorded;
         let Some(last) = report.gaps.last().filter(|_| !is_written) else {
-            self.unwritten_since = None;
-            if std::mem::take(&mut self.is_unwritten_said) && !report.gaps.is_empty() {
-                news.push(News::Written);
-            } else if report.gaps.iter().any(|gap| !self.open.contains(&gap.name())) {
-                news.push(News::Written);
-            }
+            let was_late = matches!(std::mem::take(&mut self.unwritten), Unwritten::Said);
+            let is_new = |gap: &Gap| was_late || !self.open.contains(&gap.name());
+            news.extend(report.gaps.iter().any(is_new).then_some(News::Written));
             return;
         };
-        let since = *self.unwritten_since.get_or_insert(now);
+        let since = match self.unwritten {
+            Unwritten::No => now,
+            Unwritten::Since(since) => since,
+            Unwritten::Said => return,
+        };
         // Without a state topic it never will be.
-        let is_late = report.kept == Kept::InMemory || now >= since + PATIENCE;
-        if is_late && !self.is_unwritten_said {
-            self.is_unwritten_said = true;
+        if report.kept == Kept::InMemory || now >= since + PATIENCE {
+            self.unwritten = Unwritten::Said;
             news.push(News::Forgettable(last.clone()));
+        } else {
+            self.unwritten = Unwritten::Since(since);
         }
     }
 
