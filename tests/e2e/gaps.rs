@@ -12,6 +12,7 @@ use testbed::wait::eventually;
 use tokio::time::Instant;
 use tokio_postgres::types::PgLsn;
 
+mod accepting;
 mod away;
 mod histories;
 mod moments;

@@ -343,7 +343,7 @@ impl Shell {
 
     fn report(&mut self, now: Instant) {
         let snapshot = self.relay.snapshot(self.clock.now().at);
-        self.announcer.announce(&snapshot.condition);
+        self.announcer.announce(&snapshot, now);
         self.reports.send_replace(RelayReport { snapshot, published_at: now });
     }
 

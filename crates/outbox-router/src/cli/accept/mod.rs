@@ -7,7 +7,7 @@
 mod rows;
 mod show;
 
-use std::fs;
+use std::{fs, os::unix::fs::MetadataExt as _};
 
 use relay::{
     Failure,
@@ -144,8 +144,22 @@ fn confirmed(slot: &str, terminal: &mut Terminal<'_>) -> Result<bool, Trouble> {
 
 /// The user and the host, as far as the system tells them.
 fn person(environment: &Environment) -> String {
-    let user = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| environment.get(name));
+    let named = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| environment.get(name));
+    let user = named.map_or_else(user, str::to_owned);
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = environment.get("HOSTNAME").unwrap_or_else(|| host.trim());
-    format!("{}@{host}", user.unwrap_or("somebody"))
+    format!("{user}@{host}")
+}
+
+/// The owner of this process.
+fn user() -> String {
+    let Ok(process) = fs::metadata("/proc/self") else { return "unknown".to_owned() };
+    let uid = process.uid().to_string();
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut users = users.lines().map(|line| line.split(':'));
+    let name = users.find_map(|mut fields| {
+        let name = fields.next()?;
+        (fields.nth(1)? == uid).then(|| name.to_owned())
+    });
+    name.unwrap_or_else(|| format!("uid {uid}"))
 }
