@@ -128,3 +128,14 @@ fn without_a_state_topic_what_is_remembered_belongs_together() {
     assert_eq!(script.state(), (State::Streaming, None));
     assert_eq!(script.keys(), ["warm-up", "a", "b", "c"]);
 }
+
+#[test]
+fn a_gap_that_is_suspected_before_the_witness_is_read_does_not_hide_it() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.handle(Input::GapSuspected(gap(Code::SlotLost)));
+    world.script.source.slot_at = 500;
+    world.settle_down();
+    assert_eq!((world.gap().0, world.gap().1), (Some(Code::SlotMoved), 16));
+    assert_eq!(world.witness().position.as_u64(), 16);
+}
