@@ -124,8 +124,10 @@ impl Relay {
     }
 
     fn state_read_again(&mut self, read: StateRead, at: Moment) {
+        let Phase::Connecting(attempt) = &self.phase else { return };
+        let is_same_cluster = attempt.cluster == read.cluster;
         match self.keeper.read(read) {
-            Ok(Since::Unchanged) => {
+            Ok(Since::Unchanged) if is_same_cluster => {
                 let Phase::Connecting(attempt) = &mut self.phase else { return };
                 match attempt.gap.take() {
                     Some(gap) => self.halt(gap, at),
@@ -136,7 +138,7 @@ impl Relay {
                     None => self.begin_session(at),
                 }
             }
-            Ok(Since::Changed) => {
+            Ok(Since::Unchanged | Since::Changed) => {
                 let why = "another router wrote to the state topic while this one connected";
                 self.lost(Failure::new(Code::SlotInUse, why), at);
             }

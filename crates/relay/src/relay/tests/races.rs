@@ -139,3 +139,14 @@ fn a_gap_that_is_suspected_before_the_witness_is_read_does_not_hide_it() {
     assert_eq!((world.gap().0, world.gap().1), (Some(Code::SlotMoved), 16));
     assert_eq!(world.witness().position.as_u64(), 16);
 }
+
+#[test]
+fn another_cluster_between_the_two_reads_is_noticed() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.run_for(Duration::from_secs(1));
+    answer_until(&mut world, &Action::StartReplication);
+    world.cluster = "another".into();
+    world.settle_down();
+    assert_eq!(world.gap().0, Some(Code::ClusterChanged));
+}
