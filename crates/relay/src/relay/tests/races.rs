@@ -150,3 +150,16 @@ fn another_cluster_between_the_two_reads_is_noticed() {
     world.settle_down();
     assert_eq!(world.gap().0, Some(Code::ClusterChanged));
 }
+
+#[test]
+fn a_process_that_stops_with_a_gap_in_flight_does_not_spin() {
+    let mut world = World::streaming();
+    world.script.transaction(100, &["a"]);
+    world.script.settle();
+    world.script.run_for(Duration::from_secs(1));
+    world.script.handle(Input::Shutdown);
+    world.script.handle(Input::GapSuspected(gap(Code::PublicationMissing)));
+    // The script sees to it that no deadline lies in the past.
+    world.script.run_for(Duration::from_secs(60));
+    assert!(world.script.actions().contains(&Action::Exit(Outcome::DeadlinePassed)));
+}
