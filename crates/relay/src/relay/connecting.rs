@@ -326,7 +326,8 @@ impl Relay {
         self.totals.sessions += 1;
         self.pinned = known
             .as_ref()
-            .filter(|known| !known.partitions.is_empty())
+            // Whose slot stands at the end of WAL has nothing in flight.
+            .filter(|known| !known.partitions.is_empty() && slot_at < wal_end)
             .map(|known| Pinned { counts: known.partitions.clone(), until: wal_end });
         let resume = resume(known.as_ref(), slot_at);
         let evidence = self.keeper.evidence();
@@ -401,6 +402,8 @@ impl Relay {
             Some(gap) => halt.gap = gap,
             None if is_read => {
                 self.totals.sessions = self.totals.sessions.max(1);
+                // What was found before the gap is not the measure any more.
+                self.baseline = None;
                 self.phase = Phase::Waiting { until: at };
             }
             None => {}
@@ -429,16 +432,13 @@ impl Relay {
 
 /// Where the session begins, by the witness and the slot.
 fn resume(known: Option<&Witness>, slot_at: Lsn) -> Resume {
-    let Some(Witness { position, last: Some(last), tables, .. }) = known else {
-        return Resume::AtSlot;
-    };
-    if slot_at < *position {
-        Resume::After(Covered::new(slot_at, *position, *last, tables.clone()))
-    } else if slot_at == *position {
-        Resume::At(slot_at, Some(*last))
-    } else {
-        // Only without a state topic: somebody else may have moved it.
-        Resume::AtSlot
+    match known {
+        Some(Witness { position, last, .. }) if slot_at == *position => Resume::At(slot_at, *last),
+        Some(Witness { position, last: Some(last), tables, .. }) if slot_at < *position => {
+            Resume::After(Covered::new(slot_at, *position, *last, tables.clone()))
+        }
+        // Past the witness: only without a state topic, when another router has moved it.
+        Some(_) | None => Resume::AtSlot,
     }
 }
 

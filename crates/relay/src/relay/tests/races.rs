@@ -163,3 +163,17 @@ fn a_process_that_stops_with_a_gap_in_flight_does_not_spin() {
     world.script.run_for(Duration::from_secs(60));
     assert!(world.script.actions().contains(&Action::Exit(Outcome::DeadlinePassed)));
 }
+
+#[test]
+fn who_resumes_at_the_end_of_the_wal_pins_nothing() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.source.wal_end = 16;
+    world.server.wal_end = Lsn::from_u64(16);
+    world.connect();
+    world.script.begin(100);
+    assert_eq!(world.script.frame(&row("a")), Step::Held);
+    let id = looked_up(&world.script.actions())[0];
+    world.script.handle(Input::Topic(id, Ok(facts(6))));
+    assert_eq!(world.script.relay.topics.facts(id).unwrap().partitions.get(), 6);
+}
