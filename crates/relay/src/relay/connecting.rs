@@ -15,6 +15,7 @@ use pgoutput::Lsn;
 
 use super::{Action, Phase, Pinned, Relay, exchange::StateRead};
 use crate::{
+    bug::{self, Bug},
     clock::Moment,
     failpoint::{self, Failpoint},
     failure::{Code, Failure},
@@ -289,6 +290,7 @@ impl Relay {
             Obstacle::SlotInUse { pid } => self.slot_held(Some(pid), at),
             // Before the first session of a pipeline nothing of ours can be missing.
             Obstacle::Gap(gap) if self.is_being_set_up(&gap.failure) => self.lost(gap.failure, at),
+            Obstacle::Gap(gap) if bug::is(Bug::GoOnAfterGap) => self.lost(gap.failure, at),
             Obstacle::Gap(gap) => self.suspect(*gap, at),
             Obstacle::Failed(failure) => self.lost(failure, at),
         }
