@@ -4,7 +4,7 @@ use relay::{
     Lsn, Outboxes, TableName,
     source::{
         Catalog, Encoding, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation,
-        Server, SlotHealth, SlotKind, SlotLook, TimelineHistory, WalStatus,
+        Server, SlotHealth, SlotKind, SlotLook, WalStatus,
     },
 };
 
@@ -17,7 +17,6 @@ pub const SLOT: &str = "outbox";
 pub const PUBLICATION: &str = "outbox";
 /// The database.
 pub const DATABASE: &str = "shop";
-const ENTRY_OID: u32 = 16_500;
 
 /// The outbox table's name.
 pub fn table() -> TableName {
@@ -57,31 +56,30 @@ impl Postgres {
     pub fn catalog_look(&self) -> Catalog {
         let columns = rows::names(self.catalog.shape);
         let oid = Oid::from_u32(rows::OUTBOX);
+        let published = PublishedTable {
+            oid,
+            name: table(),
+            kind: Kind::Plain,
+            entry: Some(Oid::from_u32(self.entry_oid)),
+            row_filter: None,
+            columns: columns.clone(),
+        };
         let publication = (self.catalog.publishing != Publishing::Missing).then(|| Publication {
             oid: Oid::from_u32(self.publication_oid),
-            written_by: self.publication_oid,
+            written_by: self.altered_by,
             inserts: match self.catalog.publishing {
                 Publishing::Withheld => Inserts::Withheld,
-                Publishing::Published | Publishing::Missing => Inserts::Published,
+                Publishing::Published | Publishing::Out | Publishing::Missing => Inserts::Published,
             },
             partitions: Partitions::ViaRoot,
-            tables: vec![PublishedTable {
-                oid,
-                name: table(),
-                kind: Kind::Plain,
-                entry: Some(Oid::from_u32(ENTRY_OID)),
-                row_filter: None,
-                columns: columns.clone(),
-            }],
+            tables: (self.catalog.publishing != Publishing::Out)
+                .then_some(published)
+                .into_iter()
+                .collect(),
         });
         let generated = Vec::new();
         let relation = Relation { oid, name: table(), kind: Kind::Plain, columns, generated };
         Catalog { publication, relations: vec![relation] }
-    }
-
-    /// The history of its timeline.
-    pub fn timelines(&self) -> TimelineHistory {
-        TimelineHistory::default()
     }
 
     /// What the server says of itself.
