@@ -70,11 +70,11 @@ bugs! {
     IgnoreWarning = "ignore-warning";
     /// A slot that is missing is made. (Planted in the simulation's shell: the core has no way to make one.)
     RecreateSlot = "recreate-slot";
-    /// A slot that was missing, and is there again, is taken for the old one.
+    /// A gap that is found while connecting is only looked at again.
     GoOnAfterGap = "go-on-after-gap";
-    /// A slot that stands elsewhere than where it was left is taken as it is.
+    /// A slot that stands past the witness is taken as it is.
     TrustMovedSlot = "trust-moved-slot";
-    /// A server whose WAL ends before what it was told is taken as it is.
+    /// A server whose history is not that of the witness is taken as it is.
     TrustOtherHistory = "trust-other-history";
     /// A process that stood still goes on with what it held.
     IgnoreStandstill = "ignore-standstill";

@@ -261,7 +261,8 @@ impl Relay {
                 .into_iter()
                 .flatten()
                 .min(),
-            Phase::Halted(halt) => self.halt_deadline(halt),
+            // A process that stops waits longer, for its gap to be written down.
+            Phase::Halted(halt) => return self.halt_deadline(halt),
             Phase::Connecting(_) => None,
             Phase::Over => return None,
         };

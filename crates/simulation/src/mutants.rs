@@ -132,17 +132,23 @@ fn expected(bug: Bug) -> &'static [Invariant] {
         Bug::TrustSilence => &[I10Liveness],
         Bug::LookUpOnce => &[I8Slot, I10Liveness],
         Bug::IgnoreWarning => &[I1Complete, I2NeverAhead, I3Order],
-        Bug::RecreateSlot | Bug::GoOnAfterGap => &[I1Complete, I2NeverAhead, I3Order, I11Loudness],
-        Bug::TrustMovedSlot | Bug::TrustNewPublication => {
+        Bug::RecreateSlot | Bug::TrustMovedSlot | Bug::TrustNewPublication => {
             &[I1Complete, I2NeverAhead, I3Order, I11Loudness, I10Liveness]
         }
         Bug::ConfirmBeforeWitness | Bug::WitnessAheadOfAcks => &[I2NeverAhead],
-        Bug::OneWitnessKey | Bug::SkipOnFaith | Bug::ConfirmOnFaith | Bug::ForgetGap => {
-            &[I1Complete, I2NeverAhead, I11Loudness]
+        Bug::SkipOnFaith | Bug::ConfirmOnFaith => &[I1Complete, I2NeverAhead, I3Order, I11Loudness],
+        // What a late write says is older: events come again, the slot seems to stand too far, an acceptance is undone.
+        Bug::OneWitnessKey => &[I1Complete, I2NeverAhead, I4Duplicates, I10Liveness, I11Loudness],
+        // A gap that is not written down is forgotten; or nobody can accept it.
+        Bug::ForgetGap | Bug::GoOnAfterGap => {
+            &[I1Complete, I2NeverAhead, I3Order, I10Liveness, I11Loudness]
         }
         Bug::TrustOtherHistory => &[I11Loudness],
         Bug::IgnoreStandstill => &[I7SingleWriter],
-        Bug::SkipHeldRow | Bug::BindByNameOnly => &[I1Complete, I2NeverAhead, I3Order],
+        // The row does not count in the window; its event does.
+        Bug::SkipHeldRow | Bug::BindByNameOnly => {
+            &[I1Complete, I2NeverAhead, I3Order, I4Duplicates]
+        }
         // A column that is not where it was may hold nothing that can be read.
         Bug::IgnoreNewShape => &[I6Fidelity, I10Liveness, I11Loudness],
         Bug::Leak => &[I9Resources],

@@ -23,6 +23,15 @@ pub enum Keeping {
     Memory,
 }
 
+/// Whether a person comes when one is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Person {
+    /// Nobody does.
+    Away,
+    /// After a while, and accepts what cannot be mended.
+    Comes,
+}
+
 /// A fault, and when it happens.
 #[derive(Debug, Clone, Copy)]
 pub struct Planned {
@@ -45,6 +54,8 @@ pub struct Plan {
     pub routers: usize,
     /// Whether they keep a witness.
     pub keeping: Keeping,
+    /// Whether a person comes.
+    pub person: Person,
     /// The window in events.
     pub window: u64,
     /// What the producer's queue holds.
@@ -91,13 +102,26 @@ impl Plan {
             .collect();
         faults.sort_by_key(|planned| planned.at);
         let mut routers = 1 + random.index(2);
+        let mut person = Person::Away;
         if random.one_in(4) {
-            // Whoever knew the slot as it was must live to see what became of it.
-            routers = 1;
-            let last = for_a_person[random.index(for_a_person.len())];
-            faults.push(Planned { at: steps * 3 / 4, fault: last });
+            let deed = for_a_person[random.index(for_a_person.len())];
+            if keeping == Keeping::Memory {
+                // Whoever knew the slot as it was must live to see what became of it.
+                routers = 1;
+                let last = Planned { at: steps * 3 / 4, fault: deed };
+                faults.retain(|planned| planned.at <= last.at);
+                faults.push(last);
+            } else {
+                // Evidence that was deleted is none.
+                faults.retain(|planned| planned.fault != Fault::DeleteState);
+                faults.push(Planned { at: random.index(steps), fault: deed });
+                if random.one_in(2) {
+                    person = Person::Comes;
+                    let deed = for_a_person[random.index(for_a_person.len())];
+                    faults.push(Planned { at: random.index(steps), fault: deed });
+                }
+            }
             faults.sort_by_key(|planned| planned.at);
-            faults.retain(|planned| planned.at <= steps * 3 / 4);
         }
         Self {
             seed,
@@ -109,6 +133,7 @@ impl Plan {
             },
             routers,
             keeping,
+            person,
             window: 3 + random.below(30),
             queue: 3 + random.index(40),
             partitions: 1 + i32::try_from(random.below(4)).expect("small"),

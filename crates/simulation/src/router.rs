@@ -81,6 +81,8 @@ pub struct Router {
     pub last_good: Option<LastGood>,
     /// When the monitor and the care for topics look next.
     pub look_at: Moment,
+    /// Whether nobody has started it yet.
+    pub is_down: bool,
     /// Since when it stands still.
     pub frozen_since: Option<Moment>,
     /// Whether the present session ends in good order.
@@ -140,6 +142,7 @@ impl Router {
             baseline: None,
             last_good: None,
             look_at: at,
+            is_down: false,
             frozen_since: None,
             takes_leave: false,
             attempts: (0, 0),
@@ -149,7 +152,7 @@ impl Router {
 
     /// Whether it runs.
     pub fn runs(&self) -> bool {
-        self.frozen_since.is_none()
+        self.frozen_since.is_none() && !self.is_down
     }
 
     /// Whether an answer is awaited that needs nobody else.

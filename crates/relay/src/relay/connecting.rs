@@ -15,6 +15,7 @@ use pgoutput::Lsn;
 
 use super::{Action, Phase, Pinned, Relay, exchange::StateRead};
 use crate::{
+    bug::{self, Bug},
     clock::Moment,
     failpoint::{self, Failpoint},
     failure::{Code, Failure},
@@ -123,8 +124,10 @@ impl Relay {
     }
 
     fn state_read_again(&mut self, read: StateRead, at: Moment) {
+        let Phase::Connecting(attempt) = &self.phase else { return };
+        let is_same_cluster = attempt.cluster == read.cluster;
         match self.keeper.read(read) {
-            Ok(Since::Unchanged) => {
+            Ok(Since::Unchanged) if is_same_cluster => {
                 let Phase::Connecting(attempt) = &mut self.phase else { return };
                 match attempt.gap.take() {
                     Some(gap) => self.halt(gap, at),
@@ -135,7 +138,7 @@ impl Relay {
                     None => self.begin_session(at),
                 }
             }
-            Ok(Since::Changed) => {
+            Ok(Since::Unchanged | Since::Changed) => {
                 let why = "another router wrote to the state topic while this one connected";
                 self.lost(Failure::new(Code::SlotInUse, why), at);
             }
@@ -286,6 +289,7 @@ impl Relay {
             Obstacle::SlotInUse { pid } => self.slot_held(Some(pid), at),
             // Before the first session of a pipeline nothing of ours can be missing.
             Obstacle::Gap(gap) if self.is_being_set_up(&gap.failure) => self.lost(gap.failure, at),
+            Obstacle::Gap(gap) if bug::is(Bug::GoOnAfterGap) => self.lost(gap.failure, at),
             Obstacle::Gap(gap) => self.suspect(*gap, at),
             Obstacle::Failed(failure) => self.lost(failure, at),
         }
@@ -323,7 +327,8 @@ impl Relay {
         self.totals.sessions += 1;
         self.pinned = known
             .as_ref()
-            .filter(|known| !known.partitions.is_empty())
+            // Whose slot stands at the end of WAL has nothing in flight.
+            .filter(|known| !known.partitions.is_empty() && slot_at < wal_end)
             .map(|known| Pinned { counts: known.partitions.clone(), until: wal_end });
         let resume = resume(known.as_ref(), slot_at);
         let evidence = self.keeper.evidence();
@@ -400,6 +405,8 @@ impl Relay {
             Some(gap) => halt.gap = gap,
             None if is_read => {
                 self.totals.sessions = self.totals.sessions.max(1);
+                // What was found before the gap is not the measure any more.
+                self.baseline = None;
                 self.phase = Phase::Waiting { until: at };
             }
             None => {}
@@ -428,15 +435,12 @@ impl Relay {
 
 /// Where the session begins, by the witness and the slot.
 fn resume(known: Option<&Witness>, slot_at: Lsn) -> Resume {
-    let Some(Witness { position, last: Some(last), tables, .. }) = known else {
-        return Resume::AtSlot;
-    };
-    if slot_at < *position {
-        Resume::After(Covered::new(slot_at, *position, *last, tables.clone()))
-    } else if slot_at == *position {
-        Resume::At(slot_at, Some(*last))
-    } else {
-        // Only without a state topic: somebody else may have moved it.
-        Resume::AtSlot
+    match known {
+        Some(Witness { position, last, .. }) if slot_at == *position => Resume::At(slot_at, *last),
+        Some(Witness { position, last: Some(last), tables, .. }) if slot_at < *position => {
+            Resume::After(Covered::new(slot_at, *position, *last, tables.clone()))
+        }
+        // Past the witness: only without a state topic, when another router has moved it.
+        Some(_) | None => Resume::AtSlot,
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     ports::Acks,
     record::TopicId,
     session::Course,
+    source::{Gap, Kept},
     topics::TopicFacts,
 };
 
@@ -65,7 +66,7 @@ impl Relay {
             Input::Topic(id, answer) => self.topic(id, answer, now),
             Input::Partitions(id, count) => self.partitions(id, count, now),
             Input::TopicGone(id) => self.topic_gone(id),
-            Input::GapSuspected(gap) => self.halt(gap, at),
+            Input::GapSuspected(gap) => self.gap_suspected(gap, at),
             Input::SourceSeen(look, catalog) => self.source_seen(look, catalog),
             Input::ServerStopping => {
                 if let Phase::Streaming(session) = &mut self.phase {
@@ -88,6 +89,15 @@ impl Relay {
             // Whoever holds it reads again what we left.
             self.left_unconfirmed = 0;
             self.phase = Phase::Standby { look_at: Some(at + self.backoff.spread(STANDBY_LOOK)) };
+        }
+    }
+
+    /// Whoever has not read the witness yet knows neither what was acknowledged nor how everything was: written down by
+    /// them, a gap would hide what the witness says. Connecting finds it again.
+    fn gap_suspected(&mut self, gap: Gap, at: Moment) {
+        let streams = matches!(self.phase, Phase::Streaming(_));
+        if streams || self.keeper.kept() == Kept::InMemory || self.keeper.known().is_some() {
+            self.halt(gap, at);
         }
     }
 

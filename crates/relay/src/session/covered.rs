@@ -194,7 +194,7 @@ impl Session {
 
     /// Whether nothing may be confirmed yet.
     pub(crate) fn is_within_covered(&self) -> bool {
-        self.covered.is_some()
+        self.covered.is_some() && !bug::is(Bug::ConfirmOnFaith)
     }
 
     /// What is at risk when the stream itself shows a gap: of another history what the witness covers, else what came

@@ -24,6 +24,8 @@ pub struct Source {
     pub columns: Vec<String>,
     /// Where the slot stands.
     pub slot_at: u64,
+    /// Where its WAL ends.
+    pub wal_end: u64,
 }
 
 impl Source {
@@ -35,6 +37,7 @@ impl Source {
             others: Vec::new(),
             columns: columns.iter().map(|(name, _)| (*name).to_owned()).collect(),
             slot_at: 0,
+            wal_end: u64::MAX,
         }
     }
 
@@ -64,13 +67,13 @@ impl Source {
             version: 18_00_01,
             encoding: Encoding::Known("UTF8".to_owned()),
             history: History { system_id: "1".to_owned(), timeline: 1 },
-            wal_end: Lsn::from_u64(u64::MAX),
+            wal_end: Lsn::from_u64(self.wal_end),
         }
     }
 
     /// Its slot.
     pub fn look(&self) -> SlotLook {
-        let current_wal_lsn = Lsn::from_u64(u64::MAX);
+        let current_wal_lsn = Lsn::from_u64(self.wal_end);
         let slot = SlotHealth {
             current_wal_lsn,
             confirmed_flush_lsn: Some(Lsn::from_u64(self.slot_at)),

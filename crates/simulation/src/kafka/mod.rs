@@ -51,8 +51,8 @@ pub struct Kafka {
     pub rejects: Option<Code>,
     /// The next batch is stored twice.
     pub stores_twice: bool,
-    /// Its cluster id.
-    pub cluster: String,
+    /// How often another cluster was put in its place.
+    pub clusters: u64,
     /// The state topic.
     pub state: StateTopic,
 }
@@ -75,9 +75,14 @@ impl Kafka {
             ghosts: Vec::new(),
             rejects: None,
             stores_twice: false,
-            cluster: "cluster 1".to_owned(),
+            clusters: 0,
             state: StateTopic::default(),
         }
+    }
+
+    /// Its cluster id.
+    pub fn cluster(&self) -> String {
+        format!("cluster {}", self.clusters)
     }
 
     /// Whether the state topic can be read and written now, but for its being deleted.

@@ -197,6 +197,12 @@ impl Producer {
         self.is_closed = true;
     }
 
+    /// What is not stored never will be: the cluster is another.
+    pub fn forget_unstored(&mut self) {
+        self.waiting.clear();
+        self.writes.clear();
+    }
+
     /// It is gone. What it had sent may still arrive, in order within each partition.
     pub fn into_ghosts(mut self) -> (Vec<Ghost>, Vec<Write>) {
         let waiting = std::mem::take(&mut self.waiting);

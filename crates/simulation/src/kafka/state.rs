@@ -50,9 +50,14 @@ impl StateTopic {
     }
 
     /// Everything in it is lost.
-    pub fn delete(&mut self) {
+    pub fn clear(&mut self) {
         self.records.clear();
         self.next_offset = 0;
+    }
+
+    /// It is not there any more.
+    pub fn delete(&mut self) {
+        self.clear();
         self.is_deleted = true;
     }
 }

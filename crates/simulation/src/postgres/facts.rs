@@ -4,7 +4,7 @@ use relay::{
     Lsn, Outboxes, TableName,
     source::{
         Catalog, Encoding, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation,
-        Server, SlotHealth, SlotKind, SlotLook, TimelineHistory, WalStatus,
+        Server, SlotHealth, SlotKind, SlotLook, WalStatus,
     },
 };
 
@@ -18,7 +18,6 @@ pub const PUBLICATION: &str = "outbox";
 const OWNER_OID: u32 = 10;
 /// The database.
 pub const DATABASE: &str = "shop";
-const ENTRY_OID: u32 = 16_500;
 
 /// The outbox table's name.
 pub fn table() -> TableName {
@@ -60,24 +59,28 @@ impl Postgres {
         let oid = Oid::from_u32(rows::OUTBOX);
         let called = rows::name(self.catalog.called).to_owned();
         let name = TableName { schema: "public".to_owned(), name: called };
+        let published = PublishedTable {
+            oid,
+            name: name.clone(),
+            kind: Kind::Plain,
+            entry: Some(Oid::from_u32(self.entry_oid)),
+            row_filter: None,
+            columns: columns.clone(),
+        };
         let publication = (self.catalog.publishing != Publishing::Missing).then(|| Publication {
             oid: Oid::from_u32(self.publication_oid),
-            written_by: self.publication_oid,
+            written_by: self.altered_by,
             owner: Oid::from_u32(OWNER_OID),
             options: String::new(),
             inserts: match self.catalog.publishing {
                 Publishing::Withheld => Inserts::Withheld,
-                Publishing::Published | Publishing::Missing => Inserts::Published,
+                Publishing::Published | Publishing::Out | Publishing::Missing => Inserts::Published,
             },
             partitions: Partitions::ViaRoot,
-            tables: vec![PublishedTable {
-                oid,
-                name: name.clone(),
-                kind: Kind::Plain,
-                entry: Some(Oid::from_u32(ENTRY_OID)),
-                row_filter: None,
-                columns: columns.clone(),
-            }],
+            tables: (self.catalog.publishing != Publishing::Out)
+                .then_some(published)
+                .into_iter()
+                .collect(),
         });
         let relation = Relation {
             oid,
@@ -89,11 +92,6 @@ impl Postgres {
             children: Vec::new(),
         };
         Catalog { publication, relations: vec![relation] }
-    }
-
-    /// The history of its timeline.
-    pub fn timelines(&self) -> TimelineHistory {
-        TimelineHistory::default()
     }
 
     /// What the server says of itself.

@@ -6,7 +6,7 @@ use relay::{Code, Moment, testing::wire};
 
 use super::{Postgres, rows};
 use crate::{
-    history::{Called, Catalog, Health, History, Publishing},
+    history::{Called, Catalog, Event, Health, History, Publishing},
     plan::Generation,
     random::Random,
 };
@@ -149,8 +149,7 @@ impl Postgres {
             connection.wire.push_back(Wire::Warning);
         }
         connection.next += 1;
-        let published =
-            |event: &&crate::history::Event| event.catalog.publishing == Publishing::Published;
+        let published = |event: &&Event| event.is_published();
         if !events.is_empty() && !events.iter().any(|event| published(&event)) {
             return;
         }

@@ -6,7 +6,7 @@ use relay::{
 };
 
 use super::World;
-use crate::{history::Publishing, invariant::Invariant, kafka::Fate, router::Reading};
+use crate::{invariant::Invariant, kafka::Fate, router::Reading};
 
 impl World {
     /// The core wants to know what the state topic holds.
@@ -24,7 +24,7 @@ impl World {
         if self.kafka.state.is_deleted {
             return Err(Failure::new(Code::TopicMissing, "there is no state topic"));
         }
-        Ok(StateRead { cluster: self.kafka.cluster.clone(), records: self.kafka.state.read() })
+        Ok(StateRead { cluster: self.kafka.cluster(), records: self.kafka.state.read() })
     }
 
     /// A read is answered.
@@ -68,7 +68,7 @@ impl World {
         let before = &history.transactions[..history.first_from(position)];
         let missing = before.iter().flat_map(|one| one.events.clone()).find(|number| {
             let event = &history.events[*number];
-            !event.is_stored && event.catalog.publishing == Publishing::Published
+            !event.is_settled() && event.is_published()
         });
         if let Some(number) = missing {
             self.judge.accuse(Invariant::I2NeverAhead, || {

@@ -4,10 +4,12 @@
 use relay::{
     Code, Failure, Input,
     bug::{self, Bug},
+    witness::Witness,
 };
 
-use super::{Call, World};
+use super::World;
 use crate::{
+    history::TYPES,
     invariant::Invariant,
     kafka::Producer,
     plan::Keeping,
@@ -24,7 +26,8 @@ impl World {
             Job::Connect => self.open(router),
             Job::WatchSlot => self.watch_slot(router),
             Job::ReadTimelines(_) | Job::ReadSlot | Job::ReadCatalog | Job::StartReplication => {
-                if self.routers[router].link == Some(self.server.starts) {
+                let is_whole = self.routers[router].link == Some(self.server.starts);
+                if is_whole && !self.is_cut_off {
                     self.answer_on_the_connection(router, job);
                 } else {
                     self.routers[router].link = None;
@@ -40,6 +43,7 @@ impl World {
 
     fn watch_slot(&mut self, router: usize) {
         match self.server.phase {
+            _ if self.is_cut_off => self.refuse(router, Code::ServerUnreachable),
             Phase::Down { .. } => self.refuse(router, Code::ServerUnreachable),
             Phase::Up | Phase::Stopping { .. } if self.server.holder().is_none() => {
                 self.input(router, Input::SlotFree);
@@ -50,9 +54,10 @@ impl World {
 
     fn open(&mut self, router: usize) {
         let refusal = match self.server.phase {
+            _ if self.is_cut_off => Some(Code::ServerUnreachable),
             Phase::Down { .. } => Some(Code::ServerUnreachable),
             Phase::Stopping { .. } => Some(Code::ServerNotReady),
-            Phase::Up if self.call != Call::Wrong => None,
+            Phase::Up if !self.call.is_idle() => None,
             Phase::Up => self.random.one_in(8).then_some(Code::ServerUnreachable),
         };
         if let Some(code) = refusal {
@@ -98,6 +103,7 @@ impl World {
     fn start_streaming(&mut self, router: usize) {
         let id = self.server.connect(router, self.at);
         let session = self.begin_session();
+        self.pin_what_was_in_flight(router, session);
         let process = &mut self.routers[router];
         process.connection = Some(id);
         process.session = session;
@@ -111,6 +117,17 @@ impl World {
         }
     }
 
+    /// The first session of a process knows no other counts than those of the witness.
+    fn pin_what_was_in_flight(&mut self, router: usize, session: usize) {
+        let best = self.kafka.state.best().filter(|_| self.routers[router].session == usize::MAX);
+        let Some(best) = best else { return };
+        let mut pins = [None; TYPES.len()];
+        for (pin, topic) in pins.iter_mut().zip(&self.kafka.topics) {
+            *pin = best.partitions.get(&topic.name).copied();
+        }
+        self.judge.pin(session, pins);
+    }
+
     /// Whatever it will send again was in flight.
     fn begin_session(&mut self) -> usize {
         let confirmed = self.server.confirmed();
@@ -122,7 +139,7 @@ impl World {
         // Without a witness that was there all the time: confirmed before a crash, or on a connection that did not carry it.
         let known = match covered {
             Some(_) if !self.is_state_lost => self.overlapped,
-            Some(_) | None => self.server.peak.max(self.lost_word),
+            Some(_) | None => self.server.peak.max(self.lost_word).max(self.overlapped),
         };
         let history = self.history();
         let excused = history.serial_past(known).saturating_sub(history.serial_past(from));
@@ -132,9 +149,18 @@ impl World {
     /// The core has everything that it asked for, and takes what the server sends.
     pub(super) fn see_the_session_begin(&mut self, router: usize) {
         self.coverage.sessions += 1;
+        if self.plan.keeping == Keeping::Witness && self.has_open_gap() {
+            self.judge.accuse(Invariant::I11Loudness, || {
+                "a session begins although a gap is open".to_owned()
+            });
+        }
         let end = self.server.history.end_of_wal;
         let furthest = match self.plan.keeping {
-            Keeping::Witness => self.kafka.state.best().map_or(0, |best| best.position.as_u64()),
+            Keeping::Witness => {
+                let best = self.kafka.state.best();
+                let is_same = |best: &Witness| best.history.as_ref() == Some(&self.server.identity);
+                best.filter(is_same).map_or(0, |best| best.position.as_u64())
+            }
             Keeping::Memory => self.routers[router].furthest,
         };
         if furthest > end {

@@ -17,7 +17,9 @@ use crate::{
     router::{Router, settings},
 };
 
+mod accepting;
 mod attesting;
+mod call;
 mod cluster;
 mod connecting;
 mod ending;
@@ -27,31 +29,12 @@ mod monitor;
 mod reading;
 mod shell;
 
+use call::Call;
 use faults::Outcome;
 use mending::Mend;
 
 /// Wakes of routers within one stretch of time before they count as spinning.
 const WAKES_MAX: usize = 3_000;
-
-/// Whether a person is to be called, and by which codes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Call {
-    /// Nothing was done that only a person mends.
-    Wrong,
-    /// Something was, though perhaps without consequence.
-    Allowed(&'static [Code]),
-    /// Something was, and must be noticed even if nothing is missing.
-    Due(&'static [Code]),
-}
-
-impl Call {
-    fn codes(self) -> &'static [Code] {
-        match self {
-            Self::Wrong => &[],
-            Self::Allowed(codes) | Self::Due(codes) => codes,
-        }
-    }
-}
 
 /// See the module's documentation.
 pub struct World {
@@ -78,6 +61,10 @@ pub struct World {
     processes: u64,
     /// Whether a person is to be called.
     call: Call,
+    /// When a person comes who was called.
+    person_at: Option<Moment>,
+    /// Whether no router reaches the server.
+    is_cut_off: bool,
     /// The errors that have a cause in this run.
     causes: BTreeSet<Code>,
 }
@@ -108,7 +95,9 @@ impl World {
             is_state_lost: false,
             refused: None,
             processes,
-            call: Call::Wrong,
+            call: Call::default(),
+            person_at: None,
+            is_cut_off: false,
             // Another router, or a late write, may change the state topic between two looks at it.
             causes: BTreeSet::from([Code::ServerUnreachable, Code::SlotInUse]),
             plan,
@@ -181,6 +170,7 @@ impl World {
             _ => self.pass_some_time(some),
         }
         self.notice_ends();
+        self.consider_accepting();
         if self.random.one_in(40) {
             self.server.save_slot();
         }

@@ -8,7 +8,7 @@ use relay::{
     source::{Baseline, LastGood, publication, suspected_gap, verdict},
 };
 
-use super::{Call, World};
+use super::World;
 use crate::{
     invariant::Invariant,
     postgres::{
@@ -28,10 +28,10 @@ impl World {
         }
         let condition = self.routers[router].relay.condition(self.at);
         self.coverage.state(condition.state);
-        if self.call == Call::Wrong
-            && condition.state == State::Failed
+        if condition.state == State::Failed
             && let Some(reason) = condition.reason
             && reason.class() == Class::Gap
+            && !self.call.allows(reason.code)
         {
             self.judge.accuse(Invariant::I11Loudness, || {
                 format!("a person is called, and nobody is needed: {reason}")
@@ -48,7 +48,7 @@ impl World {
     }
 
     fn look_at_server(&mut self, router: usize) {
-        if self.server.phase != Phase::Up {
+        if self.server.phase != Phase::Up || self.is_cut_off {
             return;
         }
         let look = self.server.slot_look();

@@ -48,15 +48,22 @@ pub(super) fn run_as() -> anyhow::Result<Option<RunAs>> {
     Ok(Some(RunAs { uid: id(2)?, gid: id(3)? }))
 }
 
+/// Servers of one family have the same system identifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    Usual,
+    Stranger,
+}
+
 /// A temporary directory with a cluster in `data`.
 pub(super) async fn create(
     binaries: &Path,
     version: u16,
     run_as: Option<RunAs>,
     hba: &[String],
-    is_stranger: bool,
+    family: Family,
 ) -> anyhow::Result<TempDir> {
-    let template = template(binaries, version, run_as, is_stranger).await?;
+    let template = template(binaries, version, run_as, family).await?;
     let dir = own_dir(None, run_as)?;
     let data = dir.path().join("data");
     let copied = Command::new("cp")
@@ -120,13 +127,16 @@ async fn template(
     binaries: &Path,
     version: u16,
     run_as: Option<RunAs>,
-    is_stranger: bool,
+    family: Family,
 ) -> anyhow::Result<PathBuf> {
     let cache = cache_dir()?;
     std::fs::create_dir_all(&cache)
         .with_context(|| format!("cannot create {}", cache.display()))?;
     let program = std::fs::metadata(binaries.join("postgres"))?;
-    let of = if is_stranger { "stranger" } else { "data" };
+    let of = match family {
+        Family::Usual => "data",
+        Family::Stranger => "stranger",
+    };
     let template = cache.join(format!("{of}-{version}-{:x}-{:x}", program.mtime(), program.ino()));
     if template.is_dir() {
         return Ok(template);

@@ -128,3 +128,52 @@ fn without_a_state_topic_what_is_remembered_belongs_together() {
     assert_eq!(script.state(), (State::Streaming, None));
     assert_eq!(script.keys(), ["warm-up", "a", "b", "c"]);
 }
+
+#[test]
+fn a_gap_that_is_suspected_before_the_witness_is_read_does_not_hide_it() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.handle(Input::GapSuspected(gap(Code::SlotLost)));
+    world.script.source.slot_at = 500;
+    world.settle_down();
+    assert_eq!((world.gap().0, world.gap().1), (Some(Code::SlotMoved), 16));
+    assert_eq!(world.witness().position.as_u64(), 16);
+}
+
+#[test]
+fn another_cluster_between_the_two_reads_is_noticed() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.run_for(Duration::from_secs(1));
+    answer_until(&mut world, &Action::StartReplication);
+    world.cluster = "another".into();
+    world.settle_down();
+    assert_eq!(world.gap().0, Some(Code::ClusterChanged));
+}
+
+#[test]
+fn a_process_that_stops_with_a_gap_in_flight_does_not_spin() {
+    let mut world = World::streaming();
+    world.script.transaction(100, &["a"]);
+    world.script.settle();
+    world.script.run_for(Duration::from_secs(1));
+    world.script.handle(Input::Shutdown);
+    world.script.handle(Input::GapSuspected(gap(Code::PublicationMissing)));
+    // The script sees to it that no deadline lies in the past.
+    world.script.run_for(Duration::from_secs(60));
+    assert!(world.script.actions().contains(&Action::Exit(Outcome::DeadlinePassed)));
+}
+
+#[test]
+fn who_resumes_at_the_end_of_the_wal_pins_nothing() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.source.wal_end = 16;
+    world.server.wal_end = Lsn::from_u64(16);
+    world.connect();
+    world.script.begin(100);
+    assert_eq!(world.script.frame(&row("a")), Step::Held);
+    let id = looked_up(&world.script.actions())[0];
+    world.script.handle(Input::Topic(id, Ok(facts(6))));
+    assert_eq!(world.script.relay.topics.facts(id).unwrap().partitions.get(), 6);
+}

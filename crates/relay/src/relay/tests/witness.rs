@@ -11,7 +11,7 @@ use crate::{
 pub(super) struct World {
     pub(super) script: Script,
     pub(super) topic: Vec<StateRecord>,
-    cluster: String,
+    pub(super) cluster: String,
     pub(super) server: source::Server,
     processes: u32,
     /// Writes that are not acknowledged.
