@@ -87,8 +87,8 @@ impl Judge<'_> {
             )
             .hint(
                 "wal is decoded with the publications of its time, so making it again mends \
-                 nothing: publish the missing rows from the table, then outbox-router teardown and \
-                 outbox-router setup --apply",
+                 nothing: outbox-router teardown --apply and outbox-router setup --apply make another \
+                 slot; publish the missing rows from the table, then outbox-router accept",
             )
         })
     }
@@ -244,8 +244,8 @@ impl Judge<'_> {
                 ),
             )
             .hint(
-                "if it was put back in the same transaction, nothing is missing: restart the \
-                 router; otherwise publish the rows that were written meanwhile from the table first",
+                "if it was put back in the same transaction, nothing is missing; otherwise publish \
+                 the rows that were written meanwhile from the table; then outbox-router accept",
             )
         })
     }
