@@ -9,6 +9,8 @@ use relay::{
     witness::History,
 };
 
+use super::ports::Postgres;
+
 use crate::{
     monitor::{self, SqlSession, catalog::Sought, connection::drive, server::ServerSettings},
     postgres::{
@@ -41,14 +43,16 @@ pub struct Source {
 }
 
 /// A connection between two steps: ready for a command.
-pub(super) struct Open {
+pub struct Open {
     connection: ReplicationConnection,
     version: i32,
 }
 
 /// How `START_REPLICATION` ended.
-pub(super) enum Started {
+pub enum Started {
+    /// The server is streaming.
     Streaming(Box<ReplicationStream>),
+    /// Another process has the slot: this one, if the server says so.
     Held(Option<i32>),
 }
 
@@ -93,11 +97,6 @@ impl Endpoint {
 }
 
 impl Source {
-    /// Connects, and asks the server who it is.
-    pub(super) async fn open(&self) -> Result<(Open, Server), Failure> {
-        self.endpoint.within(self.try_open()).await
-    }
-
     async fn try_open(&self) -> Result<(Open, Server), Failure> {
         let options = Options {
             application_name: self.endpoint.application_name.clone(),
@@ -124,9 +123,16 @@ impl Source {
         let server = Server { version, encoding, history, wal_end };
         Ok((Open { connection, version }, server))
     }
+}
 
-    /// Reads the history of a timeline.
-    pub(super) async fn timelines(
+impl Postgres for Source {
+    type Open = Open;
+
+    async fn open(&self) -> Result<(Open, Server), Failure> {
+        self.endpoint.within(self.try_open()).await
+    }
+
+    async fn timelines(
         &self,
         mut open: Open,
         timeline: u32,
@@ -143,15 +149,13 @@ impl Source {
         Ok((open, timelines))
     }
 
-    /// Reads the slot.
-    pub(super) async fn look(&self, mut open: Open) -> Result<(Open, SlotLook), Failure> {
+    async fn look(&self, mut open: Open) -> Result<(Open, SlotLook), Failure> {
         let look = monitor::slot::look(&mut open.connection, open.version, &self.slot);
         let look = self.endpoint.within(look).await?;
         Ok((open, look))
     }
 
-    /// Reads publication and tables.
-    pub(super) async fn catalog(
+    async fn catalog(
         &self,
         mut open: Open,
         remembered: Option<&Catalog>,
@@ -163,8 +167,7 @@ impl Source {
         Ok((open, catalog))
     }
 
-    /// Starts streaming.
-    pub(super) async fn start(&self, mut open: Open) -> Result<Started, Failure> {
+    async fn start(&self, mut open: Open) -> Result<Started, Failure> {
         let start = async {
             // From here on the output functions of types run, and what they write may depend on the path.
             open.connection.rows("search_path", "reset search_path").await?;
@@ -182,9 +185,8 @@ impl Source {
         self.endpoint.within(start).await
     }
 
-    /// Returns when the slot is free. Every look has its limit: a frozen server keeps connections alive that nobody
-    /// answers on.
-    pub(super) async fn watch_slot(&self) -> Result<(), Failure> {
+    /// Every look has its limit: a frozen server keeps connections alive that nobody answers on.
+    async fn watch_slot(&self) -> Result<(), Failure> {
         let held = format!(
             "select from pg_replication_slots where slot_name = {} and active",
             quote_literal(&self.slot)
