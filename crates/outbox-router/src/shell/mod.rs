@@ -19,6 +19,8 @@ mod jobs;
 mod pass;
 mod ports;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::{
     sync::Arc,
@@ -158,17 +160,25 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     pub async fn run(mut self) -> Outcome {
         self.start(Job::OpenSink);
         loop {
-            self.act();
-            if let Some(outcome) = self.outcome {
+            if let Some(outcome) = self.turn().await {
                 self.leave().await;
                 return outcome;
             }
-            self.report_if_due();
-            let due = self.wake_at();
-            let event = self.next_event().await;
-            self.look_at_the_time(due);
-            self.apply(event);
         }
+    }
+
+    /// Does what the core asked for, waits for one event, and applies it.
+    async fn turn(&mut self) -> Option<Outcome> {
+        self.act();
+        if self.outcome.is_some() {
+            return self.outcome;
+        }
+        self.report_if_due();
+        let due = self.wake_at();
+        let event = self.next_event().await;
+        self.look_at_the_time(due);
+        self.apply(event);
+        None
     }
 
     /// One that is woken long after it had to be was stopped meanwhile: the core must know before anything is read or
