@@ -117,7 +117,7 @@ impl App {
 
         let mut ended = on_its_own_thread(Parts {
             relay,
-            source: self.source(),
+            postgres: self.source(),
             kafka: self.kafka.clone(),
             state_topic: self.config.kafka.state_topic.clone(),
             pipeline: self.pipeline(),
@@ -284,7 +284,9 @@ fn size(bytes: u64) -> usize {
 }
 
 /// Runs the shell on a thread and a runtime of its own; the receiver gets its outcome.
-fn on_its_own_thread(parts: Parts) -> io::Result<oneshot::Receiver<Outcome>> {
+fn on_its_own_thread(
+    parts: Parts<Source, KafkaSettings>,
+) -> io::Result<oneshot::Receiver<Outcome>> {
     let (sender, receiver) = oneshot::channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("relay".to_owned()).spawn(move || {

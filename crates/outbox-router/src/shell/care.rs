@@ -6,7 +6,7 @@ use std::{collections::HashMap, time::Duration};
 use relay::{Failure, TopicId};
 use tokio::time::Instant;
 
-use crate::kafka::{StateTopic, TopicDirectory};
+use super::ports::Kafka;
 
 /// How often the partition counts of the topics in use are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -23,33 +23,33 @@ const LOOKED_UP_AT_ONCE: usize = 16;
 pub(super) struct Generation(u64);
 
 /// See the module's documentation.
-pub(super) struct Care {
+pub(super) struct Care<K: Kafka> {
     generation: Generation,
-    phase: Phase,
+    phase: Phase<K>,
     /// How many looks were done.
     looks: usize,
     /// What was said of topics, so that it is said once.
     said: HashMap<TopicId, Failure>,
 }
 
-enum Phase {
+enum Phase<K: Kafka> {
     /// A producer is being made.
     Opening,
     /// None could be made.
     Unavailable { again_at: Instant },
     /// There is one; the next look at its topics, unless one is under way.
-    Open { directory: TopicDirectory, state: Option<Box<StateTopic>>, look_at: Option<Instant> },
+    Open { directory: K::Directory, state: Option<Box<K::StateTopic>>, look_at: Option<Instant> },
 }
 
 /// What is due.
-pub(super) enum Due {
+pub(super) enum Due<K: Kafka> {
     /// A look at the topics.
-    Look(TopicDirectory),
+    Look(K::Directory),
     /// Another attempt to make a producer.
     Open,
 }
 
-impl Care {
+impl<K: Kafka> Care<K> {
     pub(super) fn new() -> Self {
         Self {
             generation: Generation::default(),
@@ -65,7 +65,7 @@ impl Care {
         self.phase = Phase::Opening;
     }
 
-    pub(super) fn opened(&mut self, directory: TopicDirectory, state: Option<StateTopic>) {
+    pub(super) fn opened(&mut self, directory: K::Directory, state: Option<K::StateTopic>) {
         let look_at = Some(Instant::now() + LOOK_EVERY);
         self.phase = Phase::Open { directory, state: state.map(Box::new), look_at };
     }
@@ -83,14 +83,14 @@ impl Care {
         self.generation
     }
 
-    pub(super) fn directory(&self) -> Option<&TopicDirectory> {
+    pub(super) fn directory(&self) -> Option<&K::Directory> {
         match &self.phase {
             Phase::Open { directory, .. } => Some(directory),
             Phase::Opening | Phase::Unavailable { .. } => None,
         }
     }
 
-    pub(super) fn state(&self) -> Option<&StateTopic> {
+    pub(super) fn state(&self) -> Option<&K::StateTopic> {
         match &self.phase {
             Phase::Open { state, .. } => state.as_deref(),
             Phase::Opening | Phase::Unavailable { .. } => None,
@@ -142,7 +142,7 @@ impl Care {
     }
 
     /// What to do now; it counts as begun.
-    pub(super) fn due(&mut self, now: Instant) -> Option<Due> {
+    pub(super) fn due(&mut self, now: Instant) -> Option<Due<K>> {
         match &mut self.phase {
             Phase::Unavailable { again_at } if *again_at <= now => Some(Due::Open),
             Phase::Open { directory, look_at, .. }
@@ -170,10 +170,11 @@ mod tests {
     use relay::Code;
 
     use super::*;
+    use crate::kafka::KafkaSettings;
 
     #[test]
     fn a_caution_is_given_once_until_it_changes() {
-        let mut care = Care::new();
+        let mut care = Care::<KafkaSettings>::new();
         let [a, b] = [0, 1].map(|index| TopicId::from_index(index).unwrap());
         let first = Failure::new(Code::TopicTimestamps, "first");
         let other = Failure::new(Code::TopicTimestamps, "other");
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn every_topic_has_its_turn() {
-        let mut care = Care::new();
+        let mut care = Care::<KafkaSettings>::new();
         assert_eq!(care.some_of(vec![1, 2, 3]), [1, 2, 3]);
         let mut left: Vec<usize> = (0..100).collect();
         for _ in 0..100_usize.div_ceil(LOOKED_UP_AT_ONCE) {

@@ -8,6 +8,8 @@ use relay::{
     witness::History,
 };
 
+use super::ports::Postgres;
+
 use crate::{
     monitor::{self, SqlSession, catalog::Sought, connection::drive, server::ServerSettings},
     postgres::{
@@ -50,7 +52,7 @@ pub(crate) struct Seen {
 }
 
 /// A connection between two steps: ready for a command.
-pub(super) struct Open {
+pub struct Open {
     connection: ReplicationConnection,
     version: i32,
     encoding: ClientEncoding,
@@ -58,8 +60,10 @@ pub(super) struct Open {
 }
 
 /// How `START_REPLICATION` ended.
-pub(super) enum Started {
+pub enum Started {
+    /// The server is streaming.
     Streaming(Box<ReplicationStream>),
+    /// Another process has the slot: this one, if the server says so.
     Held(Option<i32>),
 }
 
@@ -104,9 +108,12 @@ impl Endpoint {
 }
 
 impl Source {
-    /// Connects, and asks the server who it is.
-    pub(super) async fn open(&self) -> Result<(Open, Server), Failure> {
-        self.endpoint.within(self.try_open()).await
+    /// Reads everything that is judged, for commands, and disconnects.
+    pub(crate) async fn see(&self) -> Result<Seen, Failure> {
+        let (open, server) = self.open().await?;
+        let (open, look) = self.look(open).await?;
+        let (_, catalog) = self.catalog(open, None).await?;
+        Ok(Seen { server, look, catalog })
     }
 
     async fn try_open(&self) -> Result<(Open, Server), Failure> {
@@ -146,9 +153,16 @@ impl Source {
             }
         })
     }
+}
 
-    /// Reads the history of a timeline.
-    pub(super) async fn timelines(
+impl Postgres for Source {
+    type Open = Open;
+
+    async fn open(&self) -> Result<(Open, Server), Failure> {
+        self.endpoint.within(self.try_open()).await
+    }
+
+    async fn timelines(
         &self,
         mut open: Open,
         timeline: u32,
@@ -165,15 +179,13 @@ impl Source {
         Ok((open, timelines))
     }
 
-    /// Reads the slot.
-    pub(super) async fn look(&self, mut open: Open) -> Result<(Open, SlotLook), Failure> {
+    async fn look(&self, mut open: Open) -> Result<(Open, SlotLook), Failure> {
         let look = monitor::slot::look(&mut open.connection, open.version, &self.slot);
         let look = self.endpoint.within(look).await?;
         Ok((open, look))
     }
 
-    /// Reads publication and tables.
-    pub(super) async fn catalog(
+    async fn catalog(
         &self,
         mut open: Open,
         remembered: Option<&Catalog>,
@@ -185,18 +197,10 @@ impl Source {
         Ok((open, catalog))
     }
 
-    /// Reads all of it, for commands, and disconnects.
-    pub(crate) async fn see(&self) -> Result<Seen, Failure> {
-        let (open, server) = self.open().await?;
-        let (open, look) = self.look(open).await?;
-        let (_, catalog) = self.catalog(open, None).await?;
-        Ok(Seen { server, look, catalog })
-    }
-
-    /// Starts streaming, on a connection that has run no SQL. A walsender decodes by its relation cache, and SQL fills that
-    /// with the tables as they are now: rows from before a rename, or before a column was dropped, would be sent with the
-    /// name and the columns of today (seen on 15 and 18). So the server is asked again who it is.
-    pub(super) async fn start(&self, judged: Open) -> Result<Started, Failure> {
+    /// On a connection that has run no SQL. A walsender decodes by its relation cache, and SQL fills that with the tables as
+    /// they are now: rows from before a rename, or before a column was dropped, would be sent with the name and the columns
+    /// of today (seen on 15 and 18). So the server is asked again who it is.
+    async fn start(&self, judged: Open) -> Result<Started, Failure> {
         let Open { connection, encoding, history, .. } = judged;
         drop(connection);
         let start = async {
@@ -222,9 +226,8 @@ impl Source {
         self.endpoint.within(start).await
     }
 
-    /// Returns when the slot is free. Every look has its limit: a frozen server keeps connections alive that nobody
-    /// answers on.
-    pub(super) async fn watch_slot(&self) -> Result<(), Failure> {
+    /// Every look has its limit: a frozen server keeps connections alive that nobody answers on.
+    async fn watch_slot(&self) -> Result<(), Failure> {
         let held = format!(
             "select from pg_replication_slots where slot_name = {} and active",
             quote_literal(&self.slot)

@@ -11,17 +11,18 @@ use tokio::task::JoinError;
 use super::{
     Shell,
     care::Generation,
-    connect::{Open, Started},
+    connect::Started,
     gulp::Gulp,
+    ports::{Directory, Kafka, Postgres, Sink},
     state::{self, StateCache},
 };
 use crate::{
-    kafka::{self, Found, Identity, KafkaSink, Seen, Sight, StateTopic, TopicDirectory},
+    kafka::{Found, Identity, Seen, Sight},
     postgres::{Incoming, ReplicationStream},
 };
 
 /// What to start.
-pub(super) enum Job {
+pub(super) enum Job<K: Kafka> {
     /// A step towards a stream.
     Connect(Step),
     /// Wait until the slot is free.
@@ -33,7 +34,7 @@ pub(super) enum Job {
     /// Partitions of one topic.
     LookUpTopic(TopicId, TopicName),
     /// Partitions of all topics in use; with none in use, whether anybody answers.
-    LookAtTopics(TopicDirectory),
+    LookAtTopics(K::Directory),
 }
 
 /// What is asked of PostgreSQL on the way to a stream.
@@ -46,14 +47,14 @@ pub(super) enum Step {
 }
 
 /// What came of it.
-pub(super) enum Done {
-    Opened(Result<(Box<Open>, Server), Failure>),
-    Timelines(Result<(Box<Open>, TimelineHistory), Failure>),
-    Slot(Result<(Box<Open>, SlotLook), Failure>),
-    Catalog(Result<(Box<Open>, Catalog), Failure>),
+pub(super) enum Done<P: Postgres, K: Kafka> {
+    Opened(Result<(Box<P::Open>, Server), Failure>),
+    Timelines(Result<(Box<P::Open>, TimelineHistory), Failure>),
+    Slot(Result<(Box<P::Open>, SlotLook), Failure>),
+    Catalog(Result<(Box<P::Open>, Catalog), Failure>),
     Started(Result<Started, Failure>),
     SlotWatched(Result<(), Failure>),
-    SinkOpened(Box<Result<KafkaSink, Failure>>),
+    SinkOpened(Box<Result<K::Sink, Failure>>),
     StateRead(Generation, Result<(StateCache, StateRead), Failure>),
     Topic(Generation, TopicId, TopicName, Result<Found, Failure>),
     Looked(Generation, Result<Vec<(TopicId, TopicName, Seen)>, Failure>),
@@ -61,7 +62,7 @@ pub(super) enum Done {
     Nothing,
 }
 
-impl Done {
+impl<P: Postgres, K: Kafka> Done<P, K> {
     /// # Panics
     /// When the job did: our bug, which must end the process instead of leaving it waiting for ever.
     pub(super) fn from_join(joined: Result<Self, JoinError>) -> Self {
@@ -75,14 +76,14 @@ impl Done {
     }
 }
 
-impl Shell {
-    pub(super) fn start(&mut self, job: Job) {
+impl<P: Postgres, K: Kafka> Shell<P, K> {
+    pub(super) fn start(&mut self, job: Job<K>) {
         match job {
             Job::Connect(step) => self.connect(step),
             Job::WatchSlot => {
-                let source = Arc::clone(&self.source);
+                let postgres = Arc::clone(&self.postgres);
                 let handle =
-                    self.jobs.spawn(async move { Done::SlotWatched(source.watch_slot().await) });
+                    self.jobs.spawn(async move { Done::SlotWatched(postgres.watch_slot().await) });
                 self.connecting = Some(handle);
             }
             Job::OpenSink => self.open_sink(),
@@ -94,27 +95,27 @@ impl Shell {
 
     /// Takes a step; the connection travels with it, and is dropped with it when it is called off.
     fn connect(&mut self, step: Step) {
-        let source = Arc::clone(&self.source);
+        let postgres = Arc::clone(&self.postgres);
         let open = self.open.take().map(|open| *open);
         let handle = match (step, open) {
             (Step::Open, _) => self.jobs.spawn(async move {
-                let opened = source.open().await;
+                let opened = postgres.open().await;
                 Done::Opened(opened.map(|(open, server)| (Box::new(open), server)))
             }),
             (Step::Timelines(timeline), Some(open)) => self.jobs.spawn(async move {
-                let read = source.timelines(open, timeline).await;
+                let read = postgres.timelines(open, timeline).await;
                 Done::Timelines(read.map(|(open, timelines)| (Box::new(open), timelines)))
             }),
             (Step::Slot, Some(open)) => self.jobs.spawn(async move {
-                let read = source.look(open).await;
+                let read = postgres.look(open).await;
                 Done::Slot(read.map(|(open, look)| (Box::new(open), look)))
             }),
             (Step::Catalog(remembered), Some(open)) => self.jobs.spawn(async move {
-                let read = source.catalog(open, remembered.as_deref()).await;
+                let read = postgres.catalog(open, remembered.as_deref()).await;
                 Done::Catalog(read.map(|(open, catalog)| (Box::new(open), catalog)))
             }),
             (Step::Start, Some(open)) => {
-                self.jobs.spawn(async move { Done::Started(source.start(open).await) })
+                self.jobs.spawn(async move { Done::Started(postgres.start(open).await) })
             }
             // The core asks for these only while there is a connection.
             (Step::Timelines(_) | Step::Slot | Step::Catalog(_) | Step::Start, None) => return,
@@ -139,14 +140,14 @@ impl Shell {
 
     /// The old producer is gone before the new one is made: its threads and its memory with it.
     fn open_sink(&mut self) {
-        let settings = self.kafka.clone();
+        let kafka = self.kafka.clone();
         let old = self.sink.take();
         self.care.opening();
         self.jobs.spawn_blocking(move || {
             if let Some(old) = old {
                 old.close();
             }
-            Done::SinkOpened(Box::new(kafka::open(&settings)))
+            Done::SinkOpened(Box::new(kafka.open()))
         });
     }
 
@@ -159,7 +160,7 @@ impl Shell {
         });
     }
 
-    fn look_at_topics(&mut self, directory: TopicDirectory) {
+    fn look_at_topics(&mut self, directory: K::Directory) {
         let generation = self.care.generation();
         let (ids, names): (Vec<TopicId>, Vec<TopicName>) =
             self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).unzip();
@@ -177,7 +178,7 @@ impl Shell {
         });
     }
 
-    pub(super) fn finished(&mut self, done: Done) {
+    pub(super) fn finished(&mut self, done: Done<P, K>) {
         match done {
             // One that was called off, but was done before it heard so: its connection is dropped here.
             Done::Opened(_)
@@ -230,7 +231,7 @@ impl Shell {
     }
 
     /// A step towards a stream is taken.
-    fn stepped(&mut self, open: Box<Open>, input: Input<'_>) {
+    fn stepped(&mut self, open: Box<P::Open>, input: Input<'_>) {
         self.open = Some(open);
         self.input(input);
     }
@@ -240,20 +241,18 @@ impl Shell {
             self.input(Input::Disconnected(super::failure::closed()));
             return;
         }
-        tracing::info!(slot = self.source.slot, walsender = stream.backend_pid(), "connected");
+        tracing::info!(slot = self.pipeline.slot, walsender = stream.backend_pid(), "connected");
         self.stream = Some(stream);
         self.gulp = Gulp::default();
         self.input(Input::Connected);
     }
 
-    fn sink_opened(&mut self, opened: Result<KafkaSink, Failure>) {
+    fn sink_opened(&mut self, opened: Result<K::Sink, Failure>) {
         match opened {
             Ok(mut sink) => {
-                let state = self.state_topic.as_ref().map(|name| {
-                    sink.bind_state(name);
-                    StateTopic::new(&sink, &self.kafka, name.clone())
-                });
-                self.care.opened(TopicDirectory::new(&sink, &self.kafka), state);
+                let name = self.state_topic.as_ref();
+                let state = name.map(|name| self.kafka.state_topic(&mut sink, name));
+                self.care.opened(self.kafka.directory(&sink), state);
                 self.sink = Some(sink);
                 self.input(Input::SinkReady);
             }

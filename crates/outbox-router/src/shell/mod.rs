@@ -6,7 +6,7 @@
 //! the task as a `Job`, so that status updates never wait for it.
 //!
 //! Read in this order: [`Shell::run`], `event` (the wait), `gulp` (how WAL is read), `pass` (frames), `jobs` (what runs
-//! beside).
+//! beside). What the shell calls of PostgreSQL and Kafka stands in `ports`.
 
 mod announce;
 mod care;
@@ -17,7 +17,10 @@ mod failure;
 mod gulp;
 mod jobs;
 mod pass;
+mod ports;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::{
     sync::Arc,
@@ -47,10 +50,11 @@ use self::{
 };
 pub use self::{
     clock::Clock,
-    connect::{Endpoint, Source},
+    connect::{Endpoint, Source, Started},
+    ports::{Directory, Kafka, Postgres, Sink, StateTopic},
 };
 use crate::{
-    kafka::{Health, KafkaSettings, KafkaSink},
+    kafka::Health,
     monitor::{MonitorEvent, RelayReport},
     postgres::ReplicationStream,
 };
@@ -63,13 +67,13 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 const REPORT_GAP: Duration = Duration::from_millis(100);
 
 /// What the shell is made of.
-pub struct Parts {
+pub struct Parts<P, K> {
     /// The core.
     pub relay: Relay,
     /// How to reach PostgreSQL, and what to expect there.
-    pub source: Source,
+    pub postgres: P,
     /// How to make a producer.
-    pub kafka: KafkaSettings,
+    pub kafka: K,
     /// Where the witness is kept; `None`: nowhere.
     pub state_topic: Option<TopicName>,
     /// Whose witness it is.
@@ -94,23 +98,23 @@ pub enum Running {
 }
 
 /// See the module's documentation.
-pub struct Shell {
+pub struct Shell<P: Postgres, K: Kafka> {
     relay: Relay,
     clock: Clock,
-    source: Arc<Source>,
-    kafka: KafkaSettings,
+    postgres: Arc<P>,
+    kafka: K,
     /// `None` while it is being made.
-    sink: Option<KafkaSink>,
-    care: Care,
+    sink: Option<K::Sink>,
+    care: Care<K>,
     state_topic: Option<TopicName>,
     pipeline: Pipeline,
     /// What was last read of the state topic.
     state: Option<StateCache>,
     /// A connection on its way to a stream, between two steps.
-    open: Option<Box<connect::Open>>,
+    open: Option<Box<P::Open>>,
     /// `None` while there is no stream.
     stream: Option<ReplicationStream>,
-    jobs: JoinSet<Done>,
+    jobs: JoinSet<Done<P, K>>,
     connecting: Option<tokio::task::AbortHandle>,
     monitor: mpsc::Receiver<MonitorEvent>,
     reports: watch::Sender<RelayReport>,
@@ -123,14 +127,14 @@ pub struct Shell {
     outcome: Option<Outcome>,
 }
 
-impl Shell {
+impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Puts the parts together; nothing happens before [`Shell::run`].
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: Parts<P, K>) -> Self {
         let now = Instant::now();
         Self {
             relay: parts.relay,
             clock: parts.clock,
-            source: Arc::new(parts.source),
+            postgres: Arc::new(parts.postgres),
             kafka: parts.kafka,
             sink: None,
             care: Care::new(),
@@ -157,17 +161,25 @@ impl Shell {
     pub async fn run(mut self) -> Outcome {
         self.start(Job::OpenSink);
         loop {
-            self.act();
-            if let Some(outcome) = self.outcome {
+            if let Some(outcome) = self.turn().await {
                 self.leave().await;
                 return outcome;
             }
-            self.report_if_due();
-            let due = self.wake_at();
-            let event = self.next_event().await;
-            self.look_at_the_time(due);
-            self.apply(event);
         }
+    }
+
+    /// Does what the core asked for, waits for one event, and applies it.
+    async fn turn(&mut self) -> Option<Outcome> {
+        self.act();
+        if self.outcome.is_some() {
+            return self.outcome;
+        }
+        self.report_if_due();
+        let due = self.wake_at();
+        let event = self.next_event().await;
+        self.look_at_the_time(due);
+        self.apply(event);
+        None
     }
 
     /// One that is woken long after it had to be was stopped meanwhile: the core must know before anything is read or
@@ -180,7 +192,7 @@ impl Shell {
     }
 
     /// One event becomes inputs of the core; then everything that is at hand is done.
-    fn apply(&mut self, event: Event) {
+    fn apply(&mut self, event: Event<P, K>) {
         match event {
             Event::Acks | Event::Due => {}
             Event::Gulp => self.gulp.open(Instant::now()),

@@ -5,7 +5,10 @@ use std::{io, time::Duration};
 use relay::{Input, Record, RecordSink, Refusal, RefusalReason, Step, Ticket};
 use tokio::time::Instant;
 
-use super::{Shell, failure};
+use super::{
+    Shell, failure,
+    ports::{Kafka, Postgres},
+};
 use crate::postgres::{
     Fill, Incoming, ProtocolError, ReplicationStream, ServerMessage, protocol_failure,
     stream_failure,
@@ -33,7 +36,7 @@ enum End {
     Closed,
 }
 
-impl Shell {
+impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// A read is done.
     pub(super) fn filled(&mut self, fill: io::Result<Fill>) {
         match fill {

@@ -2,7 +2,7 @@
 
 use relay::{Failure, StateRead, witness::StateRecord};
 
-use crate::kafka::StateTopic;
+use super::ports::StateTopic;
 
 /// What was read last, and where the topic ended then.
 pub(super) struct StateCache {
@@ -16,7 +16,7 @@ pub(super) struct StateCache {
 /// # Errors
 /// The topic is not as it must be, or nobody answers.
 pub(super) fn read(
-    topic: &StateTopic,
+    topic: &impl StateTopic,
     prefix: &[u8],
     cache: Option<StateCache>,
 ) -> Result<(StateCache, StateRead), Failure> {
