@@ -252,14 +252,24 @@ impl TopicDirectory {
         settings: [&CStr; N],
         broker: i32,
     ) -> Result<[Option<String>; N], Failure> {
-        self.producer.topic_settings(name, settings, broker, ANSWER_WITHIN).or_else(|error| {
+        for _ in 0..APPEARS_TRIES {
+            let error = match self.producer.topic_settings(name, settings, broker, ANSWER_WITHIN) {
+                Ok(told) => return Ok(told),
+                Err(error) => error,
+            };
+            // The metadata knows the topic, so it is new, and this part of the broker has not heard of it yet.
+            if error.code == MISSING {
+                thread::sleep(APPEARS_AFTER);
+                continue;
+            }
             let failure = self.cluster.failure(error.code, Some(name.as_str()), &error.text);
             if failure.code == Code::KafkaUnreachable {
                 return Err(failure);
             }
             tracing::debug!(topic = %name, "the broker does not tell settings: {failure}");
-            Ok([const { None }; N])
-        })
+            return Ok([const { None }; N]);
+        }
+        Err(self.cluster.failure(MISSING, Some(name.as_str()), "its settings are not known"))
     }
 }
 
