@@ -11,7 +11,6 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Message, TopicPartitionList};
 use serde_json::Value;
-use testbed::kafka;
 use testbed::postgres::Stop;
 use tokio_postgres::types::PgLsn;
 
@@ -228,26 +227,26 @@ async fn another_database_cluster_behind_the_same_name() {
     assert!(hint.contains("another name"), "{hint}");
 }
 
-/// The state topic, record by record, in another cluster, as a mirror or a restored backup leaves it.
-fn copy_state(stage: &Stage, to: &str) {
-    let topic = text_of(&stage.config.to_string(), "kafka.state_topic");
+/// The state topic, record by record, as a mirror of another cluster leaves it here: what it names is the other's id.
+fn mirror_state(stage: &Stage, from: &str, to: &str) {
+    let kafka = stage.kafka.bootstrap();
     let consumer: BaseConsumer = ClientConfig::new()
-        .set("bootstrap.servers", stage.kafka.bootstrap())
+        .set("bootstrap.servers", &kafka)
         .set("group.id", "mirror")
         .create()
         .unwrap();
     let mut partitions = TopicPartitionList::new();
-    partitions.add_partition_offset(&topic, 0, rdkafka::Offset::Beginning).unwrap();
+    partitions.add_partition_offset(from, 0, rdkafka::Offset::Beginning).unwrap();
     consumer.assign(&partitions).unwrap();
-    let (_, end) = consumer.fetch_watermarks(&topic, 0, SOON).unwrap();
-    let producer: BaseProducer = ClientConfig::new().set("bootstrap.servers", to).create().unwrap();
+    let (_, end) = consumer.fetch_watermarks(from, 0, SOON).unwrap();
+    let producer: BaseProducer =
+        ClientConfig::new().set("bootstrap.servers", &kafka).create().unwrap();
     loop {
         let record = consumer.poll(SOON).expect("a record of the state topic").unwrap();
-        let copied = BaseRecord::to(&topic)
-            .partition(0)
-            .key(record.key().unwrap())
-            .payload(record.payload().unwrap_or_default());
-        producer.send(copied).unwrap();
+        let mut value: Value = serde_json::from_slice(record.payload().unwrap()).unwrap();
+        value.as_object_mut().unwrap().insert("cluster".into(), "elsewhere".into());
+        let (key, value) = (record.key().unwrap(), value.to_string());
+        producer.send(BaseRecord::to(to).partition(0).key(key).payload(&value)).unwrap();
         if record.offset() + 1 >= end {
             producer.flush(SOON).unwrap();
             return;
@@ -263,11 +262,11 @@ fn text_of(config: &str, key: &str) -> String {
 #[tokio::test]
 async fn another_kafka_cluster_with_a_copy_of_the_state_topic() {
     let (mut stage, _) = abandoned().await;
-    let other = kafka::Kafka::start(kafka::Options::default()).await.unwrap();
     let topic = text_of(&stage.config.to_string(), "kafka.state_topic");
-    other.create_topic(&topic, 1, &[("cleanup.policy", "compact")]).await.unwrap();
-    copy_state(&stage, &other.bootstrap());
-    stage.config.set("kafka.bootstrap_servers", other.bootstrap());
+    let copy = format!("{topic}-copy");
+    stage.kafka.create_topic(&copy, 1, &[("cleanup.policy", "compact")]).await.unwrap();
+    mirror_state(&stage, &topic, &copy);
+    stage.config.set("kafka.state_topic", copy);
     stage.rewrite_config().unwrap();
     let status = expect_stop(&mut stage, "K021").await;
     let message = text(&status, "/reason/message").unwrap();
