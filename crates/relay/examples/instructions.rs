@@ -22,7 +22,10 @@ use relay::{
     Acks, Action, Format, Input, Moment, Now, OnFatal, OutboxTable, Outboxes, PgTimestamp, Preset,
     Record, RecordSink, Refusal, Relay, Settings, Step, TableName, Ticket, Timing, TopicFacts,
     TopicId, Window,
-    testing::wire::{self, Value},
+    testing::{
+        Source,
+        wire::{self, Value},
+    },
 };
 
 /// The most events that a run may ask for.
@@ -214,6 +217,17 @@ impl Shell {
                     black_box(update);
                 }
                 Action::Connect
+                | Action::ReadSlot
+                | Action::ReadCatalog(_)
+                | Action::StartReplication => {
+                    let answer = Source::of("outbox", OUTBOX, &[]).answer(&action);
+                    if let Some(answer) = answer {
+                        self.relay.handle(answer, self.now());
+                    }
+                }
+                Action::ReadState
+                | Action::WriteState(_)
+                | Action::ReadTimelines(_)
                 | Action::WatchSlot
                 | Action::Disconnect
                 | Action::CopyDone
@@ -251,6 +265,9 @@ impl Shell {
 
 fn settings(shape: Shape) -> Settings {
     Settings {
+        slot: "s".to_owned(),
+        publication: "p".to_owned(),
+        witness: None,
         outboxes: Outboxes { tables: vec![shape.table()] },
         window: Window { events: 20_000, bytes: 32 << 20 },
         row_bytes: 16 << 20,
@@ -270,7 +287,6 @@ fn run(shape: Shape, events: usize) -> Result<(), String> {
     let relay = Relay::new(settings(shape), at);
     let mut shell = Shell { relay, broker: Broker::default(), acks: Acks::default(), at };
     shell.handle(Input::SinkReady);
-    shell.handle(Input::Connected);
     shell.pass(&[shape.relation()])?;
     for frames in passes.iter().take(events / EVENTS_PER_PASS) {
         shell.pass(frames)?;

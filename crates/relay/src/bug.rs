@@ -46,6 +46,18 @@ bugs! {
     KeepaliveBelowSlot = "keepalive-below-slot";
     /// On resume a transaction that commits exactly at the slot's position is taken for an old one.
     SkipEqualOnResume = "skip-equal-on-resume";
+    /// A position is told to the server before the witness with it is acknowledged.
+    ConfirmBeforeWitness = "confirm-before-witness";
+    /// The witness says a position that was received, but is not acknowledged.
+    WitnessAheadOfAcks = "witness-ahead-of-acks";
+    /// All sessions write the witness under one key, so that the last write counts, however late.
+    OneWitnessKey = "one-witness-key";
+    /// What the witness covers is skipped although its last transaction did not come by again.
+    SkipOnFaith = "skip-on-faith";
+    /// What the witness covers is confirmed before its last transaction came by again.
+    ConfirmOnFaith = "confirm-on-faith";
+    /// An open gap is not written into the witness.
+    ForgetGap = "forget-gap";
     /// The second of two rows with one LSN is taken for a repetition.
     DropTwinRow = "drop-twin-row";
     /// A row that finds the producer's queue full waits beside it, and the next goes first.
@@ -58,14 +70,12 @@ bugs! {
     IgnoreWarning = "ignore-warning";
     /// A slot that is missing is made. (Planted in the simulation's shell: the core has no way to make one.)
     RecreateSlot = "recreate-slot";
-    /// A slot that was missing, and is there again, is taken for the old one.
+    /// A gap that is found while connecting is only looked at again.
     GoOnAfterGap = "go-on-after-gap";
-    /// A slot that stands elsewhere than where it was left is taken as it is.
+    /// A slot that stands past the witness is taken as it is.
     TrustMovedSlot = "trust-moved-slot";
-    /// A server whose WAL ends before what it was told is taken as it is.
+    /// A server whose history is not that of the witness is taken as it is.
     TrustOtherHistory = "trust-other-history";
-    /// What the slot was told is believed although another router has held it since.
-    NeverForgetWord = "never-forget-word";
     /// A process that stood still goes on with what it held.
     IgnoreStandstill = "ignore-standstill";
     /// A publication that was made anew counts as the old one.
@@ -86,6 +96,8 @@ bugs! {
     SkipHeldRow = "skip-held-row";
     /// A table's new shape is ignored: its columns are read by their old places.
     IgnoreNewShape = "ignore-new-shape";
+    /// A table is recognised by the name in its Relation message alone.
+    BindByNameOnly = "bind-by-name-only";
     /// No status update while reading stands still.
     SilentWhileFull = "silent-while-full";
     /// A stopping server is never let go of.

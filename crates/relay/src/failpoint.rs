@@ -12,6 +12,8 @@ pub enum Failpoint {
     Connected,
     /// `START_REPLICATION` was answered.
     ReplicationStarted,
+    /// The stream has passed what the witness covers, and its last transaction was recognised.
+    CoveredPassed,
     /// A description of a table was taken.
     RelationTaken,
     /// A transaction began.
@@ -38,6 +40,10 @@ pub enum Failpoint {
     BeforeAdvance,
     /// The position has moved.
     AfterAdvance,
+    /// A write of the witness is decided, but not yet on its way.
+    BeforeWitness,
+    /// The witness is acknowledged, and the position may be told.
+    WitnessAcked,
     /// A status update is decided, but not yet on its way.
     BeforeStatus,
     /// A status update was given to the socket.
@@ -56,10 +62,11 @@ pub enum Failpoint {
 
 impl Failpoint {
     /// Every one there is.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::SlotChecked,
         Self::Connected,
         Self::ReplicationStarted,
+        Self::CoveredPassed,
         Self::RelationTaken,
         Self::BeginTaken,
         Self::BeforeEnqueue,
@@ -73,6 +80,8 @@ impl Failpoint {
         Self::AckedButOpen,
         Self::BeforeAdvance,
         Self::AfterAdvance,
+        Self::BeforeWitness,
+        Self::WitnessAcked,
         Self::BeforeStatus,
         Self::AfterStatus,
         Self::DeliveryFailed,
@@ -88,6 +97,7 @@ impl Failpoint {
             Self::SlotChecked => "slot-checked",
             Self::Connected => "connected",
             Self::ReplicationStarted => "replication-started",
+            Self::CoveredPassed => "covered-passed",
             Self::RelationTaken => "relation-taken",
             Self::BeginTaken => "begin-taken",
             Self::BeforeEnqueue => "before-enqueue",
@@ -101,6 +111,8 @@ impl Failpoint {
             Self::AckedButOpen => "acked-but-open",
             Self::BeforeAdvance => "before-advance",
             Self::AfterAdvance => "after-advance",
+            Self::BeforeWitness => "before-witness",
+            Self::WitnessAcked => "witness-acked",
             Self::BeforeStatus => "before-status",
             Self::AfterStatus => "after-status",
             Self::DeliveryFailed => "delivery-failed",

@@ -85,6 +85,11 @@ impl Feedback {
         self.asked_at = None;
     }
 
+    /// Whether the server waits for a reply.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.owed == Owed::Reply
+    }
+
     /// The server asked for a reply.
     pub(crate) fn owe(&mut self) {
         self.owed = Owed::Reply;
@@ -117,7 +122,7 @@ impl Feedback {
             None if at >= self.heard_at + self.timing.silence_limit / 2 => return Due::Question,
             Some(_) | None => {}
         }
-        let has_news = ledger.settled().lsn() > ledger.told() || received > self.sent_write;
+        let has_news = ledger.confirmable() > ledger.told() || received > self.sent_write;
         if bug::is(Bug::ReplyAtOnce) && self.owed == Owed::Reply {
             return Due::Update;
         }
@@ -134,7 +139,7 @@ impl Feedback {
 
     /// When to ask [`Feedback::due`] again at the latest.
     pub(crate) fn deadline(&self, ledger: &Ledger, received: Lsn) -> Moment {
-        let has_news = ledger.settled().lsn() > ledger.told() || received > self.sent_write;
+        let has_news = ledger.confirmable() > ledger.told() || received > self.sent_write;
         let update = if has_news || self.owed == Owed::Reply {
             self.sent_at + GAP
         } else {
@@ -148,8 +153,8 @@ impl Feedback {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ticket::SessionId;
-    use pgoutput::PgTimestamp;
+    use crate::{ledger::Evidence, ticket::SessionId};
+    use pgoutput::{Begin, PgTimestamp};
 
     const TIMING: Timing =
         Timing { status_interval: Duration::from_secs(3), silence_limit: Duration::from_secs(10) };
@@ -160,7 +165,7 @@ mod tests {
     }
 
     fn idle() -> (Feedback, Ledger) {
-        (Feedback::new(TIMING, at(0)), Ledger::new(SessionId(0), Lsn::ZERO))
+        (Feedback::new(TIMING, at(0)), Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None))
     }
 
     #[test]
@@ -231,7 +236,8 @@ mod tests {
         assert_eq!(due(&mut feedback, &ledger, 1_100), Due::Update);
         assert_eq!(feedback.deadline(&ledger, Lsn::from_u64(8)), at(1_100));
         let narrow = Window { events: 4, bytes: 1 << 20 };
-        ledger.begin(Lsn::from_u64(16), PgTimestamp::from_micros(0)).unwrap();
+        let (final_lsn, committed_at) = (Lsn::from_u64(16), PgTimestamp::from_micros(0));
+        ledger.begin(&Begin { final_lsn, committed_at, xid: pgoutput::Xid::from_u32(7) }).unwrap();
         let ticket = ledger.issue(10).unwrap();
         ledger.commit(Lsn::from_u64(16), Lsn::from_u64(24)).unwrap();
         let mut acks = crate::Acks::default();

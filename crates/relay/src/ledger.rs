@@ -22,24 +22,31 @@
 //! A transaction without rows of ours is no more than such a position: it leaves no entry either. Servers before 15
 //! send an empty one for every transaction of the database, so that during an outage they would pile up without limit.
 //!
+//! A settled position is not confirmed yet: first it is written into the witness ([`crate::witness`]) and acknowledged
+//! there. So a position takes two steps, [`Ledger::attest`] and [`Ledger::attested`], before [`Ledger::tell`] may name it.
+//! Without a witness it takes one. The window is what lies past the position that may be told.
+//!
 //! Memory is one entry per transaction with events in flight, whatever its number of rows, since an entry is a few
 //! counters; and events in flight are bounded by the window.
 
 use std::collections::VecDeque;
 
-use pgoutput::{Lsn, PgTimestamp};
+use pgoutput::{Begin, Lsn, PgTimestamp};
 
 use crate::{
     bug::{self, Bug},
     failpoint::{self, Failpoint},
     ports::AckRun,
     ticket::{SIZE_UNIT, SessionId, TRANSACTION_MASK, Ticket, TransactionRef},
+    witness::LastTransaction,
 };
+pub(crate) use attestation::{Attestation, Evidence};
 pub(crate) use disorder::Disorder;
 use disorder::overcredit;
 pub(crate) use entry::Carried;
 use entry::{Entry, Load, Progress};
 
+mod attestation;
 mod disorder;
 mod entry;
 
@@ -77,12 +84,17 @@ pub(crate) struct Ledger {
     received: Lsn,
     /// End of the contiguous settled prefix.
     settled: Lsn,
+    /// The last transaction with events in that prefix.
+    last: Option<LastTransaction>,
+    evidence: Evidence,
+    /// What may be told: settled, and in the witness where there is one.
+    confirmable: Lsn,
     /// What the server was told.
     told: Lsn,
-    /// Past `told`: the window.
+    /// Past `confirmable`: the window.
     unconfirmed: Load,
-    /// Past `told` but settled: leaves the window with the next status update.
-    settled_untold: Load,
+    /// Past `confirmable` but settled: leaves the window with the next attestation.
+    settled_unattested: Load,
     unacked: Load,
 }
 
@@ -105,8 +117,8 @@ pub(crate) enum Place {
 }
 
 impl Ledger {
-    /// An empty ledger for one session of a slot that stood at `resumed_at` ([`Lsn::ZERO`]: who knows).
-    pub(crate) fn new(session: SessionId, resumed_at: Lsn) -> Self {
+    /// An empty ledger for one session that reads on from `resumed_at` ([`Lsn::ZERO`]: not known).
+    pub(crate) fn new(session: SessionId, resumed_at: Lsn, evidence: Evidence) -> Self {
         Self {
             session,
             entries: VecDeque::new(),
@@ -114,22 +126,40 @@ impl Ledger {
             resumed_at,
             received: Lsn::ZERO,
             settled: Lsn::ZERO,
+            last: None,
+            evidence,
+            confirmable: Lsn::ZERO,
             told: Lsn::ZERO,
             unconfirmed: Load::default(),
-            settled_untold: Load::default(),
+            settled_unattested: Load::default(),
             unacked: Load::default(),
         }
     }
 
-    /// A transaction begins; `commit_lsn` is where its commit record will start, `since` when it committed.
+    /// Everything before `position` is acknowledged, by the witness of an earlier session, and `last` is the last
+    /// transaction with events before it. Only for a ledger that has received nothing.
+    pub(crate) fn resume_at(&mut self, position: Lsn, last: Option<LastTransaction>) {
+        debug_assert!(self.entries.is_empty(), "nothing was received");
+        self.received = self.received.max(position);
+        self.settled = self.settled.max(position);
+        // The server need not be told where the slot stands. What lies past it is told when this session's own record
+        // says it: another's may have been deleted meanwhile, by somebody who knew no better.
+        if position == self.resumed_at {
+            self.confirmable = self.confirmable.max(position);
+            self.told = position;
+        }
+        self.last = last;
+    }
+
+    /// A transaction begins.
     ///
     /// # Errors
     /// Another transaction is open.
-    pub(crate) fn begin(&mut self, commit_lsn: Lsn, since: PgTimestamp) -> Result<(), Disorder> {
+    pub(crate) fn begin(&mut self, begin: &Begin) -> Result<(), Disorder> {
         if self.is_open() {
             return Err(Disorder::NestedBegin);
         }
-        self.entries.push_back(Entry::open(commit_lsn, since));
+        self.entries.push_back(Entry::open(begin));
         Ok(())
     }
 
@@ -200,6 +230,7 @@ impl Ledger {
             return Ok(Carried::Nothing);
         }
         entry.progress = Progress::Complete(end_lsn);
+        entry.end_lsn = end_lsn;
         self.received = end_lsn;
         self.settle();
         Ok(Carried::Events)
@@ -255,16 +286,57 @@ impl Ledger {
         (transaction.session == self.session).then_some(entry.commit_lsn)
     }
 
-    /// The position that may be confirmed now. Does not move the window: [`Ledger::tell`] does.
-    pub(crate) fn settled(&self) -> ConfirmedLsn {
-        ConfirmedLsn(self.settled)
+    /// The end of the settled prefix: everything before it is acknowledged.
+    pub(crate) fn settled(&self) -> Lsn {
+        self.settled
     }
 
-    /// The position to put into the status update that is about to be sent: the window begins after it.
+    /// The last transaction with events before [`Ledger::settled`].
+    pub(crate) fn last(&self) -> Option<LastTransaction> {
+        self.last
+    }
+
+    /// What may be told to the server.
+    pub(crate) fn confirmable(&self) -> Lsn {
+        match self.evidence {
+            Evidence::Witness if bug::is(Bug::ConfirmBeforeWitness) => self.settled,
+            Evidence::Witness => self.confirmable,
+            Evidence::None => self.settled,
+        }
+    }
+
+    /// A claim to have the settled position written into the witness. It counts when it comes back.
+    pub(crate) fn attest(&self) -> Attestation {
+        let position = if bug::is(Bug::WitnessAheadOfAcks) { self.received } else { self.settled };
+        Attestation::new(self.session, position, self.settled_unattested)
+    }
+
+    /// The witness with this position is acknowledged: the window begins after it. An attestation of an earlier
+    /// session says nothing about this one's window.
+    pub(crate) fn attested(&mut self, attestation: Attestation) {
+        if let Some((position, load)) = attestation.redeem(self.session) {
+            self.confirmable = self.confirmable.max(position);
+            self.unconfirmed.remove(load);
+            self.settled_unattested.remove(load);
+        }
+    }
+
+    /// Whether something is settled that the witness does not say.
+    pub(crate) fn has_unattested(&self) -> bool {
+        self.evidence == Evidence::Witness && self.settled > self.confirmable
+    }
+
+    /// Whether events are among what is settled and not in the witness.
+    pub(crate) fn has_unattested_events(&self) -> bool {
+        self.settled_unattested.events > 0
+    }
+
+    /// The position to put into the status update that is about to be sent.
     pub(crate) fn tell(&mut self) -> ConfirmedLsn {
-        self.told = self.settled;
-        self.unconfirmed.remove(self.settled_untold);
-        self.settled_untold = Load::default();
+        if self.evidence == Evidence::None {
+            self.attested(self.attest());
+        }
+        self.told = self.told.max(self.confirmable());
         if bug::is(Bug::ConfirmPlusOne) && self.told > Lsn::ZERO {
             return ConfirmedLsn(Lsn::from_u64(self.told.as_u64() + 1));
         }
@@ -283,15 +355,20 @@ impl Ledger {
         bug::is(Bug::NoWindow)
             || self.unconfirmed.fits(window)
             || (self.entries.len() == 1
-                && self.settled_untold.events == 0
+                && self.settled_unattested.events == 0
                 && self.open().is_some()
                 && self.unacked.fits(window))
     }
 
-    /// Whether enough is settled but untold that the window would rather move now than wait for the timer.
+    /// Whether enough is settled but unattested that the window would rather move now than wait for the timer.
+    pub(crate) fn is_worth_attesting(&self, window: Window) -> bool {
+        self.settled_unattested.events >= (window.events / 4).max(1)
+            || self.settled_unattested.units * SIZE_UNIT >= (window.bytes / 4).max(1)
+    }
+
+    /// Whether only a status update moves the window, and would rather do so now than wait for the timer.
     pub(crate) fn is_worth_telling(&self, window: Window) -> bool {
-        self.settled_untold.events >= (window.events / 4).max(1)
-            || self.settled_untold.units * SIZE_UNIT >= (window.bytes / 4).max(1)
+        self.evidence == Evidence::None && self.is_worth_attesting(window)
     }
 
     /// Whether everything received is settled and nothing is open.
@@ -357,7 +434,8 @@ impl Ledger {
                     failpoint::reached(Failpoint::BeforeAdvance);
                     self.settled =
                         if bug::is(Bug::ConfirmCommitLsn) { entry.commit_lsn } else { end };
-                    self.settled_untold.add(entry.load);
+                    self.last = Some(entry.identity());
+                    self.settled_unattested.add(entry.load);
                     self.entries.pop_front();
                     self.front += 1;
                     failpoint::reached(Failpoint::AfterAdvance);

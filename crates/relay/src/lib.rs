@@ -53,6 +53,7 @@ pub mod testing;
 mod ticket;
 mod topic;
 mod topics;
+pub mod witness;
 
 pub use clock::{Moment, Now};
 pub use columns::map_columns;
@@ -64,14 +65,17 @@ pub use partition::partition_for_key;
 pub use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
 pub use ports::{AckRun, Acks, RecordSink, Refusal, RefusalReason};
 pub use record::{Header, Headers, Record, TopicId};
-pub use relay::{Action, Input, OnFatal, Outcome, Pace, Relay, ServerNotice, Settings};
+pub use relay::{
+    Action, Input, OnFatal, Outcome, Pace, Relay, ServerNotice, Settings, StateRead,
+    WitnessSettings,
+};
 pub use session::{StatusUpdate, Step};
 pub use state::{Condition, State};
 pub use table::{
     ColumnNames, Format, HeaderNames, IllegalTemplate, OutboxTable, Outboxes, Preset, Role,
-    TableName, TopicTemplate,
+    TableName, Timestamp, TopicTemplate,
 };
-pub use telemetry::{LATENCY_BOUNDS, Latencies, Reconnects, Snapshot, TopicTotals};
+pub use telemetry::{LATENCY_BOUNDS, Latencies, Reconnects, Snapshot, TopicTotals, WitnessReport};
 pub use ticket::{SessionId, Ticket, TransactionRef};
-pub use topic::{IllegalTopicName, TopicName};
+pub use topic::{CharacterKind, IllegalTopicName, TopicName};
 pub use topics::TopicFacts;

@@ -1,16 +1,20 @@
 //! The core: a function of (input, now) that answers with actions. Start reading here.
 //!
 //! ```text
-//! waiting ─Connect→ connecting ─Connected→ streaming ─failure→ waiting …
-//!    ↑                  │ SlotHeld                │ a gap
-//!    └──────────── standby                        └→ halted
+//! waiting → connecting ─Connected→ streaming ─failure→ waiting …
+//!    ↑         │ SlotHeld               │ a gap
+//!    ├───── standby                     ↓
+//!    └──────────────────────────────  halted
+//!                     accepted by a person
 //! ```
 //! The shell turns sockets, timers and delivery reports into [`Input`]s and carries [`Action`]s out; nothing here
-//! waits, reads a clock, or knows tokio, a socket or librdkafka. What each input means is in `inputs`, how a session
-//! ends in `ending`, what follows from the state by itself in `proceed`.
+//! waits, reads a clock, or knows tokio, a socket or librdkafka. How a session begins is in `connecting`, what each input
+//! means in `inputs`, how a session ends in `ending`, what follows from the state by itself in `proceed`, and how the
+//! witness is written in `attesting`.
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
@@ -22,14 +26,19 @@ use crate::{
     failure::{Code, Failure},
     ports::RecordSink,
     record::TopicId,
-    session::{Hold, Session, Step, Terms},
+    session::{Course, Hold, Session, Step, Terms},
+    source::{Baseline, Gap},
     telemetry::{Latencies, Reconnects},
     ticket::SessionId,
     topic::TopicName,
     topics::Topics,
+    witness::Keeper,
 };
+use connecting::Attempt;
 use troubles::Troubles;
 
+mod attesting;
+mod connecting;
 mod ending;
 mod exchange;
 mod inputs;
@@ -40,21 +49,31 @@ mod report;
 mod troubles;
 
 pub(crate) use exchange::Traffic;
-pub use exchange::{Action, Input, OnFatal, Outcome, Pace, ServerNotice, Settings};
+pub use exchange::{
+    Action, Input, OnFatal, Outcome, Pace, ServerNotice, Settings, StateRead, WitnessSettings,
+};
 
 enum Phase {
     /// Not connected; when to try again.
     Waiting { until: Moment },
-    /// [`Action::Connect`] is under way.
-    Connecting,
+    /// From the witness to the stream, step by step.
+    Connecting(Box<Attempt>),
     /// Another process holds the slot; when to look again, unless a look is under way.
     Standby { look_at: Option<Moment> },
     /// Connected.
     Streaming(Box<Session>),
     /// A gap: only a person ends this.
-    Halted(Failure),
+    Halted(Box<Halt>),
     /// [`Action::Exit`] was given.
     Over,
+}
+
+/// What waits for a person.
+struct Halt {
+    gap: Gap,
+    since: Moment,
+    /// When to see whether somebody has accepted it, unless that is being looked at.
+    look_at: Option<Moment>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +85,14 @@ enum Sink {
 /// See the module's documentation.
 pub struct Relay {
     terms: Terms,
+    slot: String,
+    publication: String,
+    keeper: Keeper,
+    /// What the last session found.
+    baseline: Option<Arc<Baseline>>,
+    /// Partition counts of an earlier session, and the position up to which they are kept: what that session had in
+    /// flight may come again, and must go where it went.
+    pinned: Option<Pinned>,
     drain: Duration,
     on_fatal: OnFatal,
     phase: Phase,
@@ -86,12 +113,16 @@ pub struct Relay {
     /// Since when the broker owes an acknowledgement of the oldest record, or an answer about a topic.
     owed_since: Option<Moment>,
     slot_holder: Option<i32>,
-    /// Where the slot stood before the next session.
-    slot_at: Lsn,
     /// The last position told to the server in any session.
     told: Lsn,
     totals: Totals,
     actions: VecDeque<Action>,
+}
+
+/// See [`Relay::pinned`].
+struct Pinned {
+    counts: BTreeMap<String, i32>,
+    until: Lsn,
 }
 
 #[derive(Debug, Default)]
@@ -113,9 +144,15 @@ impl Totals {
 impl Relay {
     /// A core that waits for its first [`Input::SinkReady`].
     pub fn new(settings: Settings, at: Moment) -> Self {
-        let Settings { outboxes, window, row_bytes, timing, drain, on_fatal, seed } = settings;
+        let Settings { outboxes, window, row_bytes, timing, .. } = settings;
+        let Settings { slot, publication, witness, drain, on_fatal, seed, .. } = settings;
         Self {
             terms: Terms { outboxes, window, row_bytes, timing },
+            slot,
+            publication,
+            keeper: Keeper::new(witness),
+            baseline: None,
+            pinned: None,
             drain,
             on_fatal,
             phase: Phase::Waiting { until: at },
@@ -131,7 +168,6 @@ impl Relay {
             drain_by: None,
             owed_since: None,
             slot_holder: None,
-            slot_at: Lsn::ZERO,
             told: Lsn::ZERO,
             totals: Totals::default(),
             actions: VecDeque::new(),
@@ -180,10 +216,11 @@ impl Relay {
         match &self.phase {
             // A session can begin while the sink is being replaced.
             Phase::Streaming(session) => {
-                self.sink == Sink::Ready && session.wants_wal(self.terms.window)
+                (self.sink == Sink::Ready || session.course == Course::Finishing)
+                    && session.wants_wal(self.terms.window)
             }
             Phase::Waiting { .. }
-            | Phase::Connecting
+            | Phase::Connecting(_)
             | Phase::Standby { .. }
             | Phase::Halted(_)
             | Phase::Over => false,
@@ -195,7 +232,7 @@ impl Relay {
         match &self.phase {
             Phase::Streaming(session) => session.pace(),
             Phase::Waiting { .. }
-            | Phase::Connecting
+            | Phase::Connecting(_)
             | Phase::Standby { .. }
             | Phase::Halted(_)
             | Phase::Over => Pace::AtOnce,
@@ -220,8 +257,13 @@ impl Relay {
             // Not before the sink is there: its arrival is an input of its own.
             Phase::Waiting { until } => (self.sink == Sink::Ready).then_some(*until),
             Phase::Standby { look_at } => *look_at,
-            Phase::Streaming(session) => session.deadline(&self.topics),
-            Phase::Connecting | Phase::Halted(_) => None,
+            Phase::Streaming(session) => [session.deadline(&self.topics), self.attest_at(session)]
+                .into_iter()
+                .flatten()
+                .min(),
+            // A process that stops waits longer, for its gap to be written down.
+            Phase::Halted(halt) => return self.halt_deadline(halt),
+            Phase::Connecting(_) => None,
             Phase::Over => return None,
         };
         [phase, self.drain_by].into_iter().flatten().min()

@@ -1,27 +1,32 @@
 //! One replication connection's life, from the first frame to the last status update. Here: what each frame means. What
-//! holds one back is in [`hold`], what the server is told in [`status`]. It dies with its connection; the slot remembers.
+//! holds one back is in [`hold`], what was produced by an earlier session in [`covered`], what the server is told in
+//! [`status`]. It dies with its connection; the slot remembers.
 
 use pgoutput::{DecodeError, Frame, Insert, Lsn, Message, PgTimestamp, ReplyRequest, XLogData};
 
 use crate::{
-    bug,
+    bug::{self, Bug},
     clock::{Moment, Now},
     columns::Event,
     failpoint::{self, Failpoint},
     failure::{Class, Code, Failure},
     feedback::{Feedback, Timing},
-    ledger::{Carried, Disorder, Ledger, Window},
+    ledger::{Carried, Disorder, Evidence, Ledger, Window},
     ports::{RecordSink, Refusal, RefusalReason},
     record::{Size, TopicId},
     relay::{Pace, Traffic},
     route::{FormatHeaders, Scratch, described},
+    source::TableOids,
     table::Outboxes,
     ticket::SessionId,
     topic::TopicName,
     topics::{Readiness, TopicFacts, Topics},
+    witness::LastTransaction,
 };
+pub(crate) use covered::Covered;
 use relations::{Binding, Relations};
 
+mod covered;
 mod hold;
 mod oversized;
 mod relations;
@@ -75,6 +80,8 @@ pub(crate) struct Session {
     /// confirmed, so that as long as it fails nothing else is repeated.
     careful_at: Option<Lsn>,
     pub(crate) course: Course,
+    /// What an earlier session's witness covers and the server sends again, until the stream has passed it.
+    covered: Option<Covered>,
     /// The server is stopping: when to let go of it.
     let_go_at: Option<Moment>,
     /// A topic's partition count changed: nothing more is produced until everything produced so far is settled.
@@ -90,25 +97,58 @@ pub(crate) struct Session {
     pub(crate) rows_ignored: u64,
 }
 
+/// Where a session begins.
+pub(crate) struct Beginning {
+    pub(crate) id: SessionId,
+    /// Where the slot stood.
+    pub(crate) slot_at: Lsn,
+    /// Where an earlier session failed.
+    pub(crate) careful_at: Option<Lsn>,
+    /// Whose a row is.
+    pub(crate) tables: TableOids,
+    pub(crate) evidence: Evidence,
+    pub(crate) resume: Resume,
+}
+
+/// What is known of the events that the server may send first.
+pub(crate) enum Resume {
+    /// Nothing: all of them are produced.
+    AtSlot,
+    /// Everything before this position is acknowledged, and the slot stands there.
+    At(Lsn, Option<LastTransaction>),
+    /// Everything before a position past the slot is acknowledged.
+    After(Covered),
+}
+
 impl Session {
-    pub(crate) fn new(
-        id: SessionId,
-        slot_at: Lsn,
-        careful_at: Option<Lsn>,
-        terms: &Terms,
-        at: Moment,
-    ) -> Self {
+    pub(crate) fn new(beginning: Beginning, terms: &Terms, at: Moment) -> Self {
+        let Beginning { id, slot_at, careful_at, tables, evidence, resume } = beginning;
+        let mut ledger = Ledger::new(id, slot_at, evidence);
+        let covered = match resume {
+            Resume::AtSlot => None,
+            Resume::At(position, last) => {
+                ledger.resume_at(position, last);
+                None
+            }
+            Resume::After(covered) => {
+                if bug::is(Bug::ConfirmOnFaith) {
+                    ledger.resume_at(covered.until(), None);
+                }
+                Some(covered)
+            }
+        };
         Self {
-            ledger: Ledger::new(id, slot_at),
+            ledger,
             since: at,
             feedback: Feedback::new(terms.timing, at),
-            relations: Relations::default(),
+            relations: Relations::new(tables),
             scratch: Scratch::default(),
             received: Lsn::ZERO,
             hold: None,
             doubt: None,
             careful_at,
             course: Course::Following,
+            covered,
             let_go_at: None,
             repin: None,
             committed_at: PgTimestamp::from_micros(0),
@@ -137,6 +177,9 @@ impl Session {
         match Frame::parse(payload).as_ref().map_err(protocol)? {
             Frame::XLogData(data) => {
                 self.sent_at = data.sent_at;
+                if self.covered.is_some() && self.is_covered(data, terms)? {
+                    return Ok(Step::Taken);
+                }
                 let step = match Insert::parse(data.data) {
                     Some(Ok(_)) if self.ledger.is_old() || bug::is_twin(data.wal_start) => {
                         return Ok(Step::Taken);
@@ -153,7 +196,9 @@ impl Session {
             }
             Frame::Keepalive(keepalive) => {
                 self.received = self.received.max(keepalive.wal_end);
-                self.ledger.keepalive(keepalive.wal_end);
+                if self.covered.is_none() || self.has_passed_covered(keepalive.wal_end)? {
+                    self.ledger.keepalive(keepalive.wal_end);
+                }
                 failpoint::reached(Failpoint::KeepaliveTaken);
                 // The server has nothing more to send at once: what comes next is news.
                 self.lags_behind = None;
@@ -175,7 +220,7 @@ impl Session {
                 return Ok(self.hold(Hold::Careful));
             }
             Message::Begin(begin) => {
-                self.ledger.begin(begin.final_lsn, begin.committed_at).map_err(disorder)?;
+                self.ledger.begin(begin).map_err(disorder)?;
                 self.apart = begin.committed_at.micros_since(self.committed_at);
                 self.committed_at = begin.committed_at;
                 self.lags_behind = Some(begin.committed_at);
@@ -229,7 +274,7 @@ impl Session {
                 self.rows_ignored += 1;
                 return Ok(Step::Taken);
             }
-            Binding::Broken(failure) => {
+            Binding::Broken(_, failure) => {
                 let failure = failure.clone();
                 return Ok(self.hold_row(failure, None, now.at));
             }
@@ -256,6 +301,7 @@ impl Session {
             Ok(()) => {
                 failpoint::reached(Failpoint::AfterEnqueue);
                 bug::leak();
+                topics.produced(topic);
                 self.doubt = None;
                 Ok(Step::Taken)
             }

@@ -1,11 +1,17 @@
 //! What the core tells of itself: plain numbers, counted by the one task that owns them and copied out as a
 //! [`Snapshot`] for whoever shows them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use pgoutput::Lsn;
 
-use crate::{failure::Code, state::Condition, topic::TopicName};
+use crate::{
+    failure::Code,
+    source::{Baseline, Gap, Kept, Mark},
+    state::Condition,
+    topic::TopicName,
+    witness::Acceptance,
+};
 
 /// Upper bounds of the latency buckets, in seconds; what is slower falls into `+Inf`.
 pub const LATENCY_BOUNDS: [f64; 18] = [
@@ -104,6 +110,43 @@ pub struct Snapshot {
     pub errors: BTreeMap<Code, u64>,
     /// Process id of the walsender that holds the slot, when another router does.
     pub slot_holder: Option<i32>,
+    /// What the last session found at the source.
+    pub baseline: Option<Arc<Baseline>>,
+    /// What the witness says.
+    pub witness: WitnessReport,
+}
+
+/// What people are told of the witness.
+#[derive(Debug, Clone)]
+pub struct WitnessReport {
+    /// Where it is kept.
+    pub kept: Kept,
+    /// Up to where everything is acknowledged, as it says.
+    pub position: Option<Lsn>,
+    /// Its generation; 0 when there is none.
+    pub generation: u64,
+    /// What nobody has accepted.
+    pub gaps: Vec<Gap>,
+    /// Whether all of these are in Kafka, and so outlive this process.
+    pub are_gaps_recorded: bool,
+    /// What somebody has accepted.
+    pub accepted: Vec<Acceptance>,
+    /// Where the pipeline began without a record.
+    pub began_without: Option<Mark>,
+}
+
+impl Default for WitnessReport {
+    fn default() -> Self {
+        Self {
+            kept: Kept::InMemory,
+            position: None,
+            generation: 0,
+            gaps: Vec::new(),
+            are_gaps_recorded: true,
+            accepted: Vec::new(),
+            began_without: None,
+        }
+    }
 }
 
 /// Connections made again since the start.

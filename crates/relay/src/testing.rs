@@ -1,6 +1,8 @@
-//! What tests of the core are made of: the server's side of the wire, and a sink in memory.
+//! What tests of the core are made of: a server and its side of the wire, and a sink in memory.
 
 mod sink;
+mod source;
 pub mod wire;
 
 pub use sink::{Lane, MemorySink, StoredRecord};
+pub use source::Source;

@@ -44,6 +44,8 @@ struct Topic {
     knowledge: Knowledge,
     /// Not before this moment is it looked up (again).
     ask_at: Moment,
+    /// Records that were produced to it and are not acknowledged.
+    in_flight: u64,
 }
 
 /// The registry.
@@ -51,6 +53,15 @@ struct Topic {
 pub(crate) struct Topics {
     topics: Vec<Topic>,
     by_name: HashMap<TopicName, TopicId>,
+    /// Whether a partition count has changed since [`Topics::take_news`].
+    news: News,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum News {
+    #[default]
+    None,
+    Some,
 }
 
 /// Whether a record for a topic can be produced now.
@@ -75,6 +86,7 @@ impl Topics {
             name: name.clone(),
             knowledge: Knowledge::Unknown,
             ask_at: Moment::default(),
+            in_flight: 0,
         });
         self.by_name.insert(name, id);
         Ok(id)
@@ -105,6 +117,39 @@ impl Topics {
             Knowledge::Known(_) => Some((TopicId::from_index(index)?, &topic.name)),
             Knowledge::Unknown | Knowledge::Refused(_) => None,
         })
+    }
+
+    /// Names and partition counts of the topics that are produced to.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = (&str, i32)> {
+        self.topics.iter().filter_map(|topic| match topic.knowledge {
+            Knowledge::Known(facts) => Some((topic.name.as_str(), facts.partitions.get())),
+            Knowledge::Unknown | Knowledge::Refused(_) => None,
+        })
+    }
+
+    /// Whether [`Topics::partitions`] may say something else than at the last call.
+    pub(crate) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.news) == News::Some
+    }
+
+    /// A record was produced to it.
+    #[inline]
+    pub(crate) fn produced(&mut self, id: TopicId) {
+        if let Some(topic) = self.topics.get_mut(id.index()) {
+            topic.in_flight += 1;
+        }
+    }
+
+    /// Records of it were acknowledged.
+    pub(crate) fn acknowledged(&mut self, id: TopicId, records: u32) {
+        if let Some(topic) = self.topics.get_mut(id.index()) {
+            topic.in_flight = topic.in_flight.saturating_sub(u64::from(records));
+        }
+    }
+
+    /// Records that were produced to it and are not acknowledged.
+    pub(crate) fn in_flight(&self, id: TopicId) -> u64 {
+        self.topics.get(id.index()).map_or(0, |topic| topic.in_flight)
     }
 
     /// Why it cannot be produced to, if a look-up said so.
@@ -139,6 +184,7 @@ impl Topics {
         let Some(topic) = self.topics.get_mut(id.index()) else { return };
         match answer {
             Ok(facts) => {
+                self.news = News::Some;
                 topic.knowledge = Knowledge::Known(facts);
                 topic.ask_at = at;
             }
@@ -172,6 +218,7 @@ impl Topics {
         for topic in &mut self.topics {
             topic.knowledge = Knowledge::Unknown;
             topic.ask_at = Moment::default();
+            topic.in_flight = 0;
         }
     }
 }

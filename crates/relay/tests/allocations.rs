@@ -19,9 +19,14 @@ use std::{
 };
 
 use relay::{
-    Acks, Action, Format, Input, Moment, Now, OnFatal, OutboxTable, Outboxes, PgTimestamp, Preset,
-    Record, RecordSink, Refusal, RefusalReason, Relay, Role, Settings, Step, TableName, Ticket,
-    Timing, TopicFacts, TopicId, Window,
+    Acks, Action, Format, Input, Lsn, Moment, Now, OnFatal, OutboxTable, Outboxes, PgTimestamp,
+    Preset, Record, RecordSink, Refusal, RefusalReason, Relay, Role, Settings, Step, TableName,
+    Ticket, Timing, TopicFacts, TopicId, Window,
+    source::{
+        Catalog, Encoding, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation,
+        Server, SlotHealth, SlotKind, SlotLook, WalStatus,
+    },
+    witness::History,
 };
 use wire::Value;
 
@@ -182,6 +187,9 @@ impl Shape {
             ..OutboxTable::with_defaults(name)
         };
         Settings {
+            slot: "s".into(),
+            publication: "p".into(),
+            witness: None,
             outboxes: Outboxes { tables: vec![table] },
             window: Window { events: 1_000, bytes: 1 << 20 },
             row_bytes: 1 << 20,
@@ -194,6 +202,70 @@ impl Shape {
             seed: 1,
         }
     }
+}
+
+const WAL_END: Lsn = Lsn::from_u64(u64::MAX);
+
+fn server() -> Server {
+    Server {
+        version: 18_00_01,
+        encoding: Encoding::Known("UTF8".to_owned()),
+        history: History { system_id: "1".to_owned(), timeline: 1 },
+        wal_end: WAL_END,
+    }
+}
+
+fn look() -> SlotLook {
+    let slot = SlotHealth {
+        current_wal_lsn: WAL_END,
+        confirmed_flush_lsn: Some(Lsn::from_u64(0)),
+        restart_lsn: Some(Lsn::from_u64(0)),
+        safe_wal_bytes: None,
+        wal_status: WalStatus::Reserved,
+        active_pid: None,
+        plugin: Some("pgoutput".to_owned()),
+        database: Some("shop".to_owned()),
+        kind: SlotKind::Logical,
+        peculiarity: None,
+        failover: None,
+        synced: None,
+        invalidation_reason: None,
+        inactive_since: None,
+    };
+    let (at, database) = (String::new(), "shop".to_owned());
+    SlotLook { current_wal_lsn: WAL_END, at, database, slot: Some(slot) }
+}
+
+fn catalog() -> Catalog {
+    let name = TableName { schema: "public".into(), name: "outbox".into() };
+    let (oid, kind) = (Oid::from_u32(OUTBOX), Kind::Plain);
+    let table = PublishedTable {
+        oid,
+        name: name.clone(),
+        kind,
+        entry: None,
+        row_filter: None,
+        columns: Vec::new(),
+    };
+    let publication = Publication {
+        oid: Oid::from_u32(1),
+        written_by: 1,
+        owner: Oid::from_u32(10),
+        options: String::new(),
+        inserts: Inserts::Published,
+        partitions: Partitions::ViaRoot,
+        tables: vec![table],
+    };
+    let relation = Relation {
+        oid,
+        name,
+        formerly: Vec::new(),
+        kind,
+        columns: Vec::new(),
+        generated: Vec::new(),
+        children: Vec::new(),
+    };
+    Catalog { publication: Some(publication), relations: vec![relation] }
 }
 
 struct Shell {
@@ -212,6 +284,9 @@ impl Shell {
         let broker = Broker { full_every: shape.full_every, ..Broker::default() };
         let mut shell = Self { relay, broker, acks: Acks::default(), at, updates: 0 };
         shell.handle(Input::SinkReady);
+        shell.handle(Input::Opened(server()));
+        shell.handle(Input::Slot(look()));
+        shell.handle(Input::Catalog(catalog()));
         shell.handle(Input::Connected);
         shell.pass(&[shape.relation()]);
         shell
@@ -235,8 +310,14 @@ impl Shell {
                     self.relay.handle(Input::Topic(id, Ok(facts)), self.now());
                 }
                 Action::Status(_) => self.updates += 1,
-                Action::Connect => {}
-                trouble @ (Action::WatchSlot
+                Action::Connect
+                | Action::ReadSlot
+                | Action::ReadCatalog(_)
+                | Action::StartReplication => {}
+                trouble @ (Action::ReadState
+                | Action::WriteState(_)
+                | Action::ReadTimelines(_)
+                | Action::WatchSlot
                 | Action::Disconnect
                 | Action::CopyDone
                 | Action::ReplaceSink

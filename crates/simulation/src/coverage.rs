@@ -74,23 +74,27 @@ pub struct Coverage {
 }
 
 /// The codes that this world can cause.
-pub const CODES: [Code; 20] = [
+pub const CODES: [Code; 24] = [
     Code::ServerUnreachable,
     Code::ServerNotReady,
     Code::ServerError,
     Code::ServerSilent,
     Code::SlotMissing,
     Code::SlotLost,
+    Code::SlotInUse,
     Code::SlotMoved,
+    Code::HistoryChanged,
     Code::PublicationMissing,
     Code::PublicationReplaced,
     Code::PublicationLacksInsert,
+    Code::PublicationLacksTable,
     Code::KafkaUnreachable,
     Code::TopicMissing,
     Code::RecordRefused,
     Code::ProducerFatal,
     Code::DeliveryFailed,
     Code::TopicShrunk,
+    Code::ClusterChanged,
     Code::RecordTooLarge,
     Code::KeyIsNull,
     Code::RowTooLarge,

@@ -29,22 +29,28 @@ faults! {
     FreezeRouter = "freeze-router";
     /// SIGTERM, and a new process.
     Shutdown = "shutdown";
+    /// `kill -9` of every router, and nobody starts one for a while.
+    AllDown = "all-down";
     /// The replication connection breaks.
     CutConnection = "cut-connection";
     /// The replication connection swallows everything, both ways.
     BlackHole = "black-hole";
+    /// No router reaches PostgreSQL for a while.
+    CutOff = "cut-off";
     /// PostgreSQL crashes: what was confirmed since the slot was last saved is forgotten.
     CrashServer = "crash-server";
     /// `pg_ctl stop -m fast`: the walsender waits for us.
     FastStop = "fast-stop";
     /// The stream ends with an error at one transaction, again and again, for a while.
     ServerError = "server-error";
-    /// The server goes back to a backup: the same positions, other events.
-    RestoreBackup = "restore-backup";
+    /// A standby takes over that has everything, with its copy of the slot.
+    PromoteStandby = "promote-standby";
     /// A transaction larger than the window.
     LongTransaction = "long-transaction";
     /// The outbox gets other columns, within a transaction.
     AlterTable = "alter-table";
+    /// The outbox gets another name, and its own back: later, or within the transaction.
+    RenameTable = "rename-table";
 
     /// No broker answers.
     ClusterDown = "cluster-down";
@@ -68,6 +74,12 @@ faults! {
     GrowTopic = "grow-topic";
     /// A topic takes no record of any size, for a while.
     LowerLimit = "lower-limit";
+    /// A topic gets more partitions while every router is down, with events in flight.
+    GrowWhileDown = "grow-while-down";
+    /// Nobody can read or write the state topic.
+    StateAway = "state-away";
+    /// The state topic is deleted, and made anew later.
+    DeleteState = "delete-state";
 
     /// The slot is dropped, and made anew later.
     DropSlot = "drop-slot";
@@ -81,6 +93,20 @@ faults! {
     DropPublication = "drop-publication";
     /// The publication publishes no inserts for a while.
     WithholdInserts = "withhold-inserts";
+    /// The table is taken out of the publication, rows are written, and it is put back.
+    TableOut = "table-out";
+    /// A standby takes over that lacks the last transactions.
+    PromoteLagging = "promote-lagging";
+    /// A standby takes over that has no copy of the slot.
+    PromoteWithoutSlot = "promote-without-slot";
+    /// A backup is restored up to some moment: another timeline, and no slot.
+    RestoreBackup = "restore-backup";
+    /// The storage goes back to a snapshot: the same timeline and positions, other events.
+    RestoreSnapshot = "restore-snapshot";
+    /// Another database cluster bears the server's name.
+    ExchangeServer = "exchange-server";
+    /// The brokers' addresses lead to another Kafka cluster.
+    ExchangeKafka = "exchange-kafka";
     /// A column that the mapping needs is renamed.
     RenameKeyColumn = "rename-key-column";
     /// A row cannot become a record: its key is NULL.
@@ -95,33 +121,60 @@ impl Fault {
         match self {
             Self::KillRouter
             | Self::Shutdown
+            | Self::AllDown
             | Self::CutConnection
+            | Self::PromoteStandby
             | Self::LongTransaction
             | Self::AlterTable
             | Self::LeaderDown
             | Self::LoseAcks
             | Self::DuplicateBatch
-            | Self::GrowTopic => &[],
+            | Self::GrowTopic
+            | Self::GrowWhileDown => &[],
             Self::KillAtFailpoint => &[Code::ServerNotReady, Code::DeliveryFailed],
-            Self::FreezeRouter | Self::BlackHole => &[Code::ServerSilent],
+            Self::FreezeRouter | Self::BlackHole | Self::CutOff => &[Code::ServerSilent],
             Self::CrashServer | Self::FastStop => &[Code::ServerNotReady],
             Self::ServerError => &[Code::ServerError],
-            Self::RestoreBackup | Self::RecreateSlot | Self::AdvanceSlot => &[Code::SlotMoved],
-            Self::ClusterDown => &[Code::KafkaUnreachable],
+            Self::RecreateSlot | Self::AdvanceSlot => &[Code::SlotMoved],
+            Self::ClusterDown | Self::StateAway => &[Code::KafkaUnreachable],
+            Self::DeleteState => &[Code::TopicMissing, Code::SlotMoved],
             Self::RejectBatch => &[Code::DeliveryFailed],
             Self::RejectRecord => &[Code::RecordRefused],
             Self::FatalProducer => &[Code::ProducerFatal],
             Self::MetadataFlap => &[Code::TopicMissing],
             Self::DeleteTopic => &[Code::TopicMissing, Code::TopicShrunk],
             Self::LowerLimit => &[Code::ProducerFatal, Code::RecordTooLarge],
-            Self::DropSlot => &[Code::SlotMissing],
+            Self::RenameTable => &[Code::TableMissing],
+            Self::DropSlot => &[Code::SlotMissing, Code::SlotMoved],
             Self::LoseSlot => &[Code::SlotLost],
             Self::DropPublication => &[Code::PublicationMissing, Code::PublicationReplaced],
             Self::WithholdInserts => &[Code::PublicationLacksInsert],
+            Self::TableOut => &[Code::PublicationLacksTable],
+            Self::PromoteLagging | Self::RestoreSnapshot => &[Code::HistoryChanged],
+            // The monitor has its own connection: it may see the other server first.
+            Self::ExchangeServer => &[Code::HistoryChanged, Code::PublicationReplaced],
+            Self::PromoteWithoutSlot => &[Code::SlotMissing, Code::SlotMoved],
+            Self::RestoreBackup => &[Code::HistoryChanged, Code::SlotMissing, Code::SlotMoved],
+            Self::ExchangeKafka => &[Code::ClusterChanged, Code::ProducerFatal],
             Self::RenameKeyColumn => &[Code::ColumnMissing],
             Self::PoisonRow => &[Code::KeyIsNull],
             Self::OversizedRow => &[Code::RowTooLarge],
         }
+    }
+
+    /// Whether only a router with a witness can tell.
+    pub const fn needs_a_witness(self) -> bool {
+        matches!(
+            self,
+            Self::RecreateSlot
+                | Self::AdvanceSlot
+                | Self::PromoteLagging
+                | Self::PromoteWithoutSlot
+                | Self::RestoreBackup
+                | Self::RestoreSnapshot
+                | Self::ExchangeServer
+                | Self::ExchangeKafka
+        )
     }
 
     /// Whether nothing but a person ends it: the router has to stop and say so.
@@ -134,6 +187,13 @@ impl Fault {
                 | Self::AdvanceSlot
                 | Self::DropPublication
                 | Self::WithholdInserts
+                | Self::TableOut
+                | Self::PromoteLagging
+                | Self::PromoteWithoutSlot
+                | Self::RestoreBackup
+                | Self::RestoreSnapshot
+                | Self::ExchangeServer
+                | Self::ExchangeKafka
                 | Self::RenameKeyColumn
                 | Self::PoisonRow
                 | Self::OversizedRow

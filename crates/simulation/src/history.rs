@@ -25,6 +25,8 @@ pub enum Publishing {
     Published,
     /// It publishes no inserts: the server says nothing.
     Withheld,
+    /// It does not have the table: the server says nothing.
+    Out,
     /// It is not there: an error, or a warning.
     Missing,
 }
@@ -40,6 +42,15 @@ pub enum Health {
     Oversized,
 }
 
+/// What the outbox is called when a row is written. Its OID stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Called {
+    /// As the routers are told.
+    Outbox,
+    /// Something else.
+    Otherwise,
+}
+
 /// How the catalog stands when a row is written.
 #[derive(Debug, Clone, Copy)]
 pub struct Catalog {
@@ -47,6 +58,14 @@ pub struct Catalog {
     pub publishing: Publishing,
     /// Shape of the table.
     pub shape: usize,
+    /// Its name.
+    pub called: Called,
+}
+
+impl Catalog {
+    /// As set-up leaves it.
+    pub const NEW: Self =
+        Self { publishing: Publishing::Published, shape: 0, called: Called::Outbox };
 }
 
 /// A committed row.
@@ -70,6 +89,20 @@ pub struct Event {
     pub is_real: bool,
     /// Whether Kafka has it.
     pub is_stored: bool,
+    /// Whether a person has accepted that Kafka does not.
+    pub is_excused: bool,
+}
+
+impl Event {
+    /// Whether Kafka is to have it.
+    pub fn is_published(&self) -> bool {
+        self.catalog.publishing == Publishing::Published
+    }
+
+    /// Whether it is done with: in Kafka, or accepted as missing.
+    pub fn is_settled(&self) -> bool {
+        self.is_stored || self.is_excused
+    }
 }
 
 /// A committed transaction.
@@ -79,6 +112,10 @@ pub struct Transaction {
     pub commit_lsn: u64,
     /// The first byte after it.
     pub end_lsn: u64,
+    /// Its number.
+    pub xid: u32,
+    /// The server's clock then, in microseconds: no two transactions have the same.
+    pub committed_at: i64,
     /// Its events.
     pub events: Range<usize>,
 }
@@ -89,6 +126,7 @@ struct Row {
     lsn: u64,
     catalog: Catalog,
     health: Health,
+    is_excused: bool,
 }
 
 /// A session in a transaction.
@@ -111,6 +149,11 @@ pub struct History {
     pub places: [u64; KEYS],
     /// Published events.
     pub serial: u64,
+    /// The published events of each key, in order.
+    pub by_key: [Vec<usize>; KEYS],
+    /// The server's clock, in microseconds.
+    pub clock: i64,
+    xid: u32,
     writers: Vec<Writer>,
     generation: Generation,
 }
@@ -124,6 +167,9 @@ impl History {
             end_of_wal: FIRST_LSN,
             places: [0; KEYS],
             serial: 0,
+            by_key: Default::default(),
+            clock: 0,
+            xid: 700,
             writers: vec![Writer::default(); WRITERS],
             generation,
         }
@@ -167,6 +213,13 @@ impl History {
         self.writers = vec![Writer::default(); WRITERS];
     }
 
+    /// Rows that the publication leaves out, of transactions that are still open, are accepted as missing too.
+    pub fn excuse_open_rows(&mut self) {
+        for row in self.writers.iter_mut().flat_map(|writer| &mut writer.rows) {
+            row.is_excused |= row.catalog.publishing != Publishing::Published;
+        }
+    }
+
     /// Every session commits what it has.
     pub fn commit_all(&mut self, random: &mut Random) {
         for writer in 0..self.writers.len() {
@@ -194,7 +247,7 @@ impl History {
                 self.end_of_wal += 8;
             }
             let key = random.index(KEYS);
-            self.writers[writer].rows.push(Row { key, lsn, catalog, health });
+            self.writers[writer].rows.push(Row { key, lsn, catalog, health, is_excused: false });
         }
     }
 
@@ -211,12 +264,14 @@ impl History {
         let commit_lsn = self.end_of_wal + if random.one_in(3) { 8 } else { 0 };
         let end_lsn = commit_lsn + 8;
         self.end_of_wal = end_lsn;
+        self.xid += 1;
+        self.clock += 1;
         // Only an old server sends what has no rows.
         if rows.is_empty() && self.generation != Generation::Old {
             return;
         }
         let first = self.events.len();
-        for Row { key, lsn, catalog, health } in rows {
+        for Row { key, lsn, catalog, health, is_excused } in rows {
             self.events.push(Event {
                 key,
                 place: self.places[key],
@@ -227,13 +282,17 @@ impl History {
                 health,
                 is_real: true,
                 is_stored: false,
+                is_excused,
             });
-            let is_published = u64::from(catalog.publishing == Publishing::Published);
-            self.places[key] += is_published;
-            self.serial += is_published;
+            if catalog.publishing == Publishing::Published {
+                self.by_key[key].push(self.events.len() - 1);
+                self.places[key] += 1;
+                self.serial += 1;
+            }
         }
         let events = first..self.events.len();
-        self.transactions.push(Transaction { commit_lsn, end_lsn, events });
+        let (xid, committed_at) = (self.xid, self.clock);
+        self.transactions.push(Transaction { commit_lsn, end_lsn, xid, committed_at, events });
     }
 
     /// The number of the first transaction that a slot at this position sends.
@@ -260,9 +319,23 @@ impl History {
         u64::try_from(largest).expect("a length fits")
     }
 
-    /// Real events that Kafka does not have.
+    /// Counts again what is real.
+    pub(crate) fn count_anew(&mut self) {
+        self.by_key = Default::default();
+        for (number, event) in self.events.iter().enumerate() {
+            if event.is_real && event.is_published() {
+                self.by_key[event.key].push(number);
+            }
+        }
+        let length = |events: &Vec<usize>| u64::try_from(events.len()).expect("a length fits");
+        self.places = self.by_key.each_ref().map(length);
+        self.serial = self.places.iter().sum();
+        self.xid = self.transactions.last().map_or(700, |last| last.xid);
+    }
+
+    /// Real events that Kafka does not have, and that nobody has accepted as missing.
     pub fn missing(&self) -> impl Iterator<Item = usize> {
-        let missing = |event: &Event| event.is_real && !event.is_stored;
+        let missing = |event: &Event| event.is_real && !event.is_settled();
         self.events.iter().enumerate().filter(move |(_, event)| missing(event)).map(|(n, _)| n)
     }
 }

@@ -4,6 +4,7 @@ use crate::{
     history::{Event, History, IDS, KEYS, Publishing, TYPES},
     invariant::{Invariant, Violation},
     kafka::{Kafka, Lane, Taken, partition},
+    plan::Keeping,
 };
 
 /// What is remembered of one session: one replication connection of one router.
@@ -13,12 +14,17 @@ struct Session {
     first: Option<u64>,
     /// Place of the last record of each key that Kafka has from it.
     last: [Option<u64>; KEYS],
+    /// Serial number past the last event that was produced before it.
+    before: u64,
+    /// How many of these may come again, and how many of those that Kafka has it has produced.
+    bound: u64,
+    again: u64,
+    /// The partition counts under which these went out, where they are known.
+    pins: [Option<i32>; TYPES.len()],
     /// Number of its newest event.
     newest: Option<usize>,
-    /// The highest position it told.
-    told: u64,
-    /// Whether it has moved the slot.
-    has_confirmed: bool,
+    /// Where its window begins: the highest position that it told, or that its witness says.
+    known: u64,
     /// Whether nothing of it may be produced any more.
     is_over: bool,
 }
@@ -35,7 +41,6 @@ pub enum Via {
 }
 
 /// See the module's documentation.
-#[derive(Default)]
 pub struct Judge {
     violation: Option<Violation>,
     sessions: Vec<Session>,
@@ -47,7 +52,10 @@ pub struct Judge {
     pub duplicates: u64,
     /// All records.
     pub records: u64,
-    /// What may lie past the confirmed position.
+    keeping: Keeping,
+    /// The highest acknowledged position of a witness.
+    attested: u64,
+    /// What may lie past the position where a window begins.
     window: u64,
     /// Reasons for duplicates so far.
     interruptions: u64,
@@ -55,8 +63,19 @@ pub struct Judge {
 
 impl Judge {
     /// For routers with this window.
-    pub fn new(window: u64) -> Self {
-        Self { window, ..Self::default() }
+    pub fn new(window: u64, keeping: Keeping) -> Self {
+        Self {
+            violation: None,
+            sessions: Vec::new(),
+            stored: [0; KEYS],
+            produced: 0,
+            duplicates: 0,
+            records: 0,
+            keeping,
+            attested: 0,
+            window,
+            interruptions: 0,
+        }
     }
 
     /// An invariant does not hold. The first counts.
@@ -76,10 +95,11 @@ impl Judge {
         self.interruptions += 1;
     }
 
-    /// A session begins where the slot stands; `excused` events may have been confirmed before and forgotten.
-    pub fn session_begins(&mut self, history: &History, confirmed: u64, excused: u64) -> usize {
-        let again = self.produced.saturating_sub(history.serial_past(confirmed));
-        let bound = self.window.max(history.largest_past(confirmed)) + excused;
+    /// A session begins that produces what lies past `from`; `excused` of these events may have been confirmed before,
+    /// and forgotten.
+    pub fn session_begins(&mut self, history: &History, from: u64, excused: u64) -> usize {
+        let again = self.produced.saturating_sub(history.serial_past(from));
+        let bound = self.window.max(history.largest_past(from)) + excused;
         if again > bound {
             self.accuse(Invariant::I4Duplicates, || {
                 format!("a session repeats {again} events, {bound} may be in flight")
@@ -92,13 +112,23 @@ impl Judge {
         }
         self.sessions.push(Session {
             first: None,
+            before: self.produced,
+            bound,
+            again: 0,
+            pins: [None; TYPES.len()],
             newest: None,
             last: [None; KEYS],
-            told: confirmed,
-            has_confirmed: false,
+            known: from,
             is_over: false,
         });
         self.sessions.len() - 1
+    }
+
+    /// What was in flight before a session went to partitions by these counts, and has to go there again.
+    pub fn pin(&mut self, session: usize, pins: [Option<i32>; TYPES.len()]) {
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.pins = pins;
+        }
     }
 
     /// The process of a session has stood still for so long that another may have taken over: nothing more is produced.
@@ -123,9 +153,7 @@ impl Judge {
         };
         let topic = event.key / IDS.len();
         let id = IDS[event.key % IDS.len()].as_bytes();
-        let is_right = taken.key == Some(event.key)
-            && taken.is_whole
-            && event.catalog.publishing == Publishing::Published;
+        let is_right = taken.key == Some(event.key) && taken.is_whole && event.is_published();
         if !is_right {
             self.accuse(Invariant::I6Fidelity, || format!("{taken:?} is made of {event:?}"));
         }
@@ -133,6 +161,15 @@ impl Judge {
         if !counts.iter().any(|count| partition::of_key(id, *count) == taken.partition) {
             self.accuse(Invariant::I3Order, || {
                 format!("a key of {} went to partition {}", TYPES[topic], taken.partition)
+            });
+        }
+        let pinned = self.sessions.get(session).filter(|one| event.serial < one.before);
+        // A topic that was made again with fewer has nothing of what went out before.
+        let most = kafka.topics[topic].partitions.unwrap_or(0);
+        let pin = pinned.and_then(|one| one.pins[topic]).filter(|count| *count <= most);
+        if event.is_real && pin.is_some_and(|pin| partition::of_key(id, pin) != taken.partition) {
+            self.accuse(Invariant::I3Order, || {
+                format!("event {:?} comes again in partition {}", taken.event, taken.partition)
             });
         }
         self.count_window(history, session, (taken.event, event));
@@ -157,7 +194,9 @@ impl Judge {
         }
         log.newest = number.max(log.newest);
         let first = *log.first.get_or_insert(event.serial);
-        let from = first.max(history.serial_past(log.told));
+        let from = first.max(history.serial_past(log.known));
+        log.again += u64::from(event.is_stored && event.serial < log.before);
+        let (again, limit) = (log.again, log.bound);
         let past = (event.serial + 1).saturating_sub(from);
         let own = history.transactions.get(event.transaction).map_or(0, |own| own.events.len());
         let bound = self.window.max(u64::try_from(own).expect("a length fits"));
@@ -166,6 +205,16 @@ impl Judge {
                 format!("{past} events past the confirmed position, {bound} allowed")
             });
         }
+        if again > limit {
+            self.accuse(Invariant::I4Duplicates, || {
+                format!("a session repeats {again} events, {limit} may be in flight")
+            });
+        }
+    }
+
+    /// Whether no session has begun since this one.
+    pub fn is_newest(&self, session: usize) -> bool {
+        session.wrapping_add(1) == self.sessions.len()
     }
 
     /// The newest event that a session has produced.
@@ -208,13 +257,31 @@ impl Judge {
         let first = self.stored[key];
         if event.is_stored {
             self.duplicates += 1;
-        } else if place == first {
-            event.is_stored = true;
-            self.stored[key] += 1;
-        } else {
+        } else if place > first {
             self.accuse(Invariant::I3Order, || {
                 format!("event {place} of key {key} is stored before event {first}")
             });
+        } else {
+            // What was accepted as missing may arrive late all the same.
+            event.is_stored = true;
+            self.pass_what_is_settled(history, key);
+        }
+    }
+
+    fn pass_what_is_settled(&mut self, history: &History, key: usize) {
+        let next = |first: u64| {
+            let place = usize::try_from(first).expect("a place fits");
+            history.by_key[key].get(place).map(|number| &history.events[*number])
+        };
+        while next(self.stored[key]).is_some_and(Event::is_settled) {
+            self.stored[key] += 1;
+        }
+    }
+
+    /// A person has accepted that events are missing: those behind them are in order.
+    pub fn look_past_what_is_excused(&mut self, history: &History) {
+        for key in 0..KEYS {
+            self.pass_what_is_settled(history, key);
         }
     }
 
@@ -232,34 +299,43 @@ impl Judge {
             let transaction = &history.transactions[transaction];
             for number in transaction.events.clone() {
                 let event = &history.events[number];
-                if event.catalog.publishing == Publishing::Missing {
+                if event.catalog.publishing == Publishing::Missing && !event.is_excused {
                     self.accuse(Invariant::I1Complete, || {
                         format!("confirmed past event {number}, which the server skipped aloud")
                     });
                 }
-                if event.catalog.publishing == Publishing::Published && !event.is_stored {
+                if event.is_published() && !event.is_settled() {
                     self.accuse(Invariant::I2NeverAhead, || {
                         format!("{to} is confirmed, event {number} is not in Kafka")
                     });
                 }
             }
         }
-        self.tells(session, to);
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.has_confirmed |= to > from;
+        if self.keeping == Keeping::Witness && to > from.max(self.attested) {
+            let attested = self.attested;
+            self.accuse(Invariant::I2NeverAhead, || {
+                format!("{to} is confirmed, the witness says no more than {attested}")
+            });
         }
-    }
-
-    /// Whether a later session than this has confirmed anything.
-    pub fn others_confirmed_since(&self, session: usize) -> bool {
-        let later = self.sessions.get(session + 1..).unwrap_or_default();
-        later.iter().any(|session| session.has_confirmed)
+        self.tells(session, to);
     }
 
     /// A session has said a position, whether or not it arrives.
     pub fn tells(&mut self, session: usize, position: u64) {
+        if self.keeping == Keeping::Memory {
+            self.is_known_to(session, position);
+        }
+    }
+
+    /// A record of the witness with this position is acknowledged, or was found by a session that begins.
+    pub fn attests(&mut self, position: u64) {
+        self.attested = self.attested.max(position);
+    }
+
+    /// The window of a session begins after this position.
+    pub fn is_known_to(&mut self, session: usize, position: u64) {
         if let Some(session) = self.sessions.get_mut(session) {
-            session.told = session.told.max(position);
+            session.known = session.known.max(position);
         }
     }
 
@@ -280,131 +356,9 @@ impl Judge {
             *stored = (*stored).min(place);
         }
         self.produced = self.produced.min(history.serial);
+        self.attested = self.attested.min(history.end_of_wal);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    //! The judge itself, on anomalies that are made by hand.
-
-    use super::*;
-    use crate::{
-        history::{Catalog, Health},
-        plan::Generation,
-        random::Random,
-    };
-
-    const LANE: Lane = Lane { topic: 0, partition: 0 };
-
-    /// Three transactions of two events each.
-    fn written() -> (History, Judge) {
-        let mut history = History::new(Generation::New);
-        let catalog = Catalog { publishing: Publishing::Published, shape: 0 };
-        let mut random = Random::new(7);
-        for _ in 0..3 {
-            history.write_transaction(2, &mut random, catalog, Health::Sound);
-        }
-        for event in &mut history.events {
-            // One key, so that order can be broken.
-            event.key = 1;
-            event.place = event.serial;
-        }
-        history.places = [0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        (history, Judge::new(4))
-    }
-
-    fn accused(judge: &Judge) -> Option<Invariant> {
-        judge.violation().map(|violation| violation.invariant)
-    }
-
-    #[test]
-    fn what_goes_right_is_not_accused() {
-        let (mut history, mut judge) = written();
-        let session = judge.session_begins(&history, 0, 0);
-        for number in 0..6 {
-            judge.stored(&mut history, (number, session), LANE, Via::Producer);
-        }
-        let end = history.end_of_wal;
-        judge.confirmed(&history, session, 0, end);
-        judge.drained(&history, session, end);
-        assert_eq!(judge.violation(), None);
-    }
-
-    #[test]
-    fn a_position_past_an_event_that_is_not_stored_is_ahead() {
-        let (mut history, mut judge) = written();
-        let session = judge.session_begins(&history, 0, 0);
-        judge.stored(&mut history, (0, session), LANE, Via::Producer);
-        let commit = history.transactions[0].commit_lsn;
-        judge.confirmed(&history, session, 0, commit);
-        assert_eq!(accused(&judge), None, "the transaction would be sent again");
-        judge.confirmed(&history, session, 0, commit + 1);
-        assert_eq!(accused(&judge), Some(Invariant::I2NeverAhead));
-    }
-
-    #[test]
-    fn a_position_beyond_the_wal_or_backwards_is_no_position() {
-        let (history, mut judge) = written();
-        judge.confirmed(&history, 0, history.end_of_wal, history.end_of_wal + 1);
-        assert_eq!(accused(&judge), Some(Invariant::I8Slot));
-        let (history, mut judge) = written();
-        judge.confirmed(&history, 0, 20, 10);
-        assert_eq!(accused(&judge), Some(Invariant::I8Slot));
-    }
-
-    #[test]
-    fn an_event_that_overtakes_or_a_gap_in_a_run_breaks_the_order() {
-        let (mut history, mut judge) = written();
-        let session = judge.session_begins(&history, 0, 0);
-        judge.stored(&mut history, (1, session), LANE, Via::Producer);
-        assert_eq!(accused(&judge), Some(Invariant::I3Order));
-
-        let (mut history, mut judge) = written();
-        let first = judge.session_begins(&history, 0, 0);
-        for number in 0..4 {
-            judge.stored(&mut history, (number, first), LANE, Via::Producer);
-        }
-        judge.interrupted();
-        let second = judge.session_begins(&history, 0, 0);
-        judge.stored(&mut history, (1, second), LANE, Via::Producer);
-        assert_eq!(accused(&judge), None, "a run may begin anywhere");
-        judge.stored(&mut history, (3, second), LANE, Via::Producer);
-        assert_eq!(accused(&judge), Some(Invariant::I3Order));
-    }
-
-    #[test]
-    fn a_repetition_needs_a_reason_and_has_a_bound() {
-        let produce = |history: &History, judge: &mut Judge, session| {
-            for number in 0..6 {
-                let event = &history.events[number];
-                judge.count_window(history, session, (Some(number), event));
-                let end = history.transactions[event.transaction].end_lsn;
-                judge.tells(session, end);
-            }
-        };
-        let (history, mut judge) = written();
-        let session = judge.session_begins(&history, 0, 0);
-        produce(&history, &mut judge, session);
-        assert_eq!(accused(&judge), None);
-        judge.session_begins(&history, history.transactions[1].end_lsn, 0);
-        assert_eq!(accused(&judge), Some(Invariant::I4Duplicates), "without a reason");
-
-        let (history, mut judge) = written();
-        let session = judge.session_begins(&history, 0, 0);
-        produce(&history, &mut judge, session);
-        judge.interrupted();
-        judge.session_begins(&history, history.transactions[1].end_lsn, 0);
-        assert_eq!(accused(&judge), None);
-        judge.session_begins(&history, 0, 0);
-        assert_eq!(accused(&judge), Some(Invariant::I4Duplicates), "more than the window");
-    }
-
-    #[test]
-    fn a_session_that_is_over_produces_nothing() {
-        let (history, mut judge) = written();
-        let session = judge.session_begins(&history, 0, 0);
-        judge.session_ends(session);
-        judge.count_window(&history, session, (Some(0), &history.events[0]));
-        assert_eq!(accused(&judge), Some(Invariant::I7SingleWriter));
-    }
-}
+mod tests;

@@ -81,9 +81,10 @@ fn replay(seed: u64, faults: Option<&[usize]>, trace: Trace) -> ExitCode {
 }
 
 fn describe(plan: &Plan) {
-    let Plan { seed, steps, generation, routers, window, queue, partitions, faults, .. } = plan;
+    let Plan { seed, steps, generation, routers, keeping, window, .. } = plan;
+    let Plan { person, queue, partitions, faults, .. } = plan;
     println!(
-        "seed {seed}: {steps} steps, {generation:?} server, {routers} routers, window {window}, queue {queue}, {partitions} partitions"
+        "seed {seed}: {steps} steps, {generation:?} server, {routers} routers, {keeping:?}, person {person:?}, window {window}, queue {queue}, {partitions} partitions"
     );
     for (number, planned) in faults.iter().enumerate() {
         println!("  fault {number} at step {}: {}", planned.at, planned.fault.as_str());

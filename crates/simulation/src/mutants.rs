@@ -113,8 +113,9 @@ fn expected(bug: Bug) -> &'static [Invariant] {
         Bug::ConfirmOnEnqueue
         | Bug::ConfirmMaximum
         | Bug::ConfirmOneShort
-        | Bug::KeepaliveWhilePending
-        | Bug::KeepaliveWhileOpen => &[I2NeverAhead],
+        | Bug::KeepaliveWhilePending => &[I2NeverAhead],
+        // What was told too early is followed by less.
+        Bug::KeepaliveWhileOpen => &[I2NeverAhead, I8Slot],
         Bug::CreditStaleAck => &[I2NeverAhead, I10Liveness],
         Bug::ConfirmPlusOne => &[I1Complete, I2NeverAhead, I3Order, I8Slot],
         Bug::ConfirmCommitLsn | Bug::NoWindow => &[I4Duplicates],
@@ -125,19 +126,31 @@ fn expected(bug: Bug) -> &'static [Invariant] {
         Bug::PassOnFull => &[I3Order, I10Liveness],
         Bug::RepinAtOnce => &[I3Order],
         Bug::NeverRepin | Bug::SignedHash => &[I3Order],
-        Bug::GoOnAfterFailure => &[I1Complete, I2NeverAhead, I3Order, I10Liveness],
+        // A session that should have ended goes on with deadlines that it has passed.
+        Bug::GoOnAfterFailure => &[I1Complete, I2NeverAhead, I3Order, I8Slot, I10Liveness],
         Bug::KeepFailedSink | Bug::ForgetWithdrawal => &[I10Liveness],
         Bug::TrustSilence => &[I10Liveness],
         Bug::LookUpOnce => &[I8Slot, I10Liveness],
         Bug::IgnoreWarning => &[I1Complete, I2NeverAhead, I3Order],
-        Bug::RecreateSlot | Bug::GoOnAfterGap => &[I1Complete, I2NeverAhead, I3Order, I11Loudness],
-        Bug::TrustMovedSlot | Bug::TrustNewPublication => {
+        Bug::RecreateSlot | Bug::TrustMovedSlot | Bug::TrustNewPublication => {
             &[I1Complete, I2NeverAhead, I3Order, I11Loudness, I10Liveness]
         }
-        Bug::TrustOtherHistory | Bug::NeverForgetWord => &[I11Loudness],
+        Bug::ConfirmBeforeWitness | Bug::WitnessAheadOfAcks => &[I2NeverAhead],
+        Bug::SkipOnFaith | Bug::ConfirmOnFaith => &[I1Complete, I2NeverAhead, I3Order, I11Loudness],
+        // What a late write says is older: events come again, the slot seems to stand too far, an acceptance is undone.
+        Bug::OneWitnessKey => &[I1Complete, I2NeverAhead, I4Duplicates, I10Liveness, I11Loudness],
+        // A gap that is not written down is forgotten; or nobody can accept it.
+        Bug::ForgetGap | Bug::GoOnAfterGap => {
+            &[I1Complete, I2NeverAhead, I3Order, I10Liveness, I11Loudness]
+        }
+        Bug::TrustOtherHistory => &[I11Loudness],
         Bug::IgnoreStandstill => &[I7SingleWriter],
-        Bug::SkipHeldRow => &[I1Complete, I2NeverAhead, I3Order],
-        Bug::IgnoreNewShape => &[I6Fidelity, I10Liveness],
+        // The row does not count in the window; its event does.
+        Bug::SkipHeldRow | Bug::BindByNameOnly => {
+            &[I1Complete, I2NeverAhead, I3Order, I4Duplicates]
+        }
+        // A column that is not where it was may hold nothing that can be read.
+        Bug::IgnoreNewShape => &[I6Fidelity, I10Liveness, I11Loudness],
         Bug::Leak => &[I9Resources],
     }
 }

@@ -14,6 +14,24 @@ pub enum Generation {
     New,
 }
 
+/// Whether the routers keep a witness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeping {
+    /// In the state topic.
+    Witness,
+    /// No: each remembers what it saw, as long as it lives.
+    Memory,
+}
+
+/// Whether a person comes when one is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Person {
+    /// Nobody does.
+    Away,
+    /// After a while, and accepts what cannot be mended.
+    Comes,
+}
+
 /// A fault, and when it happens.
 #[derive(Debug, Clone, Copy)]
 pub struct Planned {
@@ -34,6 +52,10 @@ pub struct Plan {
     pub generation: Generation,
     /// How many routers compete for the slot.
     pub routers: usize,
+    /// Whether they keep a witness.
+    pub keeping: Keeping,
+    /// Whether a person comes.
+    pub person: Person,
     /// The window in events.
     pub window: u64,
     /// What the producer's queue holds.
@@ -65,10 +87,13 @@ impl Plan {
     pub fn of_seed(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x5eed_0f00_7b07);
         let steps = usize::try_from(STEPS / 2 + random.below(STEPS)).expect("small");
+        let keeping = if random.one_in(8) { Keeping::Memory } else { Keeping::Witness };
         let passing: Vec<Fault> =
             Fault::ALL.iter().copied().filter(|fault| !fault.is_for_a_person()).collect();
-        let for_a_person: Vec<Fault> =
-            Fault::ALL.iter().copied().filter(|fault| fault.is_for_a_person()).collect();
+        let for_a_person = Fault::ALL.iter().copied().filter(|fault| fault.is_for_a_person());
+        // Nobody notices a slot that was moved who has nothing to compare it with.
+        let is_noticed = |fault: &Fault| keeping == Keeping::Witness || !fault.needs_a_witness();
+        let for_a_person: Vec<Fault> = for_a_person.filter(is_noticed).collect();
         let kinds: Vec<Fault> = (0..1 + random.index(KINDS_MAX))
             .map(|_| passing[random.index(passing.len())])
             .collect();
@@ -77,13 +102,26 @@ impl Plan {
             .collect();
         faults.sort_by_key(|planned| planned.at);
         let mut routers = 1 + random.index(2);
+        let mut person = Person::Away;
         if random.one_in(4) {
-            // Whoever knew the slot as it was must live to see what became of it.
-            routers = 1;
-            let last = for_a_person[random.index(for_a_person.len())];
-            faults.push(Planned { at: steps * 3 / 4, fault: last });
+            let deed = for_a_person[random.index(for_a_person.len())];
+            if keeping == Keeping::Memory {
+                // Whoever knew the slot as it was must live to see what became of it.
+                routers = 1;
+                let last = Planned { at: steps * 3 / 4, fault: deed };
+                faults.retain(|planned| planned.at <= last.at);
+                faults.push(last);
+            } else {
+                // Evidence that was deleted is none.
+                faults.retain(|planned| planned.fault != Fault::DeleteState);
+                faults.push(Planned { at: random.index(steps), fault: deed });
+                if random.one_in(2) {
+                    person = Person::Comes;
+                    let deed = for_a_person[random.index(for_a_person.len())];
+                    faults.push(Planned { at: random.index(steps), fault: deed });
+                }
+            }
             faults.sort_by_key(|planned| planned.at);
-            faults.retain(|planned| planned.at <= steps * 3 / 4);
         }
         Self {
             seed,
@@ -94,6 +132,8 @@ impl Plan {
                 _ => Generation::New,
             },
             routers,
+            keeping,
+            person,
             window: 3 + random.below(30),
             queue: 3 + random.index(40),
             partitions: 1 + i32::try_from(random.below(4)).expect("small"),

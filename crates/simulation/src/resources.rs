@@ -4,15 +4,16 @@
 use std::{num::NonZeroI32, time::Duration};
 
 use relay::{
-    Action, Input, Moment, Now, PgTimestamp, Relay, Step, TopicFacts,
+    Action, Input, Moment, Now, PgTimestamp, Relay, StateRead, Step, TopicFacts,
     testing::{
-        MemorySink,
+        MemorySink, Source,
         wire::{self, TEXT, Value},
     },
 };
 
 use crate::{
     invariant::{Invariant, Violation},
+    plan::Keeping,
     router,
 };
 
@@ -48,6 +49,7 @@ fn resident() -> u64 {
 
 struct Stream {
     relay: Relay,
+    source: Source,
     sink: MemorySink,
     at: Moment,
     lsn: u64,
@@ -56,16 +58,18 @@ struct Stream {
 impl Stream {
     fn begin() -> Self {
         let at = Moment::default();
+        let settings = router::settings(0, 1_000, Keeping::Witness, 1);
+        let columns = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
+        let columns = columns.map(|name| (name, TEXT));
         let mut stream = Self {
-            relay: Relay::new(router::settings(1_000, 1), at),
+            relay: Relay::new(settings, at),
+            source: Source::of("outbox", 16_400, &columns),
             sink: MemorySink::new(2_000),
             at,
             lsn: 1 << 20,
         };
         stream.handle(Input::SinkReady);
-        stream.handle(Input::Connected);
-        let columns = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
-        stream.offer(&wire::relation(16_400, "outbox", &columns.map(|name| (name, TEXT))));
+        stream.offer(&wire::relation(16_400, "outbox", &columns));
         stream
     }
 
@@ -76,10 +80,31 @@ impl Stream {
     fn handle(&mut self, input: Input<'_>) {
         self.relay.handle(input, self.now());
         while let Some(action) = self.relay.next_action() {
-            if let Action::LookUpTopic(id, _) = action {
-                let partitions = NonZeroI32::MIN;
-                let facts = TopicFacts { partitions, max_message_bytes: None };
-                self.relay.handle(Input::Topic(id, Ok(facts)), self.now());
+            let answer = match &action {
+                Action::ReadState => {
+                    let (cluster, records) = (String::new(), Vec::new());
+                    Some(Input::State(Ok(StateRead { cluster, records })))
+                }
+                Action::WriteState(write) => Some(Input::StateWritten(write.number)),
+                Action::LookUpTopic(id, _) => {
+                    let partitions = NonZeroI32::MIN;
+                    let facts = TopicFacts { partitions, max_message_bytes: None };
+                    Some(Input::Topic(*id, Ok(facts)))
+                }
+                Action::Connect
+                | Action::ReadTimelines(_)
+                | Action::ReadSlot
+                | Action::ReadCatalog(_)
+                | Action::StartReplication
+                | Action::WatchSlot
+                | Action::Disconnect
+                | Action::Status(_)
+                | Action::CopyDone
+                | Action::ReplaceSink
+                | Action::Exit(_) => self.source.answer(&action),
+            };
+            if let Some(answer) = answer {
+                self.relay.handle(answer, self.now());
             }
         }
     }

@@ -1,26 +1,50 @@
-//! One process: the real core, and what its shell remembers.
+//! One process: the real core, and what is under way beside it.
 
 use std::{
     collections::{BTreeSet, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
 use relay::{
-    Code, Moment, OnFatal, Relay, Settings, Timing, TopicId, Window,
-    source::{Baseline, LastGood, Word},
+    Code, Failure, Moment, OnFatal, Relay, Settings, StateRead, Timing, TopicId, Window,
+    WitnessSettings,
+    source::{Baseline, LastGood},
+    witness::Pipeline,
 };
 
-use crate::{kafka::Producer, postgres::facts};
+use crate::{
+    kafka::Producer,
+    plan::Keeping,
+    postgres::facts::{self, DATABASE, PUBLICATION, SLOT},
+};
 
-/// What runs beside the core at its wish.
+/// What the core has asked of the server and waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
     /// Nothing.
     None,
-    /// Preflight, connection, `START_REPLICATION`.
+    /// A connection.
     Connect,
-    /// Wait until the slot is free.
+    /// The history of this timeline.
+    ReadTimelines(u32),
+    /// The slot.
+    ReadSlot,
+    /// Publication and tables.
+    ReadCatalog,
+    /// The stream.
+    StartReplication,
+    /// That the slot is free.
     WatchSlot,
+}
+
+/// The state topic is being read.
+#[derive(Debug)]
+pub enum Reading {
+    /// It will be read.
+    Asked,
+    /// It was read, and the answer is on its way.
+    Read(Result<StateRead, Failure>),
 }
 
 /// See the module's documentation.
@@ -31,30 +55,34 @@ pub struct Router {
     pub relay: Relay,
     /// None while it is being made.
     pub producer: Option<Producer>,
-    /// The replication connection.
+    /// The server that the connection leads to, by its starts so far; `None`: there is no connection.
+    pub link: Option<u64>,
+    /// The stream.
     pub connection: Option<u64>,
     /// Number of the session that it carries, or carried.
     pub session: usize,
-    /// What is under way.
+    /// The server's history when that session began.
+    pub epoch: u64,
+    /// What is under way at the server.
     pub job: Job,
+    /// Reads of the state topic that are under way.
+    pub readings: VecDeque<Reading>,
     /// Topics that were asked for, with their places.
     pub asked: VecDeque<(TopicId, usize)>,
     /// Topics by the core's numbers.
     pub topics: Vec<(TopicId, usize)>,
     /// The highest position that it told anybody.
     pub furthest: u64,
-    /// Whether it has seen another process hold the slot since its last session.
-    pub has_seen_another: bool,
-    /// What we told the slot.
-    pub word: Word,
-    /// What the last preflight saw.
-    pub baseline: Option<Baseline>,
-    /// What the monitor has told.
+    /// What the monitor has told since the present baseline.
     pub suspected: BTreeSet<Code>,
+    /// What the monitor compares with.
+    pub baseline: Option<Arc<Baseline>>,
     /// When the monitor last found all well.
     pub last_good: Option<LastGood>,
     /// When the monitor and the care for topics look next.
     pub look_at: Moment,
+    /// Whether nobody has started it yet.
+    pub is_down: bool,
     /// Since when it stands still.
     pub frozen_since: Option<Moment>,
     /// Whether the present session ends in good order.
@@ -68,10 +96,14 @@ pub struct Router {
 /// The largest row that is read whole.
 pub(crate) const ROW_BYTES: usize = 1 << 20;
 
-/// How the core is set up.
-pub(crate) fn settings(window: u64, seed: u64) -> Settings {
+/// How the core of a process is set up.
+pub(crate) fn settings(number: u64, window: u64, keeping: Keeping, seed: u64) -> Settings {
+    let witness = WitnessSettings { pipeline: pipeline(), process: format!("process {number}") };
     Settings {
+        slot: SLOT.to_owned(),
+        publication: PUBLICATION.to_owned(),
         outboxes: facts::outboxes(),
+        witness: (keeping == Keeping::Witness).then_some(witness),
         window: Window { events: window, bytes: 1 << 20 },
         row_bytes: ROW_BYTES,
         timing: Timing {
@@ -84,25 +116,33 @@ pub(crate) fn settings(window: u64, seed: u64) -> Settings {
     }
 }
 
+/// Whose witness it is: that of every router.
+pub(crate) fn pipeline() -> Pipeline {
+    let (name, database) = ("router".to_owned(), DATABASE.to_owned());
+    Pipeline { name, database, slot: SLOT.to_owned() }
+}
+
 impl Router {
     /// A new process.
-    pub fn start(number: u64, window: u64, seed: u64, at: Moment) -> Self {
+    pub fn start(number: u64, settings: Settings, at: Moment) -> Self {
         Self {
             number,
-            relay: Relay::new(settings(window, seed), at),
+            relay: Relay::new(settings, at),
             producer: None,
+            link: None,
             connection: None,
             session: usize::MAX,
+            epoch: 0,
             job: Job::None,
+            readings: VecDeque::new(),
             asked: VecDeque::new(),
             topics: Vec::new(),
             furthest: 0,
-            has_seen_another: false,
-            word: Word::default(),
-            baseline: None,
             suspected: BTreeSet::new(),
+            baseline: None,
             last_good: None,
             look_at: at,
+            is_down: false,
             frozen_since: None,
             takes_leave: false,
             attempts: (0, 0),
@@ -112,7 +152,13 @@ impl Router {
 
     /// Whether it runs.
     pub fn runs(&self) -> bool {
-        self.frozen_since.is_none()
+        self.frozen_since.is_none() && !self.is_down
+    }
+
+    /// Whether an answer is awaited that needs nobody else.
+    pub fn has_questions(&self) -> bool {
+        let asks = !matches!(self.job, Job::None | Job::WatchSlot);
+        self.runs() && (asks || !self.readings.is_empty())
     }
 
     /// The place of a topic that the core knows by number.

@@ -4,21 +4,24 @@ use std::{future::poll_fn, io, task::Poll};
 
 use tokio::time::{Instant, sleep_until};
 
-use super::{REPORT_INTERVAL, Running, Shell, jobs::Done};
+use super::{
+    REPORT_INTERVAL, Running, Shell,
+    jobs::Done,
+    ports::{Kafka, Postgres, Sink},
+};
 use crate::{
-    kafka::KafkaSink,
     monitor::MonitorEvent,
     postgres::{Fill, Output, ReplicationStream},
 };
 
 /// What can happen next.
-pub(super) enum Event {
+pub(super) enum Event<P: Postgres, K: Kafka> {
     /// Delivery reports wait in the producer's queue.
     Acks,
     /// The process is to stop.
     Shutdown,
     /// A job is done.
-    Job(Done),
+    Job(Box<Done<P, K>>),
     /// The monitor has something to say.
     Monitor(MonitorEvent),
     /// A deadline of the core's, or of the care for Kafka.
@@ -31,12 +34,12 @@ pub(super) enum Event {
     Wal(io::Result<Fill>),
 }
 
-impl Shell {
+impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Waits for the next thing to do. Cancel-safe, although nobody cancels it.
     ///
     /// The order is the priority: what empties comes before what fills, so a flood of rows can starve neither the
     /// acknowledgements nor the timers.
-    pub(super) async fn next_event(&mut self) -> Event {
+    pub(super) async fn next_event(&mut self) -> Event<P, K> {
         let wants_wal = self.relay.wants_wal();
         if wants_wal && let Some(fill) = self.gather() {
             return Event::Wal(Ok(fill));
@@ -60,7 +63,7 @@ impl Shell {
             // 3. What the monitor saw: stop confirming, or let go of the server.
             Some(event) = monitor.recv() => Event::Monitor(event),
             // 4. Jobs.
-            Some(done) = jobs.join_next(), if !jobs.is_empty() => Event::Job(Done::from_join(done)),
+            Some(done) = jobs.join_next(), if !jobs.is_empty() => Event::Job(Box::new(Done::from_join(done))),
             // 5. Deadlines: feedback to the server, back-off, pauses.
             () = sleep_until(wake_at) => Event::Due,
             // 6. Status updates on their way out, written while reading stands still, too; then WAL, and only if there
@@ -92,7 +95,10 @@ enum Reads {
     No,
 }
 
-async fn exchanged(stream: &mut Option<ReplicationStream>, reads: Reads) -> Event {
+async fn exchanged<P: Postgres, K: Kafka>(
+    stream: &mut Option<ReplicationStream>,
+    reads: Reads,
+) -> Event<P, K> {
     let Some(stream) = stream else { return std::future::pending().await };
     poll_fn(|cx| {
         if stream.output() == Output::Waiting
@@ -108,7 +114,7 @@ async fn exchanged(stream: &mut Option<ReplicationStream>, reads: Reads) -> Even
     .await
 }
 
-async fn acks_arrived(sink: &mut Option<KafkaSink>) {
+async fn acks_arrived(sink: &mut Option<impl Sink>) {
     match sink {
         Some(sink) => sink.wait_acks().await,
         None => std::future::pending().await,

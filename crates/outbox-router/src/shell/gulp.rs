@@ -15,7 +15,10 @@ use std::time::Duration;
 use relay::Pace;
 use tokio::time::Instant;
 
-use super::Shell;
+use super::{
+    Shell,
+    ports::{Kafka, Postgres},
+};
 use crate::postgres::{Fill, ReplicationStream};
 
 /// Where the reading stands.
@@ -88,7 +91,7 @@ impl Gulp {
     }
 }
 
-impl Shell {
+impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Rests and reads once, if a gulp is open. `None`: wait as ever.
     pub(super) fn gather(&mut self) -> Option<Fill> {
         match &mut self.stream {

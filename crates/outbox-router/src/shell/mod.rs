@@ -1,12 +1,12 @@
 //! The shell around the core: sockets, timers and delivery reports become [`Input`]s, [`Action`]s become deeds.
 //!
 //! One task owns everything that streams, and one place waits (`event.rs`), or sleeps so that WAL gathers (`gulp.rs`).
-//! Nothing in here decides: what a failure means, when to reconnect and what may be confirmed is the core's business.
+//! What a failure means, when to connect and what may be confirmed is the core's business, down to each step of a connection.
 //! Work that blocks or takes long (connecting, asking Kafka for a topic, making and destroying a producer) runs beside
 //! the task as a `Job`, so that status updates never wait for it.
 //!
 //! Read in this order: [`Shell::run`], `event` (the wait), `gulp` (how WAL is read), `pass` (frames), `jobs` (what runs
-//! beside).
+//! beside). What the shell calls of PostgreSQL and Kafka stands in `ports`.
 
 mod announce;
 mod care;
@@ -17,6 +17,10 @@ mod failure;
 mod gulp;
 mod jobs;
 mod pass;
+mod ports;
+mod state;
+#[cfg(test)]
+mod tests;
 
 use std::{
     sync::Arc,
@@ -25,26 +29,32 @@ use std::{
 };
 
 use relay::failpoint::{self, Failpoint};
-use relay::{Acks, Action, Input, Outcome, Relay};
+use relay::{
+    Acks, Action, Input, Outcome, Relay, TopicName,
+    witness::{Pipeline, Write},
+};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
     time::Instant,
 };
 
+pub(crate) use self::connect::Seen;
 use self::{
     announce::Announcer,
     care::{Care, Due},
     event::Event,
     gulp::Gulp,
-    jobs::{Done, Job},
+    jobs::{Done, Job, Step},
+    state::StateCache,
 };
 pub use self::{
     clock::Clock,
-    connect::{Server, Source},
+    connect::{Endpoint, Source, Started},
+    ports::{Directory, Kafka, Postgres, Sink, StateTopic},
 };
 use crate::{
-    kafka::{Health, KafkaSettings, KafkaSink},
+    kafka::Health,
     monitor::{MonitorEvent, RelayReport},
     postgres::ReplicationStream,
 };
@@ -57,13 +67,17 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 const REPORT_GAP: Duration = Duration::from_millis(100);
 
 /// What the shell is made of.
-pub struct Parts {
+pub struct Parts<P, K> {
     /// The core.
     pub relay: Relay,
     /// How to reach PostgreSQL, and what to expect there.
-    pub source: Source,
+    pub postgres: P,
     /// How to make a producer.
-    pub kafka: KafkaSettings,
+    pub kafka: K,
+    /// Where the witness is kept; `None`: nowhere.
+    pub state_topic: Option<TopicName>,
+    /// Whose witness it is.
+    pub pipeline: Pipeline,
     /// What the monitor says.
     pub monitor: mpsc::Receiver<MonitorEvent>,
     /// Where the core's state is told.
@@ -84,19 +98,23 @@ pub enum Running {
 }
 
 /// See the module's documentation.
-pub struct Shell {
+pub struct Shell<P: Postgres, K: Kafka> {
     relay: Relay,
     clock: Clock,
-    source: Arc<Source>,
-    kafka: KafkaSettings,
+    postgres: Arc<P>,
+    kafka: K,
     /// `None` while it is being made.
-    sink: Option<KafkaSink>,
-    care: Care,
-    /// The smallest batch that any topic in use takes.
-    batch_bytes: usize,
-    /// `None` while there is no connection.
+    sink: Option<K::Sink>,
+    care: Care<K>,
+    state_topic: Option<TopicName>,
+    pipeline: Pipeline,
+    /// What was last read of the state topic.
+    state: Option<StateCache>,
+    /// A connection on its way to a stream, between two steps.
+    open: Option<Box<P::Open>>,
+    /// `None` while there is no stream.
     stream: Option<ReplicationStream>,
-    jobs: JoinSet<Done>,
+    jobs: JoinSet<Done<P, K>>,
     connecting: Option<tokio::task::AbortHandle>,
     monitor: mpsc::Receiver<MonitorEvent>,
     reports: watch::Sender<RelayReport>,
@@ -109,18 +127,21 @@ pub struct Shell {
     outcome: Option<Outcome>,
 }
 
-impl Shell {
+impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Puts the parts together; nothing happens before [`Shell::run`].
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: Parts<P, K>) -> Self {
         let now = Instant::now();
         Self {
             relay: parts.relay,
             clock: parts.clock,
-            source: Arc::new(parts.source),
-            batch_bytes: parts.kafka.batch_bytes(),
+            postgres: Arc::new(parts.postgres),
             kafka: parts.kafka,
             sink: None,
             care: Care::new(),
+            state_topic: parts.state_topic,
+            pipeline: parts.pipeline,
+            state: None,
+            open: None,
             stream: None,
             jobs: JoinSet::new(),
             connecting: None,
@@ -140,17 +161,25 @@ impl Shell {
     pub async fn run(mut self) -> Outcome {
         self.start(Job::OpenSink);
         loop {
-            self.act();
-            if let Some(outcome) = self.outcome {
+            if let Some(outcome) = self.turn().await {
                 self.leave().await;
                 return outcome;
             }
-            self.report_if_due();
-            let due = self.wake_at();
-            let event = self.next_event().await;
-            self.look_at_the_time(due);
-            self.apply(event);
         }
+    }
+
+    /// Does what the core asked for, waits for one event, and applies it.
+    async fn turn(&mut self) -> Option<Outcome> {
+        self.act();
+        if self.outcome.is_some() {
+            return self.outcome;
+        }
+        self.report_if_due();
+        let due = self.wake_at();
+        let event = self.next_event().await;
+        self.look_at_the_time(due);
+        self.apply(event);
+        None
     }
 
     /// One that is woken long after it had to be was stopped meanwhile: the core must know before anything is read or
@@ -158,13 +187,12 @@ impl Shell {
     fn look_at_the_time(&mut self, due: Instant) {
         let late = Instant::now().saturating_duration_since(due);
         if late >= WAL_SENDER_TIMEOUT / 2 {
-            self.source.doubt_word();
             self.input(Input::StoodStill(late));
         }
     }
 
     /// One event becomes inputs of the core; then everything that is at hand is done.
-    fn apply(&mut self, event: Event) {
+    fn apply(&mut self, event: Event<P, K>) {
         match event {
             Event::Acks | Event::Due => {}
             Event::Gulp => self.gulp.open(Instant::now()),
@@ -172,11 +200,14 @@ impl Shell {
                 self.running = Running::Stopping;
                 self.input(Input::Shutdown);
             }
-            Event::Monitor(MonitorEvent::GapSuspected(failure)) => {
-                self.input(Input::GapSuspected(failure));
+            Event::Monitor(MonitorEvent::GapSuspected(gap)) => {
+                self.input(Input::GapSuspected(*gap));
+            }
+            Event::Monitor(MonitorEvent::SourceSeen(sight)) => {
+                self.input(Input::SourceSeen(&sight.look, &sight.catalog));
             }
             Event::Monitor(MonitorEvent::ServerStopping) => self.input(Input::ServerStopping),
-            Event::Job(done) => self.finished(done),
+            Event::Job(done) => self.finished(*done),
             Event::Wal(fill) => self.filled(fill),
             // Nothing is ever queued without a status.
             Event::Written(Ok(())) => failpoint::reached(Failpoint::AfterStatus),
@@ -201,13 +232,20 @@ impl Shell {
 
     fn carry_out(&mut self, action: Action) {
         match action {
-            Action::Connect => self.start(Job::Connect),
+            Action::ReadState => self.start(Job::ReadState),
+            Action::WriteState(write) => self.write_state(&write),
+            Action::Connect => self.start(Job::Connect(Step::Open)),
+            Action::ReadTimelines(timeline) => {
+                self.start(Job::Connect(Step::Timelines(timeline)));
+            }
+            Action::ReadSlot => self.start(Job::Connect(Step::Slot)),
+            Action::ReadCatalog(remembered) => self.start(Job::Connect(Step::Catalog(remembered))),
+            Action::StartReplication => self.start(Job::Connect(Step::Start)),
             Action::WatchSlot => self.start(Job::WatchSlot),
             Action::Disconnect => self.disconnect(),
             Action::Status(update) => {
                 failpoint::reached(Failpoint::BeforeStatus);
                 if let Some(stream) = &mut self.stream {
-                    self.source.told(update.flush.lsn());
                     stream.queue_status(&failure::encode(update));
                     self.flush_at_once();
                 }
@@ -223,6 +261,13 @@ impl Shell {
         }
     }
 
+    /// A refusal needs no answer: the sink is closed then, and the failure that closed it is on its way to the core.
+    fn write_state(&mut self, write: &Write) {
+        if let Some(sink) = &mut self.sink {
+            let _refused = sink.write_state(&write.key, write.value.as_deref(), write.number);
+        }
+    }
+
     fn input(&mut self, input: Input<'_>) {
         self.relay.handle(input, self.clock.now());
     }
@@ -233,9 +278,13 @@ impl Shell {
         let Some(sink) = &mut self.sink else { return };
         self.acks.clear();
         let trouble = sink.poll_acks(&mut self.acks, REPORTS_MAX);
+        let written = sink.written_state();
         let now = self.clock.now();
         if !self.acks.is_empty() {
             self.relay.handle(Input::Acks(&self.acks), now);
+        }
+        if let Some(number) = written {
+            self.relay.handle(Input::StateWritten(number), now);
         }
         if let Some(trouble) = trouble {
             let transaction = trouble.transaction;
@@ -279,6 +328,7 @@ impl Shell {
             let mut now = Context::from_waker(Waker::noop());
             let _unsent = stream.poll_flush_out(&mut now);
         }
+        self.open = None;
         if let Some(connecting) = self.connecting.take() {
             connecting.abort();
         }
@@ -305,7 +355,7 @@ impl Shell {
 
     fn report(&mut self, now: Instant) {
         let snapshot = self.relay.snapshot(self.clock.now().at);
-        self.announcer.announce(&snapshot.condition);
+        self.announcer.announce(&snapshot, now);
         self.reports.send_replace(RelayReport { snapshot, published_at: now });
     }
 

@@ -2,10 +2,13 @@
 
 use std::{io, time::Duration};
 
-use relay::{Input, Step};
+use relay::{Input, Record, RecordSink, Refusal, RefusalReason, Step, Ticket};
 use tokio::time::Instant;
 
-use super::{Shell, failure};
+use super::{
+    Shell, failure,
+    ports::{Kafka, Postgres},
+};
 use crate::postgres::{
     Fill, Incoming, ProtocolError, ReplicationStream, ServerMessage, protocol_failure,
     stream_failure,
@@ -16,6 +19,15 @@ const PASS_LIMIT: Duration = Duration::from_millis(5);
 /// How many frames go by between two looks at the clock.
 const FRAMES_PER_LOOK: u32 = 64;
 
+/// Stands in while there is no producer.
+struct NoSink;
+
+impl RecordSink for NoSink {
+    fn produce(&mut self, _record: &Record<'_>, ticket: Ticket) -> Result<(), Refusal> {
+        Err(Refusal { ticket, reason: RefusalReason::Closed })
+    }
+}
+
 /// Why a pass ended, where that needs an answer.
 enum End {
     Broken(ProtocolError),
@@ -24,7 +36,7 @@ enum End {
     Closed,
 }
 
-impl Shell {
+impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// A read is done.
     pub(super) fn filled(&mut self, fill: io::Result<Fill>) {
         match fill {
@@ -83,14 +95,17 @@ impl Shell {
     fn offer_some(&mut self) -> Option<End> {
         let now = self.clock.now();
         let Self { relay, stream: Some(stream), sink, .. } = self else { return None };
-        let sink = sink.as_mut()?;
         for _ in 0..FRAMES_PER_LOOK {
             if !relay.wants_wal() {
                 return None;
             }
             let step = match stream.peek() {
                 Ok(None) => return None,
-                Ok(Some(Incoming::Frame(payload))) => relay.frame(payload, now, sink),
+                Ok(Some(Incoming::Frame(payload))) => match sink {
+                    Some(sink) => relay.frame(payload, now, sink),
+                    // A session that is finishing reads on to the server's CopyDone while the sink is being replaced.
+                    None => relay.frame(payload, now, &mut NoSink),
+                },
                 Ok(Some(Incoming::Oversized { announced, prefix })) => {
                     relay.oversized(announced, prefix, now)
                 }

@@ -1,11 +1,12 @@
 //! What the ledger keeps of one transaction: a few counters.
 
-use pgoutput::{Lsn, PgTimestamp};
+use pgoutput::{Begin, Lsn, PgTimestamp, Xid};
 
 use super::Window;
 use crate::{
     bug::{self, Bug},
     ticket::SIZE_UNIT,
+    witness::LastTransaction,
 };
 
 /// Events and their size, in units of [`crate::Ticket`].
@@ -36,6 +37,10 @@ impl Load {
 pub(super) struct Entry {
     /// Where the commit record starts.
     pub(super) commit_lsn: Lsn,
+    /// The first byte after the commit record; zero before it was seen.
+    pub(super) end_lsn: Lsn,
+    xid: Xid,
+    committed_at: PgTimestamp,
     /// What its latency is measured from.
     pub(super) since: PgTimestamp,
     pub(super) progress: Progress,
@@ -46,13 +51,26 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn open(commit_lsn: Lsn, since: PgTimestamp) -> Self {
+    pub(super) fn open(begin: &Begin) -> Self {
         Self {
-            commit_lsn,
-            since,
+            commit_lsn: begin.final_lsn,
+            end_lsn: Lsn::ZERO,
+            xid: begin.xid,
+            committed_at: begin.committed_at,
+            since: begin.committed_at,
             progress: Progress::Open,
             load: Load::default(),
             unacked: Load::default(),
+        }
+    }
+
+    /// What tells it from every other transaction.
+    pub(super) fn identity(&self) -> LastTransaction {
+        LastTransaction {
+            commit_lsn: self.commit_lsn,
+            end_lsn: self.end_lsn,
+            xid: self.xid,
+            committed_at: self.committed_at,
         }
     }
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Action, Outcome, Phase, Relay, Sink, troubles::During};
+use super::{Action, Halt, Outcome, Phase, Relay, Sink, troubles::During};
 use crate::{
     bug::{self, Bug},
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
-    failure::{Class, Code, Failure},
+    failure::{Class, Failure},
     session::Session,
+    source::Gap,
     ticket::TransactionRef,
 };
 
@@ -23,17 +24,23 @@ impl Relay {
         let (failure, during) = match &self.phase {
             // Nothing is under way that could be lost.
             Phase::Waiting { .. } | Phase::Halted(_) | Phase::Over => return,
-            Phase::Connecting | Phase::Standby { .. } => (failure, During::Connecting),
+            Phase::Connecting(_) | Phase::Standby { .. } => (failure, During::Connecting),
             Phase::Streaming(session) => placed(failure, session),
         };
         if failure.class() == Class::Gap
             && !bug::is(Bug::GoOnAfterGap)
-            && (self.totals.sessions > 0 || !is_set_up_by(&failure))
+            && !self.is_being_set_up(&failure)
         {
-            self.halt(failure, at);
+            let gap = self.gap_of(failure);
+            self.halt(gap, at);
             return;
         }
         self.totals.count_error(failure.code);
+        if let Phase::Connecting(attempt) = &self.phase
+            && attempt.is_connected()
+        {
+            self.actions.push_back(Action::Disconnect);
+        }
         self.end_session(at);
         if let (During::Streaming(_), Some(place)) = (during, failure.lsn) {
             self.careful_at = Some(place);
@@ -65,17 +72,28 @@ impl Relay {
         }
     }
 
-    /// A gap: nothing is produced or confirmed from now on.
-    pub(super) fn halt(&mut self, failure: Failure, at: Moment) {
+    /// A gap: nothing is produced or confirmed from now on. It stays open until a person accepts it, also in the witness.
+    pub(super) fn halt(&mut self, gap: Gap, at: Moment) {
         match self.phase {
             Phase::Halted(_) | Phase::Over => return,
             Phase::Streaming(_) => self.end_session(at),
             // A connection attempt that is under way must not become a session.
-            Phase::Connecting => self.actions.push_back(Action::Disconnect),
+            Phase::Connecting(_) => self.give_up_connecting(),
             Phase::Waiting { .. } | Phase::Standby { .. } => {}
         }
-        self.totals.count_error(failure.code);
-        self.phase = Phase::Halted(failure);
+        self.totals.count_error(gap.failure.code);
+        self.keeper.open_gap(&gap);
+        let look_at = self.look_for_acceptance_at(at);
+        self.phase = Phase::Halted(Box::new(Halt { gap, since: at, look_at }));
+    }
+
+    /// The connection that an attempt has made, or is making, is of no use any more.
+    pub(super) fn give_up_connecting(&mut self) {
+        if let Phase::Connecting(attempt) = &self.phase
+            && attempt.has_begun()
+        {
+            self.actions.push_back(Action::Disconnect);
+        }
     }
 
     /// Takes leave of the session, if there is one; the caller decides what comes next.
@@ -85,6 +103,7 @@ impl Relay {
         self.totals.rows_ignored += session.rows_ignored;
         self.told = self.told.max(session.ledger.told());
         self.left_unconfirmed = session.ledger.window().0;
+        self.keeper.remember(session.ledger.settled(), session.ledger.last());
         if let Some(failure) = session.row_failure() {
             self.troubles.note(failure.clone(), During::Streaming(self.told));
         }
@@ -143,6 +162,7 @@ impl Relay {
             self.sink = Sink::Replacing;
             self.totals.reconnects.kafka += 1;
             self.topics.forget();
+            self.keeper.sink_replaced();
             self.actions.push_back(Action::ReplaceSink);
         }
         self.left_in_flight = 0;
@@ -173,10 +193,4 @@ fn placed(failure: Failure, session: &Session) -> (Failure, During) {
         | (None, Class::Transport | Class::Replay | Class::Mendable | Class::Gap, _) => failure,
     };
     (failure, During::Streaming(session.ledger.told()))
-}
-
-/// Whether what is missing before the first session is what set-up makes last: then nothing of ours can be missing. With
-/// a slot that is there, a publication that is not right has left rows out, and mending it brings none of them back.
-fn is_set_up_by(failure: &Failure) -> bool {
-    matches!(failure.code, Code::SlotMissing | Code::SlotLost)
 }

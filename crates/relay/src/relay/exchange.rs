@@ -3,20 +3,33 @@
 
 use std::{num::NonZeroI32, time::Duration};
 
-use pgoutput::Lsn;
-
 use crate::{
-    failure::Failure, feedback::Timing, ledger::Window, ports::Acks, record::TopicId,
-    session::StatusUpdate, table::Outboxes, ticket::TransactionRef, topic::TopicName,
+    failure::Failure,
+    feedback::Timing,
+    ledger::Window,
+    ports::Acks,
+    record::TopicId,
+    session::StatusUpdate,
+    source::{Catalog, Gap, Server, SlotLook, TimelineHistory},
+    table::Outboxes,
+    ticket::TransactionRef,
+    topic::TopicName,
     topics::TopicFacts,
+    witness::{Pipeline, StateRecord, Write},
 };
 
 /// What the core must know before it starts.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// The slot.
+    pub slot: String,
+    /// The publication.
+    pub publication: String,
     /// Which tables, and how they are routed.
     pub outboxes: Outboxes,
-    /// What may lie past the last confirmed position.
+    /// How the witness is kept; `None`: not at all.
+    pub witness: Option<WitnessSettings>,
+    /// What may lie past the position that may be told.
     pub window: Window,
     /// The largest row, in bytes of its frame.
     pub row_bytes: usize,
@@ -28,6 +41,15 @@ pub struct Settings {
     pub on_fatal: OnFatal,
     /// Spreads reconnections; the same seed gives the same run.
     pub seed: u64,
+}
+
+/// Whose witness it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WitnessSettings {
+    /// The pipeline.
+    pub pipeline: Pipeline,
+    /// Tells this process from every other, so that no two write under one key.
+    pub process: String,
 }
 
 /// What to do when a person is needed.
@@ -42,16 +64,25 @@ pub enum OnFatal {
 /// Everything that can happen to the core, but for frames, which come through [`crate::Relay::frame`].
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// [`Action::Connect`] succeeded: the server is streaming.
+    /// [`Action::ReadState`] was answered.
+    State(Result<StateRead, Failure>),
+    /// [`Action::WriteState`] with this number was acknowledged.
+    StateWritten(u64),
+    /// [`Action::Connect`] succeeded: this server is at the other end.
+    Opened(Server),
+    /// [`Action::ReadTimelines`] was answered.
+    Timelines(TimelineHistory),
+    /// [`Action::ReadSlot`] was answered.
+    Slot(SlotLook),
+    /// [`Action::ReadCatalog`] was answered.
+    Catalog(Catalog),
+    /// [`Action::StartReplication`] succeeded: the server is streaming.
     Connected,
-    /// [`Action::Connect`] or [`Action::WatchSlot`] failed, or the connection broke. After [`Action::Disconnect`] the
-    /// connection that it closed is not heard of again.
+    /// Something that was asked of PostgreSQL failed, or the connection broke. After [`Action::Disconnect`] the connection
+    /// that it closed is not heard of again.
     Disconnected(Failure),
     /// Part of a frame arrived: the server is alive, though it may take long to complete a large row.
     BytesArrived,
-    /// Where the slot's `confirmed_flush_lsn` stood, read before connecting: the next session tells the server nothing
-    /// below it.
-    SlotAt(Lsn),
     /// Another process streams from the slot.
     SlotHeld(Option<i32>),
     /// [`Action::WatchSlot`] found the slot free.
@@ -80,7 +111,9 @@ pub enum Input<'a> {
     /// A topic in use was looked at again: it is not there any more.
     TopicGone(TopicId),
     /// The monitor saw that rows may be missing.
-    GapSuspected(Failure),
+    GapSuspected(Gap),
+    /// The monitor found slot, publication and tables as they must be.
+    SourceSeen(&'a SlotLook, &'a Catalog),
     /// The monitor saw that the server is stopping: once is enough for a session.
     ServerStopping,
     /// This process did nothing for so long, although it had to, that the server may have given the slot to another: it was
@@ -90,6 +123,15 @@ pub enum Input<'a> {
     Shutdown,
     /// Time passed.
     Tick,
+}
+
+/// What the state topic holds of this pipeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateRead {
+    /// Kafka's cluster id.
+    pub cluster: String,
+    /// The latest record of each of the pipeline's keys.
+    pub records: Vec<StateRecord>,
 }
 
 /// A NOTICE or WARNING of the server.
@@ -104,9 +146,22 @@ pub struct ServerNotice {
 /// What the shell has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Look at the slot and the publication, connect, start streaming. Answer: [`Input::Connected`],
-    /// [`Input::SlotHeld`] or [`Input::Disconnected`].
+    /// Read the pipeline's records from the state topic. Answer: [`Input::State`].
+    ReadState,
+    /// Write to the state topic. Answer: [`Input::StateWritten`], or [`Input::DeliveryFailed`] as for any record.
+    WriteState(Write),
+    /// Make the replication connection, ask the server who it is. Answer: [`Input::Opened`] or [`Input::Disconnected`].
     Connect,
+    /// On that connection, read the history of this timeline. Answer: [`Input::Timelines`] or [`Input::Disconnected`].
+    ReadTimelines(u32),
+    /// On that connection, read the slot. Answer: [`Input::Slot`] or [`Input::Disconnected`].
+    ReadSlot,
+    /// On that connection, read the publication and the outbox tables, also those of this catalog. Answer:
+    /// [`Input::Catalog`] or [`Input::Disconnected`].
+    ReadCatalog(Option<Box<Catalog>>),
+    /// On that connection, start streaming. Answer: [`Input::Connected`], [`Input::SlotHeld`] or
+    /// [`Input::Disconnected`].
+    StartReplication,
     /// See by SQL whether the slot is free. Answer: [`Input::SlotFree`], [`Input::SlotHeld`] or
     /// [`Input::Disconnected`].
     WatchSlot,

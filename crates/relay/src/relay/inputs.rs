@@ -11,7 +11,8 @@ use crate::{
     ledger::{Credit, Place},
     ports::Acks,
     record::TopicId,
-    session::{Course, Session},
+    session::Course,
+    source::{Gap, Kept},
     topics::TopicFacts,
 };
 
@@ -24,6 +25,12 @@ impl Relay {
     pub(super) fn apply(&mut self, input: Input<'_>, now: Now) {
         let at = now.at;
         match input {
+            Input::State(read) => self.state_read(read, at),
+            Input::StateWritten(number) => self.state_written(number),
+            Input::Opened(server) => self.opened(server, at),
+            Input::Timelines(timelines) => self.timelines_read(&timelines, at),
+            Input::Slot(look) => self.slot_read(look, at),
+            Input::Catalog(catalog) => self.catalog_read(catalog, at),
             Input::Connected => self.connected(at),
             Input::Disconnected(failure) => self.lost(failure, at),
             Input::BytesArrived => {
@@ -31,7 +38,6 @@ impl Relay {
                     session.heard(now);
                 }
             }
-            Input::SlotAt(position) => self.slot_at = position,
             Input::SlotHeld(holder) => self.slot_held(holder, at),
             Input::SlotFree => {
                 if let Phase::Standby { .. } = self.phase {
@@ -60,7 +66,8 @@ impl Relay {
             Input::Topic(id, answer) => self.topic(id, answer, now),
             Input::Partitions(id, count) => self.partitions(id, count, now),
             Input::TopicGone(id) => self.topic_gone(id),
-            Input::GapSuspected(failure) => self.halt(failure, at),
+            Input::GapSuspected(gap) => self.gap_suspected(gap, at),
+            Input::SourceSeen(look, catalog) => self.source_seen(look, catalog),
             Input::ServerStopping => {
                 if let Phase::Streaming(session) = &mut self.phase {
                     session.let_go_by(at + STOPPING_PATIENCE);
@@ -75,30 +82,22 @@ impl Relay {
         }
     }
 
-    fn connected(&mut self, at: Moment) {
-        if let Phase::Connecting = self.phase {
-            self.session_id = self.session_id.next();
-            self.troubles.connected();
-            // Another instance may have taken it further meanwhile.
-            self.passed(self.slot_at);
-            self.slot_holder = None;
-            self.left_unconfirmed = 0;
-            if self.totals.sessions > 0 {
-                self.totals.reconnects.postgres += 1;
-            }
-            self.totals.sessions += 1;
-            let session =
-                Session::new(self.session_id, self.slot_at, self.careful_at, &self.terms, at);
-            self.phase = Phase::Streaming(Box::new(session));
-        }
-    }
-
-    fn slot_held(&mut self, holder: Option<i32>, at: Moment) {
-        if let Phase::Connecting | Phase::Standby { .. } = self.phase {
+    pub(super) fn slot_held(&mut self, holder: Option<i32>, at: Moment) {
+        if let Phase::Connecting(_) | Phase::Standby { .. } = self.phase {
+            self.give_up_connecting();
             self.slot_holder = holder;
             // Whoever holds it reads again what we left.
             self.left_unconfirmed = 0;
             self.phase = Phase::Standby { look_at: Some(at + self.backoff.spread(STANDBY_LOOK)) };
+        }
+    }
+
+    /// Whoever has not read the witness yet knows neither what was acknowledged nor how everything was: written down by
+    /// them, a gap would hide what the witness says. Connecting finds it again.
+    fn gap_suspected(&mut self, gap: Gap, at: Moment) {
+        let streams = matches!(self.phase, Phase::Streaming(_));
+        if streams || self.keeper.kept() == Kept::InMemory || self.keeper.known().is_some() {
+            self.halt(gap, at);
         }
     }
 
@@ -118,8 +117,10 @@ impl Relay {
     /// lies in the socket was read there meanwhile, and what lies in the producer's queue comes late. Both are thrown away;
     /// if the slot is ours after all, it replays them.
     fn stood_still(&mut self, duration: Duration, at: Moment) {
+        let is_connecting =
+            matches!(&self.phase, Phase::Connecting(attempt) if attempt.is_connected());
         let has_something = matches!(self.phase, Phase::Streaming(_)) || self.left_in_flight > 0;
-        if has_something && !bug::is(Bug::IgnoreStandstill) {
+        if (has_something || is_connecting) && !bug::is(Bug::IgnoreStandstill) {
             let why = format!(
                 "this process stood still for {} s, so the server may have given the slot to another",
                 duration.as_secs()
@@ -127,7 +128,12 @@ impl Relay {
             let failure = Failure::new(Code::ServerSilent, why).hint(
                 "look for what stopped or starved it: SIGSTOP, a frozen container, a CPU limit",
             );
-            self.sink_failed(None, failure, at);
+            if has_something {
+                self.sink_failed(None, failure.clone(), at);
+            }
+            if is_connecting {
+                self.lost(failure, at);
+            }
         }
     }
 
@@ -138,14 +144,16 @@ impl Relay {
             return;
         }
         if notice.code == "55000" && matches!(self.phase, Phase::Streaming(_)) {
-            self.halt(
-                Failure::new(
-                    Code::PublicationMissing,
-                    format!("the server skips rows: {}", notice.message),
-                )
-                .hint("rows committed since the publication was dropped will not come through this slot: publish them from the table, then make a new slot with outbox-router setup --apply"),
-                at,
+            let failure = Failure::new(
+                Code::PublicationMissing,
+                format!("the server skips rows: {}", notice.message),
+            )
+            .hint(
+                "this slot sends no row of that time: outbox-router teardown --apply, then \
+                 outbox-router setup --apply make another; then publish the rows committed since \
+                 the publication was dropped from the table, then outbox-router accept",
             );
+            self.halt(self.gap_of(failure), at);
         }
     }
 
@@ -157,7 +165,7 @@ impl Relay {
             let credit = match &mut self.phase {
                 Phase::Streaming(session) => session.ledger.credit(run),
                 Phase::Waiting { .. }
-                | Phase::Connecting
+                | Phase::Connecting(_)
                 | Phase::Standby { .. }
                 | Phase::Halted(_)
                 | Phase::Over => Ok(Credit::Stale),
@@ -181,6 +189,7 @@ impl Relay {
                     continue;
                 }
             };
+            self.topics.acknowledged(run.topic, run.records);
             let index = run.topic.index();
             if self.totals.topics.len() <= index {
                 self.totals.topics.resize_with(index + 1, Default::default);
@@ -219,6 +228,7 @@ impl Relay {
         if let Err(failure) = &answer {
             self.totals.count_error(failure.code);
         }
+        let answer = answer.map(|facts| self.pin(id, facts));
         match (self.topics.facts(id), answer) {
             // It is in use, and was looked up for its limit: a failure says nothing about it, producing will tell.
             (Some(_), Err(_)) => {}
@@ -241,10 +251,29 @@ impl Relay {
 
     /// A look at a topic in use. One that is not in use must be looked up first: there is more to know of it.
     fn partitions(&mut self, id: TopicId, partitions: NonZeroI32, now: Now) {
-        if let Some(old) = self.topics.facts(id)
-            && old.partitions != partitions
-        {
-            self.partitions_changed(id, old, TopicFacts { partitions, ..old }, now);
+        if let Some(old) = self.topics.facts(id) {
+            let new = self.pin(id, TopicFacts { partitions, ..old });
+            if old.partitions != new.partitions {
+                self.partitions_changed(id, old, new, now);
+            }
+        }
+    }
+
+    /// What an earlier session had in flight may come again, and must go to the partitions that it went to. So a count
+    /// that has grown since is used only when all of that has passed.
+    fn pin(&mut self, id: TopicId, facts: TopicFacts) -> TopicFacts {
+        if let Phase::Streaming(session) = &self.phase {
+            self.pinned.take_if(|pinned| session.ledger.confirmable() >= pinned.until);
+        }
+        // What this process has used since is later than what the witness says.
+        let used = self.topics.facts(id).map_or(0, |facts| facts.partitions.get());
+        let name = self.topics.name(id);
+        let kept = self.pinned.as_ref().and_then(|pinned| pinned.counts.get(name?.as_str()));
+        match kept.map(|kept| used.max(*kept)).and_then(NonZeroI32::new) {
+            Some(kept) if kept < facts.partitions && !bug::is(Bug::RepinAtOnce) => {
+                TopicFacts { partitions: kept, ..facts }
+            }
+            Some(_) | None => facts,
         }
     }
 
@@ -269,15 +298,7 @@ impl Relay {
     /// A topic in use is not there any more. Records that are on their way to it will say so by failing; without any,
     /// the next one looks it up, and waits for it.
     fn topic_gone(&mut self, id: TopicId) {
-        let unacked = match &self.phase {
-            Phase::Streaming(session) => session.ledger.unacked(),
-            Phase::Waiting { .. }
-            | Phase::Connecting
-            | Phase::Standby { .. }
-            | Phase::Halted(_)
-            | Phase::Over => 0,
-        };
-        if unacked + self.left_in_flight == 0 {
+        if self.topics.in_flight(id) == 0 {
             self.topics.gone(id);
         }
     }

@@ -25,17 +25,27 @@ impl Relay {
             self.proceed_streaming(now);
         }
         match &mut self.phase {
-            Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Halted(_) if stopping => {
+            Phase::Waiting { .. } | Phase::Standby { .. } if stopping => {
                 self.exit_without_session();
             }
-            Phase::Connecting if stopping => {
-                self.actions.push_back(Action::Disconnect);
+            Phase::Connecting(_) if stopping => {
+                self.give_up_connecting();
                 self.exit_without_session();
+            }
+            Phase::Halted(halt) => {
+                let may_leave = stopping && {
+                    let halt = &*halt;
+                    self.keeper.has_recorded_gaps() || Self::has_waited(halt, now.at)
+                };
+                if may_leave {
+                    self.exit_without_session();
+                } else {
+                    self.proceed_halted(now);
+                }
             }
             Phase::Waiting { until } => {
                 if *until <= now.at && self.sink == Sink::Ready {
-                    self.phase = Phase::Connecting;
-                    self.actions.push_back(Action::Connect);
+                    self.connect();
                 }
             }
             Phase::Standby { look_at } => {
@@ -44,7 +54,7 @@ impl Relay {
                     self.actions.push_back(Action::WatchSlot);
                 }
             }
-            Phase::Streaming(_) | Phase::Connecting | Phase::Halted(_) | Phase::Over => {}
+            Phase::Streaming(_) | Phase::Connecting(_) | Phase::Over => {}
         }
         self.give_up_if_told_to(now);
     }
@@ -66,7 +76,7 @@ impl Relay {
             Some(Hold::Row { .. } | Hold::Careful | Hold::Draining) | None => {
                 session.ledger.unacked() + self.left_in_flight > 0
             }
-        };
+        } || self.keeper.is_writing();
         self.owed_since = waits.then(|| self.owed_since.unwrap_or(now.at));
         if let Some(topic) = wanted {
             self.look_up(topic, now.at);
@@ -75,6 +85,7 @@ impl Relay {
             Some(drain_by) => self.drain(drain_by, now),
             None => self.tell(now),
         }
+        self.write_witness(now);
         if let Phase::Streaming(session) = &mut self.phase {
             session.review_care();
             let told = session.ledger.told();
@@ -108,7 +119,9 @@ impl Relay {
             session.course = Course::Draining;
         }
         match session.course {
-            Course::Draining | Course::Following if session.is_drained(&self.topics) => {
+            Course::Draining | Course::Following
+                if session.is_drained(&self.topics) && !session.ledger.has_unattested() =>
+            {
                 let update = session.last_update(now);
                 failpoint::reached(Failpoint::DrainTold);
                 self.actions.extend([Action::Status(update), Action::CopyDone]);
@@ -142,15 +155,17 @@ impl Relay {
         let sink_needs_person =
             self.sink_trouble.as_ref().is_some_and(|trouble| trouble.class() == Class::Mendable);
         let fatal = match &self.phase {
-            Phase::Halted(_) => true,
+            Phase::Halted(halt) => {
+                self.keeper.has_recorded_gaps() || Self::has_waited(halt, now.at)
+            }
             Phase::Waiting { .. } => self.troubles.need_person() || sink_needs_person,
             Phase::Streaming(_) if sink_needs_person => true,
             Phase::Streaming(session) => {
                 matches!(session.hold, Some(Hold::Row { .. }))
                     && session.ledger.is_settled_but_for_open()
-                    && session.ledger.told() == session.ledger.settled().lsn()
+                    && session.ledger.told() == session.ledger.settled()
             }
-            Phase::Connecting | Phase::Standby { .. } | Phase::Over => false,
+            Phase::Connecting(_) | Phase::Standby { .. } | Phase::Over => false,
         };
         if fatal {
             self.tell_the_rest(now);

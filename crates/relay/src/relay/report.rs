@@ -8,7 +8,7 @@ use crate::{
     failure::{Class, Code, Failure},
     session::{Course, Hold, Session},
     state::{Condition, State},
-    telemetry::{Snapshot, TopicTotals},
+    telemetry::{Snapshot, TopicTotals, WitnessReport},
 };
 
 /// With something unacknowledged for this long, nothing flows.
@@ -20,13 +20,13 @@ impl Relay {
         let reason = self.troubles.reason();
         match &self.phase {
             Phase::Over => condition(State::Draining, None),
-            Phase::Halted(failure) => condition(State::Failed, Some(failure)),
+            Phase::Halted(halt) => condition(State::Failed, Some(&halt.gap.failure)),
             Phase::Standby { .. } => condition(State::Standby, None),
-            Phase::Waiting { .. } | Phase::Connecting if self.troubles.need_person() => {
+            Phase::Waiting { .. } | Phase::Connecting(_) if self.troubles.need_person() => {
                 condition(State::Failed, reason)
             }
-            Phase::Waiting { .. } | Phase::Connecting => {
-                match (&self.sink_trouble, self.troubles.refusal()) {
+            Phase::Waiting { .. } | Phase::Connecting(_) => {
+                match (&self.sink_trouble, self.troubles.refusal().or(self.troubles.of_kafka())) {
                     (Some(trouble), _) if trouble.class() == Class::Mendable => {
                         condition(State::Failed, Some(trouble))
                     }
@@ -100,6 +100,19 @@ impl Relay {
         }
     }
 
+    fn witness_report(&self) -> WitnessReport {
+        let known = self.keeper.known();
+        WitnessReport {
+            kept: self.keeper.kept(),
+            position: known.map(|known| known.position),
+            generation: known.map_or(0, |known| known.generation),
+            gaps: known.map_or_else(Vec::new, |known| known.gaps.clone()),
+            are_gaps_recorded: self.keeper.has_recorded_gaps(),
+            accepted: known.map_or_else(Vec::new, |known| known.accepted.clone()),
+            began_without: known.and_then(|known| known.began_without.clone()),
+        }
+    }
+
     fn waiting_for_ack(&self, at: Moment) -> Option<Duration> {
         self.owed_since.map(|since| at.since(since))
     }
@@ -109,7 +122,7 @@ impl Relay {
         let session = match &self.phase {
             Phase::Streaming(session) => Some(session),
             Phase::Waiting { .. }
-            | Phase::Connecting
+            | Phase::Connecting(_)
             | Phase::Standby { .. }
             | Phase::Halted(_)
             | Phase::Over => None,
@@ -121,7 +134,7 @@ impl Relay {
         Snapshot {
             condition: self.condition(at),
             received: session.map_or(self.told, |session| session.received),
-            acked: session.map_or(confirmed, |s| s.ledger.settled().lsn().max(confirmed)),
+            acked: session.map_or(confirmed, |s| s.ledger.settled().max(confirmed)),
             confirmed,
             window_events,
             window_bytes,
@@ -143,6 +156,8 @@ impl Relay {
             reconnects: self.totals.reconnects,
             errors: self.totals.errors.clone(),
             slot_holder: self.slot_holder,
+            baseline: self.baseline.clone(),
+            witness: self.witness_report(),
         }
     }
 }

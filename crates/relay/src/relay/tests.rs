@@ -6,8 +6,9 @@ use super::*;
 use crate::{
     Acks, Format, OutboxTable, Outboxes, PgTimestamp, State, StatusUpdate, TableName, Timing,
     TopicFacts, Window,
+    source::{self, Interval, Mark},
     testing::{
-        Lane, MemorySink,
+        Lane, MemorySink, Source,
         wire::{self, TEXT, Value},
     },
 };
@@ -17,8 +18,11 @@ mod connection;
 mod delivery;
 mod drain;
 mod farewell;
+mod races;
 mod rows;
+mod tables;
 mod topics;
+mod witness;
 
 const OUTBOX: u32 = 16_400;
 const OTHER: u32 = 16_500;
@@ -36,6 +40,9 @@ const TIMING: Timing =
 fn settings() -> Settings {
     let name = TableName { schema: "public".into(), name: "outbox".into() };
     Settings {
+        slot: "s".into(),
+        publication: "p".into(),
+        witness: None,
         outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(name)] },
         window: WINDOW,
         row_bytes: 1 << 20,
@@ -54,8 +61,14 @@ fn failure(code: Code) -> Failure {
     Failure::new(code, "it failed")
 }
 
+fn gap(code: Code) -> Gap {
+    let to = Mark { lsn: Lsn::from_u64(1_000), at: None };
+    Gap::new(failure(code), Interval { from: None, to })
+}
+
 /// A core with its world in the hands of the test.
 struct Script {
+    source: Source,
     relay: Relay,
     sink: MemorySink,
     at: Moment,
@@ -67,6 +80,7 @@ impl Script {
         let relay = Relay::new(settings, Moment::default());
         Self {
             relay,
+            source: Source::of("outbox", OUTBOX, &COLUMNS),
             sink: MemorySink::new(1_000),
             at: Moment::default(),
             actions: VecDeque::new(),
@@ -104,6 +118,9 @@ impl Script {
 
     fn collect(&mut self) {
         while let Some(action) = self.relay.next_action() {
+            if let Action::Status(update) = &action {
+                self.source.slot_at = self.source.slot_at.max(update.flush.lsn().as_u64());
+            }
             self.actions.push_back(action);
         }
     }
@@ -137,10 +154,23 @@ impl Script {
         self.actions.drain(..).collect()
     }
 
+    /// Everything that a connection attempt asks for is as it must be.
+    fn answer(&mut self) {
+        let source = self.source.clone();
+        let mut next = source.answer(&Action::Connect);
+        while let Some(input) = next.take() {
+            self.handle(input);
+            if let Some(answer) = self.actions.back().and_then(|action| source.answer(action)) {
+                self.actions.pop_back();
+                next = Some(answer);
+            }
+        }
+    }
+
     fn connect(&mut self) {
         self.run_for(Duration::from_secs(40));
         assert!(self.actions().contains(&Action::Connect));
-        self.handle(Input::Connected);
+        self.answer();
         self.frame(&wire::relation(OUTBOX, "outbox", &COLUMNS));
         self.frame(&wire::relation(OTHER, "orders", &COLUMNS));
     }
@@ -238,7 +268,13 @@ fn foreign_row() -> Vec<u8> {
 fn statuses(actions: &[Action]) -> Vec<StatusUpdate> {
     let status = |action: &Action| match action {
         Action::Status(update) => Some(*update),
-        Action::Connect
+        Action::ReadState
+        | Action::WriteState(_)
+        | Action::Connect
+        | Action::ReadTimelines(_)
+        | Action::ReadSlot
+        | Action::ReadCatalog(_)
+        | Action::StartReplication
         | Action::WatchSlot
         | Action::Disconnect
         | Action::CopyDone
@@ -252,7 +288,13 @@ fn statuses(actions: &[Action]) -> Vec<StatusUpdate> {
 fn looked_up(actions: &[Action]) -> Vec<TopicId> {
     let topic = |action: &Action| match action {
         Action::LookUpTopic(id, _) => Some(*id),
-        Action::Connect
+        Action::ReadState
+        | Action::WriteState(_)
+        | Action::Connect
+        | Action::ReadTimelines(_)
+        | Action::ReadSlot
+        | Action::ReadCatalog(_)
+        | Action::StartReplication
         | Action::WatchSlot
         | Action::Disconnect
         | Action::CopyDone

@@ -36,6 +36,7 @@ pub(super) struct Troubles {
 struct Trouble {
     failure: Failure,
     class: Class,
+    during: During,
 }
 
 impl Trouble {
@@ -69,7 +70,7 @@ impl Troubles {
         };
         // A place that was made up for counting is no place to wait for: an idle slot may never pass it.
         let lasting = failure.lsn.or(place.filter(|_| class == Class::Mendable));
-        let trouble = Trouble { failure, class };
+        let trouble = Trouble { failure, class, during };
         match lasting {
             Some(place) if supersedes(&trouble, self.lasting.as_ref().map(|(known, _)| known)) => {
                 self.lasting = Some((trouble, place));
@@ -118,10 +119,17 @@ impl Troubles {
             || self.lasting.as_ref().is_some_and(|(trouble, _)| trouble.needs_person())
     }
 
+    /// What of Kafka keeps the next session from beginning: the state topic cannot be read.
+    pub(super) fn of_kafka(&self) -> Option<&Failure> {
+        let trouble = self.passing.as_ref()?;
+        let is_it = trouble.during == During::Connecting && trouble.failure.code.is_of_kafka();
+        is_it.then_some(&trouble.failure)
+    }
+
     /// What Kafka refuses at a place that has not been passed, unless something else is in the way before it.
     pub(super) fn refusal(&self) -> Option<&Failure> {
         match (&self.passing, &self.lasting) {
-            (None, Some((Trouble { failure, class: Class::Transport }, _)))
+            (None, Some((Trouble { failure, class: Class::Transport, .. }, _)))
                 if failure.code.is_of_kafka() =>
             {
                 Some(failure)

@@ -254,7 +254,10 @@ impl Session {
 
     /// Whether nothing of ours keeps a server from stopping.
     fn is_at_rest(&self) -> bool {
-        self.ledger.is_settled() && self.hold.is_none()
+        self.ledger.is_settled()
+            && !self.ledger.has_unattested()
+            && self.covered.is_none()
+            && self.hold.is_none()
     }
 
     /// The server is stopping: it has until `by` to get everything confirmed.

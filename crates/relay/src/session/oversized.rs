@@ -38,6 +38,10 @@ impl Session {
             return Ok(Step::Taken);
         }
         let row = parse_insert_prefix(data).map_err(|error| protocol(&error))?;
+        if self.is_within_covered() {
+            self.cover_row(row.relation)?;
+            return Ok(Step::Taken);
+        }
         let failure = match self.relations.of_row(row.relation)? {
             Binding::Foreign => {
                 self.rows_ignored += 1;
@@ -57,7 +61,7 @@ impl Session {
                 )
                 .hint(format!("set limits.row_bytes above {announced} bytes, see that the topic's max.message.bytes allows it, and restart"))
             }
-            Binding::Broken(failure) => failure.clone(),
+            Binding::Broken(_, failure) => failure.clone(),
         };
         Ok(self.hold_row(failure, None, now.at))
     }

@@ -15,7 +15,7 @@ use crate::{
 pub struct StatusUpdate {
     /// Received: the server does not keep it, but shows it in `pg_stat_replication`.
     pub write: Lsn,
-    /// Delivered: the slot's `confirmed_flush_lsn`. `0/0`, as long as nothing is settled, tells the server nothing.
+    /// Delivered: the slot's `confirmed_flush_lsn`. `0/0`, as long as nothing may be confirmed, tells the server nothing.
     pub flush: ConfirmedLsn,
     /// Our clock.
     pub clock: PgTimestamp,
@@ -53,13 +53,18 @@ impl Session {
         self.status(now, Due::Update, ReplyRequest::Optional)
     }
 
-    /// What is settled and was not told, before we close a connection that is whole: what is thrown away here is
+    /// What may be told and was not, before we close a connection that is whole: what is thrown away here is
     /// produced again.
     pub(crate) fn farewell(&mut self, now: Now) -> Option<StatusUpdate> {
-        let untold = self.ledger.settled().lsn() > self.ledger.told();
+        let untold = self.ledger.confirmable() > self.ledger.told();
         // Nothing may follow `CopyDone`.
         (untold && self.course != Course::Finishing)
             .then(|| self.status(now, Due::Update, ReplyRequest::Optional))
+    }
+
+    /// Whether the server waits for an answer.
+    pub(crate) fn owes_reply(&self) -> bool {
+        self.feedback.is_owed()
     }
 
     /// Part of a frame arrived.

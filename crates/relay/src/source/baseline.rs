@@ -2,26 +2,34 @@
 
 use pgoutput::Lsn;
 
-use super::{catalog::Catalog, gap::Mark, slot::SlotHealth};
-use crate::table::Outboxes;
+use super::{catalog::Catalog, gap::Mark, slot::SlotHealth, tables::TableOids};
+use crate::{
+    table::Outboxes,
+    witness::{History, Witness},
+};
 
 /// What is to be found on the server.
-#[derive(Debug, Clone)]
-pub struct Expectations {
+#[derive(Debug, Clone, Copy)]
+pub struct Expectations<'a> {
     /// The slot.
-    pub slot: String,
+    pub slot: &'a str,
     /// The publication.
-    pub publication: String,
+    pub publication: &'a str,
     /// The configured tables; empty: all that are published.
-    pub outboxes: Outboxes,
-    /// The most that the slot can have been told since we know it, when nobody else can have told it anything: the
-    /// highest position that this process sent, or the slot's own at the start of its first session if that is higher.
-    /// `None` before the first session, and whenever another process may have held the slot in between (standby).
-    pub confirmed: Option<Lsn>,
-    /// The furthest that this process ever told or found: so much WAL there must be. `None` before the first session.
-    pub furthest: Option<Lsn>,
-    /// The baseline of this process's earlier session: what must still be the same.
-    pub earlier: Option<Baseline>,
+    pub outboxes: &'a Outboxes,
+    /// What earlier sessions left behind, of whatever router; `None` before the first.
+    pub witness: Option<&'a Witness>,
+    /// Where the witness is kept.
+    pub kept: Kept,
+}
+
+/// Where the witness is kept, which says what a slot that stands past it means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// In Kafka, where every router writes it before it moves the slot.
+    InKafka,
+    /// In this process only: another router may have moved the slot, and nothing says so.
+    InMemory,
 }
 
 /// A server on which a stream may start, as it was then.
@@ -33,6 +41,8 @@ pub struct Baseline {
     pub slot: SlotHealth,
     /// Publication and tables, with their OIDs; also those that were dropped since the first look.
     pub catalog: Catalog,
+    /// Whose a row is, by that and by what was remembered.
+    pub tables: TableOids,
     /// When this was looked at, and the end of WAL then.
     pub checked: Mark,
 }
@@ -44,13 +54,17 @@ impl Baseline {
     }
 }
 
-/// Facts of the server that decide how to talk to it.
+/// The server at the other end of the replication connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// `server_version_num`.
     pub version: i32,
     /// `server_encoding`.
     pub encoding: Encoding,
+    /// System identifier and timeline, by `IDENTIFY_SYSTEM`.
+    pub history: History,
+    /// The end of flushed WAL, by the same answer.
+    pub wal_end: Lsn,
 }
 
 /// What the database's texts are made of.

@@ -35,6 +35,13 @@ pub struct Interval {
     pub to: Mark,
 }
 
+impl Interval {
+    /// The first position at risk.
+    pub fn begins_at(&self) -> Lsn {
+        self.from.as_ref().map_or(self.to.lsn, |from| from.lsn)
+    }
+}
+
 /// A failure of class gap with its interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
@@ -57,20 +64,41 @@ impl Gap {
                 format!("{}; rows committed up to {to} may be missing in kafka", failure.message)
             }
         };
-        failure.lsn = Some(interval.from.as_ref().map_or(to.lsn, |from| from.lsn));
+        failure.lsn = Some(interval.begins_at());
+        failure.hint = Some(closing(failure.hint.take()));
         Self { failure, interval }
     }
 
-    /// The server's WAL ends at `end`, and up to `furthest` was confirmed: two histories use the same positions. When
-    /// they parted, this server does not know.
-    pub fn of_another_history(mut failure: Failure, end: Lsn, furthest: Lsn) -> Self {
+    /// Whether it is the same finding: the same code, beginning at the same position.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.failure.code == other.failure.code
+            && self.interval.begins_at() == other.interval.begins_at()
+    }
+
+    /// How a person names it: `CODE@LSN`.
+    pub fn name(&self) -> String {
+        format!("{}@{}", self.failure.code, self.interval.begins_at())
+    }
+
+    /// The server's history parted from Kafka's records after `from`: what was committed after that and up to `to` is in
+    /// Kafka, and not in this database.
+    pub fn of_another_history(mut failure: Failure, from: Lsn, to: Mark) -> Self {
         failure.message = format!(
-            "{}; what was committed after {end} and up to {furthest} then is in kafka and not in \
-             this database",
+            "{}; what was committed after {from} and up to {to} may be in kafka without being in this database",
             failure.message
         );
-        failure.lsn = Some(end);
-        let timeless = |lsn| Mark { lsn, at: None };
-        Self { failure, interval: Interval { from: Some(timeless(end)), to: timeless(furthest) } }
+        failure.lsn = Some(from);
+        Self { failure, interval: Interval { from: Some(Mark { lsn: from, at: None }), to } }
+    }
+}
+
+/// What ends every hint of a gap: mending what is wrong brings no row back, and the router waits for a person.
+fn closing(hint: Option<String>) -> String {
+    const ACCEPT: &str = "outbox-router accept";
+    const MISSING: &str = "publish the rows that were left out meanwhile from the table";
+    match hint {
+        Some(hint) if hint.contains(ACCEPT) => hint,
+        Some(hint) => format!("{hint}; {MISSING}, then {ACCEPT}"),
+        None => format!("{MISSING}, then {ACCEPT}"),
     }
 }

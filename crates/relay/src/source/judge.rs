@@ -2,14 +2,18 @@
 //! and a remedy. Nothing that is wrong is ever mended by the router itself.
 
 use super::{
-    baseline::{Baseline, Expectations, Server},
+    baseline::{Baseline, Expectations, Kept, Server},
     catalog::Catalog,
     gap::{Gap, Interval, Mark},
-    publication::{Watched, compare},
+    publication::{Watched, compare, is_note},
     slot::{SlotHealth, SlotLook},
+    tables::TableOids,
     verdict,
 };
-use crate::failure::{Class, Code, Failure};
+use crate::{
+    failure::{Class, Code, Failure},
+    witness::Witness,
+};
 
 /// Why streaming may not start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,23 +35,30 @@ impl From<Failure> for Obstacle {
     }
 }
 
-/// Judges everything, in the order in which a person would have to mend it.
+/// Judges everything that [`super::history::continues`] has not, in the order in which a person would have to mend it.
 ///
 /// # Errors
 /// The first thing that is wrong. A defect that leaves rows out names the interval at risk.
 pub fn judge(
-    expected: &Expectations,
+    expected: Expectations<'_>,
     server: Server,
     look: &SlotLook,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
     let slot = judge_slot(expected, look)?;
-    let remembered = expected.earlier.as_ref().map(|earlier| &earlier.catalog);
-    let watched = Watched { publication: &expected.publication, outboxes: &expected.outboxes };
-    if let Some(failure) = compare(watched, remembered, &catalog).into_iter().next() {
-        // At the first look, what the slot itself remembers is the last that is safe.
-        let from = match &expected.earlier {
-            Some(earlier) => Some(earlier.checked.clone()),
+    // A gap that is accepted before anything was judged leaves a catalog without a publication: there is nothing to compare.
+    let remembered = expected
+        .witness
+        .map(|witness| &witness.catalog)
+        .filter(|catalog| catalog.publication.is_some());
+    let watched = Watched { publication: expected.publication, outboxes: expected.outboxes };
+    let defects = compare(watched, remembered, &catalog);
+    if let Some(failure) = defects.into_iter().find(|failure| !is_note(failure)) {
+        // Without a witness, what the slot itself remembers is the last that is safe.
+        let from = match expected.witness.and_then(|witness| witness.checked.clone()) {
+            Some(checked) => Some(checked),
+            // A child that was there before anybody looked has never been part of what was promised.
+            None if failure.code == Code::TableInherited => None,
             None => slot.confirmed_flush_lsn.map(|lsn| Mark { lsn, at: None }),
         };
         return Err(at_risk(failure, from, look.mark()));
@@ -59,27 +70,51 @@ pub fn judge(
     Ok(Baseline {
         server,
         slot: slot.clone(),
-        catalog: catalog.remember(remembered),
+        tables: TableOids::of(expected.outboxes, &catalog, remembered),
+        catalog: catalog.remember(expected.outboxes, remembered),
         checked: look.mark(),
     })
+}
+
+/// Whether the records that the witness speaks of are in this Kafka cluster.
+///
+/// # Errors
+/// They are in another.
+pub fn judge_cluster(witness: &Witness, cluster: &str) -> Result<(), Obstacle> {
+    // A command that could not ask, or a gap before the first connection, names none.
+    if witness.cluster.is_empty() || cluster.is_empty() || witness.cluster == cluster {
+        return Ok(());
+    }
+    let failure = Failure::new(
+        Code::ClusterChanged,
+        format!(
+            "this is kafka cluster {cluster}, and the acknowledged events are in cluster {}",
+            witness.cluster
+        ),
+    )
+    .hint(
+        "point kafka.bootstrap_servers at that cluster, or see that the events were copied here, \
+         then outbox-router accept",
+    );
+    let to = Mark { lsn: witness.position, at: witness.checked_at() };
+    Err(Obstacle::Gap(Box::new(Gap::new(failure, Interval { from: None, to }))))
 }
 
 /// The part of [`judge()`] that needs no catalog: what is wrong with the slot can be told while the catalog cannot be
 /// read, since somebody has locked a table.
 ///
 /// # Errors
-/// The slot is not fit, or stands, held by nobody, elsewhere than where this process left it.
+/// The slot is not fit, or stands, held by nobody, past what is acknowledged.
 pub fn judge_slot<'l>(
-    expected: &Expectations,
+    expected: Expectations<'_>,
     look: &'l SlotLook,
 ) -> Result<&'l SlotHealth, Obstacle> {
     // The position is the last that is safe; the time is that of the last look, which was no later.
     let ours = || {
-        let earlier = expected.earlier.as_ref()?;
-        let lsn = expected.confirmed.unwrap_or_else(|| earlier.confirmed());
-        Some(Mark { lsn, at: earlier.checked.at.clone() })
+        let witness = expected.witness?;
+        Some(Mark { lsn: witness.position, at: witness.checked_at() })
     };
-    let slot = verdict::fit(&expected.slot, look).map_err(|failure| {
+    let slot = verdict::fit(expected.slot, look).map_err(|failure| {
         // A lost slot still knows what was confirmed to it, if only that.
         let remembered = || {
             let slot = look.slot.as_ref().filter(|_| failure.code == Code::SlotLost)?;
@@ -88,15 +123,11 @@ pub fn judge_slot<'l>(
         let from = ours().or_else(remembered);
         at_risk(failure, from, look.mark())
     })?;
-    if let Some(furthest) = expected.furthest {
-        let end = look.current_wal_lsn;
-        verdict::same_history(&expected.slot, furthest, end).map_err(|failure| {
-            Obstacle::Gap(Box::new(Gap::of_another_history(failure, end, furthest)))
-        })?;
-    }
     // While another process holds it, it stands where that one has brought it.
-    if let Some(left) = expected.confirmed.filter(|_| !slot.is_active()) {
-        verdict::unmoved(&expected.slot, left, slot)
+    if let Some(witness) = expected.witness.filter(|_| !slot.is_active())
+        && expected.kept == Kept::InKafka
+    {
+        verdict::unmoved(expected.slot, witness.position, slot)
             .map_err(|failure| at_risk(failure, ours(), look.mark()))?;
     }
     Ok(slot)

@@ -5,17 +5,28 @@ use std::collections::BTreeMap;
 use pgoutput::{Lsn, Oid};
 
 use super::{
-    Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation, SlotHealth,
-    SlotKind, SlotLook, WalStatus,
+    Catalog, Encoding, Inserts, Kind, Partitions, Publication, PublishedTable, Relation, Server,
+    SlotHealth, SlotKind, SlotLook, WalStatus,
 };
 use crate::{
     state::{Condition, State},
     table::TableName,
-    telemetry::{Reconnects, Snapshot},
+    telemetry::{Reconnects, Snapshot, WitnessReport},
+    witness::History,
 };
 
+/// Cluster 1, on its first timeline, WAL up to 100 MiB.
+pub(crate) fn server() -> Server {
+    Server {
+        version: 18_00_01,
+        encoding: Encoding::Known("UTF8".to_owned()),
+        history: History { system_id: "1".to_owned(), timeline: 1 },
+        wal_end: Lsn::from_u64(100 << 20),
+    }
+}
+
 /// Made by `setup`, 60 MiB behind, 70 MiB retained.
-pub(super) fn slot() -> SlotHealth {
+pub(crate) fn slot() -> SlotHealth {
     SlotHealth {
         current_wal_lsn: Lsn::from_u64(100 << 20),
         confirmed_flush_lsn: Some(Lsn::from_u64(40 << 20)),
@@ -35,7 +46,7 @@ pub(super) fn slot() -> SlotHealth {
 }
 
 /// What is seen when that is the slot.
-pub(super) fn look(slot: Option<SlotHealth>) -> SlotLook {
+pub(crate) fn look(slot: Option<SlotHealth>) -> SlotLook {
     SlotLook {
         current_wal_lsn: Lsn::from_u64(100 << 20),
         at: "2026-01-01T00:00:00Z".to_owned(),
@@ -45,7 +56,7 @@ pub(super) fn look(slot: Option<SlotHealth>) -> SlotLook {
 }
 
 /// Confirmed up to 50 MiB.
-pub(super) fn snapshot(state: State) -> Snapshot {
+pub(crate) fn snapshot(state: State) -> Snapshot {
     Snapshot {
         condition: Condition { state, reason: None },
         received: Lsn::from_u64(80 << 20),
@@ -61,30 +72,34 @@ pub(super) fn snapshot(state: State) -> Snapshot {
         reconnects: Reconnects::default(),
         errors: BTreeMap::new(),
         slot_holder: None,
+        baseline: None,
+        witness: WitnessReport::default(),
     }
 }
 
-pub(super) fn name(name: &str) -> TableName {
+pub(crate) fn name(name: &str) -> TableName {
     TableName { schema: "public".to_owned(), name: name.to_owned() }
 }
 
-pub(super) fn texts(texts: &[&str]) -> Vec<String> {
+pub(crate) fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|&text| text.to_owned()).collect()
 }
 
 const COLUMNS: [&str; 5] = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
 
-pub(super) fn relation(oid: u32, called: &str) -> Relation {
+pub(crate) fn relation(oid: u32, called: &str) -> Relation {
     Relation {
         oid: Oid::from_u32(oid),
         name: name(called),
+        formerly: Vec::new(),
         kind: Kind::Plain,
         columns: texts(&COLUMNS),
         generated: Vec::new(),
+        children: Vec::new(),
     }
 }
 
-pub(super) fn published(oid: u32, called: &str) -> PublishedTable {
+pub(crate) fn published(oid: u32, called: &str) -> PublishedTable {
     PublishedTable {
         oid: Oid::from_u32(oid),
         name: name(called),
@@ -96,11 +111,13 @@ pub(super) fn published(oid: u32, called: &str) -> PublishedTable {
 }
 
 /// A publication with one table, as `setup` makes it: publication 1, table 10.
-pub(super) fn healthy() -> Catalog {
+pub(crate) fn healthy() -> Catalog {
     Catalog {
         publication: Some(Publication {
             oid: Oid::from_u32(1),
             written_by: 700,
+            owner: Oid::from_u32(16_384),
+            options: "publish = 'insert'".to_owned(),
             inserts: Inserts::Published,
             partitions: Partitions::ViaRoot,
             tables: vec![published(10, "outbox")],

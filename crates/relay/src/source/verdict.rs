@@ -26,8 +26,9 @@ pub fn fit<'l>(name: &str, look: &'l SlotLook) -> Result<&'l SlotHealth, Failure
 
 fn missing(name: &str) -> Failure {
     Failure::new(Code::SlotMissing, format!("slot \"{name}\" does not exist")).hint(
-        "if it was never made: outbox-router setup --apply; if it was dropped, a new slot does not \
-         bring back what was written meanwhile: publish those rows from the table first",
+        "outbox-router setup --apply makes one, which brings nothing of what was committed before; \
+         if events have flowed already, then publish the missing rows from the table, then \
+         outbox-router accept",
     )
 }
 
@@ -35,8 +36,9 @@ fn lost(name: &str, slot: &SlotHealth) -> Option<Failure> {
     slot.is_lost().then(|| {
         let why = slot.invalidation_reason.as_deref().unwrap_or("wal_removed");
         Failure::new(Code::SlotLost, format!("slot \"{name}\" is lost ({why})")).hint(
-            "publish the missing rows from the table, then outbox-router teardown and \
-             outbox-router setup --apply; raise max_slot_wal_keep_size",
+            "raise max_slot_wal_keep_size; outbox-router teardown --apply, then outbox-router \
+             setup --apply make a new slot; then publish the missing rows from the table, then \
+             outbox-router accept",
         )
     })
 }
@@ -62,25 +64,10 @@ fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
     )
 }
 
-/// Whether the server's WAL still holds everything that this process told or found. Nobody makes WAL shorter: one that
-/// ends before that is another history, of a backup or of a standby that was behind, however long ago that was.
-///
-/// # Errors
-/// It does not.
-pub fn same_history(name: &str, ours: Lsn, current_wal_lsn: Lsn) -> Result<(), Failure> {
-    if bug::is(Bug::TrustOtherHistory) || current_wal_lsn >= ours {
-        return Ok(());
-    }
-    Err(moved(format!(
-        "the server's wal ends at {current_wal_lsn}, but up to {ours} was confirmed to slot \"{name}\": \
-         this is another history"
-    )))
-}
-
-/// Whether a slot that nobody holds stands where this process left it.
+/// Whether a slot that nobody holds stands no further than everything that is acknowledged.
 ///
 /// Behind is normal: a crash of PostgreSQL forgets what was confirmed since the slot was last saved, and the rows are
-/// sent again. Ahead means that somebody else moved it or made it anew.
+/// sent again. Ahead means that somebody moved it or made it again: no router confirms what the witness does not say.
 ///
 /// # Errors
 /// It does not.
@@ -89,8 +76,8 @@ pub fn unmoved(name: &str, ours: Lsn, slot: &SlotHealth) -> Result<(), Failure> 
     match ahead.filter(|_| !bug::is(Bug::TrustMovedSlot)) {
         None => Ok(()),
         Some(theirs) => Err(moved(format!(
-            "slot \"{name}\" stands at {theirs}, {} past {ours} where this router left it: it was \
-             made anew or advanced by somebody else",
+            "slot \"{name}\" stands at {theirs}, {} past {ours}, up to which everything is acknowledged: it \
+             was made again, or advanced by somebody else",
             wording::bytes(bytes_between(ours, theirs))
         ))),
     }
@@ -99,7 +86,7 @@ pub fn unmoved(name: &str, ours: Lsn, slot: &SlotHealth) -> Result<(), Failure> 
 fn moved(what: String) -> Failure {
     Failure::new(Code::SlotMoved, what).hint(
         "look for who dropped, advanced or restored it; publish the missing rows from the table, \
-         then outbox-router teardown and outbox-router setup --apply",
+         then outbox-router accept",
     )
 }
 
@@ -144,14 +131,5 @@ mod tests {
         assert_eq!(code(41 << 20), None);
         assert_eq!(code(40 << 20), None);
         assert_eq!(code((40 << 20) - 1), Some(Code::SlotMoved));
-    }
-
-    #[test]
-    fn a_server_that_ends_before_what_was_confirmed_is_another_history() {
-        let end = Lsn::from_u64(100 << 20);
-        assert_eq!(same_history("s", end, end), Ok(()));
-        let failure = same_history("s", Lsn::from_u64(end.as_u64() + 1), end).unwrap_err();
-        assert_eq!(failure.code, Code::SlotMoved);
-        assert!(failure.message.contains("another history"), "{failure}");
     }
 }

@@ -53,11 +53,20 @@ pub fn begin(commit_lsn: u64, committed_at: i64) -> Vec<u8> {
 
 /// Begin, sent at another time.
 pub fn begin_sent_at(commit_lsn: u64, committed_at: i64, sent_at: i64) -> Vec<u8> {
+    wal(commit_lsn, sent_at, &begin_message(commit_lsn, committed_at, 7))
+}
+
+/// Begin of the transaction with this number, sent as soon as it was committed.
+pub fn begin_of(commit_lsn: u64, committed_at: i64, xid: u32) -> Vec<u8> {
+    wal(commit_lsn, committed_at, &begin_message(commit_lsn, committed_at, xid))
+}
+
+fn begin_message(commit_lsn: u64, committed_at: i64, xid: u32) -> Vec<u8> {
     let mut bytes = vec![b'B'];
     bytes.extend(commit_lsn.to_be_bytes());
     bytes.extend(committed_at.to_be_bytes());
-    bytes.extend(7_u32.to_be_bytes());
-    wal(commit_lsn, sent_at, &bytes)
+    bytes.extend(xid.to_be_bytes());
+    bytes
 }
 
 /// Commit.

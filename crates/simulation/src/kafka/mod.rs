@@ -6,8 +6,10 @@ use crate::history::TYPES;
 
 pub mod partition;
 mod producer;
+mod state;
 
-pub use producer::{Lane, Pending, Producer, Taken};
+pub use producer::{Fate, Lane, Pending, Producer, Taken};
+pub use state::StateTopic;
 
 /// A topic.
 #[derive(Debug, Clone)]
@@ -49,6 +51,10 @@ pub struct Kafka {
     pub rejects: Option<Code>,
     /// The next batch is stored twice.
     pub stores_twice: bool,
+    /// How often another cluster was put in its place.
+    pub clusters: u64,
+    /// The state topic.
+    pub state: StateTopic,
 }
 
 impl Kafka {
@@ -69,7 +75,19 @@ impl Kafka {
             ghosts: Vec::new(),
             rejects: None,
             stores_twice: false,
+            clusters: 0,
+            state: StateTopic::default(),
         }
+    }
+
+    /// Its cluster id.
+    pub fn cluster(&self) -> String {
+        format!("cluster {}", self.clusters)
+    }
+
+    /// Whether the state topic can be read and written now, but for its being deleted.
+    pub fn keeps_state(&self) -> bool {
+        self.is_up && !self.state.is_leaderless
     }
 
     /// Whether a partition takes records now.
@@ -88,6 +106,8 @@ impl Kafka {
         self.acks_pass = true;
         self.rejects = None;
         self.stores_twice = false;
+        self.state.is_leaderless = false;
+        self.state.is_deleted = false;
         for topic in &mut self.topics {
             topic.leaderless = 0;
             topic.is_denied = false;

@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use relay::{Acks, Record, RecordSink, Refusal, RefusalReason, Ticket, TopicId, TransactionRef};
+use relay::{
+    Acks, Record, RecordSink, Refusal, RefusalReason, Ticket, TopicId, TransactionRef,
+    witness::Write,
+};
 
 use super::Ghost;
 use crate::{
@@ -45,6 +48,15 @@ pub struct Taken {
     pub is_whole: bool,
 }
 
+/// What becomes of a write that has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Nobody will see it.
+    Lost,
+    /// The broker had it, and only its answer was lost.
+    Late,
+}
+
 /// See the module's documentation.
 pub struct Producer {
     capacity: usize,
@@ -57,6 +69,10 @@ pub struct Producer {
     waiting: BTreeMap<Lane, VecDeque<Pending>>,
     stored: BTreeMap<Lane, VecDeque<(TopicId, Ticket)>>,
     ids: Vec<(usize, TopicId)>,
+    /// Writes to the state topic that are not stored.
+    writes: VecDeque<Write>,
+    /// Those that are stored, and not acknowledged.
+    written: VecDeque<Write>,
     /// Since it was last emptied.
     pub taken: Vec<Taken>,
 }
@@ -73,6 +89,8 @@ impl Producer {
             waiting: BTreeMap::new(),
             stored: BTreeMap::new(),
             ids: Vec::new(),
+            writes: VecDeque::new(),
+            written: VecDeque::new(),
             taken: Vec::new(),
         }
     }
@@ -133,6 +151,38 @@ impl Producer {
         }
     }
 
+    /// Takes a write to the state topic, unless it takes nothing more.
+    pub fn write(&mut self, write: Write) {
+        if !self.is_closed {
+            self.writes.push_back(write);
+        }
+    }
+
+    /// Whether a write waits to be stored.
+    pub fn has_write(&self) -> bool {
+        !self.is_closed && !self.writes.is_empty()
+    }
+
+    /// The cluster stores the next write: it is not acknowledged yet.
+    pub fn store_write(&mut self) -> Option<&Write> {
+        let write = self.writes.pop_front()?;
+        self.written.push_back(write);
+        self.written.back()
+    }
+
+    /// The acknowledgement of the oldest stored write arrives.
+    pub fn ack_write(&mut self) -> Option<Write> {
+        self.written.pop_front()
+    }
+
+    /// The next write fails, and the producer with it. It may arrive later all the same: then it is a ghost's.
+    pub fn fail_write(&mut self, fate: Fate) {
+        if fate == Fate::Lost {
+            self.writes.pop_front();
+        }
+        self.close();
+    }
+
     /// The next record of a partition fails, and the producer with it: of that partition nothing more is taken, since the
     /// sequence is broken; what is on its way to others may arrive.
     pub fn fail(&mut self, lane: Lane) -> Option<TransactionRef> {
@@ -147,14 +197,21 @@ impl Producer {
         self.is_closed = true;
     }
 
+    /// What is not stored never will be: the cluster is another.
+    pub fn forget_unstored(&mut self) {
+        self.waiting.clear();
+        self.writes.clear();
+    }
+
     /// It is gone. What it had sent may still arrive, in order within each partition.
-    pub fn into_ghosts(mut self) -> Vec<Ghost> {
+    pub fn into_ghosts(mut self) -> (Vec<Ghost>, Vec<Write>) {
         let waiting = std::mem::take(&mut self.waiting);
         let ghost = |(lane, queue): (Lane, VecDeque<Pending>)| Ghost {
             lane,
             records: queue.into_iter().take(4).collect(),
         };
-        waiting.into_iter().filter(|(_, queue)| !queue.is_empty()).map(ghost).collect()
+        let waiting = waiting.into_iter().filter(|(_, queue)| !queue.is_empty());
+        (waiting.map(ghost).collect(), self.writes.into())
     }
 }
 

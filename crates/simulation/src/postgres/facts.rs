@@ -15,8 +15,9 @@ use crate::{history::Publishing, plan::Generation};
 pub const SLOT: &str = "outbox";
 /// The publication's name.
 pub const PUBLICATION: &str = "outbox";
-const TABLE_OID: u32 = 16_400;
-const ENTRY_OID: u32 = 16_500;
+const OWNER_OID: u32 = 10;
+/// The database.
+pub const DATABASE: &str = "shop";
 
 /// The outbox table's name.
 pub fn table() -> TableName {
@@ -41,7 +42,7 @@ impl Postgres {
             wal_status: if slot.is_lost { WalStatus::Lost } else { WalStatus::Reserved },
             active_pid: self.holder().and_then(|holder| i32::try_from(holder.id).ok()),
             plugin: Some("pgoutput".to_owned()),
-            database: Some("shop".to_owned()),
+            database: Some(DATABASE.to_owned()),
             kind: SlotKind::Logical,
             peculiarity: None,
             failover: None,
@@ -49,42 +50,62 @@ impl Postgres {
             invalidation_reason: None,
             inactive_since: None,
         });
-        SlotLook { current_wal_lsn, at: String::new(), database: "shop".to_owned(), slot }
+        SlotLook { current_wal_lsn, at: String::new(), database: DATABASE.to_owned(), slot }
     }
 
     /// `pg_publication` and its tables.
     pub fn catalog_look(&self) -> Catalog {
         let columns = rows::names(self.catalog.shape);
-        let oid = Oid::from_u32(TABLE_OID);
+        let oid = Oid::from_u32(rows::OUTBOX);
+        let called = rows::name(self.catalog.called).to_owned();
+        let name = TableName { schema: "public".to_owned(), name: called };
+        let published = PublishedTable {
+            oid,
+            name: name.clone(),
+            kind: Kind::Plain,
+            entry: Some(Oid::from_u32(self.entry_oid)),
+            row_filter: None,
+            columns: columns.clone(),
+        };
         let publication = (self.catalog.publishing != Publishing::Missing).then(|| Publication {
             oid: Oid::from_u32(self.publication_oid),
-            written_by: self.publication_oid,
+            written_by: self.altered_by,
+            owner: Oid::from_u32(OWNER_OID),
+            options: String::new(),
             inserts: match self.catalog.publishing {
                 Publishing::Withheld => Inserts::Withheld,
-                Publishing::Published | Publishing::Missing => Inserts::Published,
+                Publishing::Published | Publishing::Out | Publishing::Missing => Inserts::Published,
             },
             partitions: Partitions::ViaRoot,
-            tables: vec![PublishedTable {
-                oid,
-                name: table(),
-                kind: Kind::Plain,
-                entry: Some(Oid::from_u32(ENTRY_OID)),
-                row_filter: None,
-                columns: columns.clone(),
-            }],
+            tables: (self.catalog.publishing != Publishing::Out)
+                .then_some(published)
+                .into_iter()
+                .collect(),
         });
-        let generated = Vec::new();
-        let relation = Relation { oid, name: table(), kind: Kind::Plain, columns, generated };
+        let relation = Relation {
+            oid,
+            name,
+            formerly: Vec::new(),
+            kind: Kind::Plain,
+            columns,
+            generated: Vec::new(),
+            children: Vec::new(),
+        };
         Catalog { publication, relations: vec![relation] }
     }
 
-    /// What kind of server it is.
+    /// What the server says of itself.
     pub fn server(&self) -> Server {
         let version = match self.generation {
             Generation::Old => 14_00_10,
             Generation::Middle => 17_00_05,
             Generation::New => 18_00_01,
         };
-        Server { version, encoding: Encoding::Known("UTF8".to_owned()) }
+        Server {
+            version,
+            encoding: Encoding::Known("UTF8".to_owned()),
+            history: self.identity.clone(),
+            wal_end: Lsn::from_u64(self.history.end_of_wal),
+        }
     }
 }

@@ -1,20 +1,24 @@
 //! A PostgreSQL with one slot: transactions in commit order, a confirmed position that lives in memory until the slot is
 //! saved, a walsender that sends a transaction again if and only if its commit record starts at or after it.
 
-use relay::{Code, Moment};
 use std::{collections::VecDeque, time::Duration};
 
+use relay::{Code, Moment, witness::History as Identity};
+
 use crate::{
-    history::{Catalog, History, Publishing},
+    history::{Catalog, History},
     plan::Generation,
     random::Random,
 };
 
 pub mod facts;
+mod histories;
 mod rows;
 mod stopping;
 mod walsender;
 
+use histories::Past;
+pub use histories::{SlotFate, Timeline};
 pub use rows::describe;
 pub use rows::{EVENT_TYPE, RENAMED, payload};
 pub use walsender::{Connection, Wire};
@@ -57,35 +61,38 @@ pub enum Phase {
     },
 }
 
-/// What a backup has.
-#[derive(Debug, Clone)]
-struct Backup {
-    events: usize,
-    transactions: usize,
-    end_of_wal: u64,
-    places: [u64; crate::history::KEYS],
-    serial: u64,
-    saved: u64,
-}
-
 /// See the module's documentation.
 pub struct Postgres {
     /// Which one.
     pub generation: Generation,
     /// What was committed.
     pub history: History,
+    /// The name of that history.
+    pub identity: Identity,
+    /// Histories so far: those of one number are the same, or begin alike.
+    pub epoch: u64,
+    /// How often it was started, or put in another's place: no connection outlives that.
+    pub starts: u64,
     /// The slot, if there is one.
     pub slot: Option<Slot>,
     /// How rows are written now.
     pub catalog: Catalog,
     /// Of the publication: another after it was made anew.
     pub publication_oid: u32,
+    /// Of the table's entry in it: another after it was taken out and put back.
+    pub entry_oid: u32,
+    /// The transaction that last altered the publication.
+    pub altered_by: u32,
     /// Whether it answers.
     pub phase: Phase,
     /// Every connection that somebody still has an end of, the walsender's or the router's.
     pub connections: Vec<Connection>,
     connections_made: u64,
-    backup: Option<Backup>,
+    /// Where the first slot was made.
+    start: u64,
+    /// The timelines before the present one, and where each was left.
+    timelines: Vec<(u32, u64)>,
+    past: Vec<Past>,
     /// The transaction that cannot be sent.
     pub undecodable: Option<u64>,
     /// The highest position that was ever confirmed.
@@ -100,13 +107,20 @@ impl Postgres {
         Self {
             generation,
             history,
+            identity: Identity { system_id: "7001".to_owned(), timeline: 1 },
+            epoch: 0,
+            starts: 0,
             slot: Some(Slot::at(start)),
-            catalog: Catalog { publishing: Publishing::Published, shape: 0 },
+            catalog: Catalog::NEW,
             publication_oid: 900,
+            entry_oid: 16_500,
+            altered_by: 900,
             phase: Phase::Up,
             connections: Vec::new(),
             connections_made: 0,
-            backup: None,
+            start,
+            timelines: Vec::new(),
+            past: vec![Past { end_of_wal: start, saved: start }],
             undecodable: None,
             peak: start,
         }
@@ -128,6 +142,15 @@ impl Postgres {
     pub fn save_slot(&mut self) {
         if let Some(slot) = &mut self.slot {
             slot.saved = slot.confirmed;
+        }
+        self.remember();
+    }
+
+    /// The slot was not saved for long.
+    pub fn forget_saved(&mut self) {
+        let past = self.past.iter().rev().nth(3).map_or(self.start, |past| past.saved);
+        if let Some(slot) = &mut self.slot {
+            slot.saved = slot.saved.min(past);
         }
     }
 
@@ -202,38 +225,8 @@ impl Postgres {
         if let Some(slot) = &mut self.slot {
             slot.confirmed = slot.saved;
         }
+        self.starts += 1;
         self.phase = Phase::Down { until };
-    }
-
-    /// A backup is taken.
-    pub fn back_up(&mut self) {
-        if let Some(slot) = self.slot {
-            self.backup = Some(Backup {
-                events: self.history.events.len(),
-                transactions: self.history.transactions.len(),
-                end_of_wal: self.history.end_of_wal,
-                places: self.history.places,
-                serial: self.history.serial,
-                saved: slot.saved,
-            });
-        }
-    }
-
-    /// The backup is restored: the same positions will name other events.
-    pub fn restore(&mut self, until: Moment) -> bool {
-        let Some(backup) = self.backup.take() else { return false };
-        self.crash(until);
-        let history = &mut self.history;
-        for event in &mut history.events[backup.events..] {
-            event.is_real = false;
-        }
-        history.transactions.truncate(backup.transactions);
-        history.end_of_wal = backup.end_of_wal;
-        history.places = backup.places;
-        history.serial = backup.serial;
-        self.peak = self.peak.min(backup.end_of_wal);
-        self.slot = Some(Slot::at(backup.saved));
-        true
     }
 
     /// The wire of a connection, from the router's end.

@@ -2,9 +2,9 @@
 
 use relay::testing::wire::{self, TEXT, Value};
 
-use crate::history::{Event, Health, IDS, TYPES};
+use crate::history::{Called, Event, Health, IDS, TYPES, Transaction};
 
-const OUTBOX: u32 = 16_400;
+pub(super) const OUTBOX: u32 = 16_400;
 const OTHER: u32 = 16_500;
 const COLUMNS: [&str; 5] = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
 /// The type of every event.
@@ -34,14 +34,27 @@ pub(super) fn names(shape: usize) -> Vec<String> {
     columns(shape).into_iter().map(str::to_owned).collect()
 }
 
-pub(super) fn relation(shape: usize) -> Vec<u8> {
+/// What the table was called.
+pub(super) const fn name(called: Called) -> &'static str {
+    match called {
+        Called::Outbox => "outbox",
+        Called::Otherwise => "outbox_v2",
+    }
+}
+
+pub(super) fn relation(shape: usize, called: Called) -> Vec<u8> {
     let columns: Vec<(&str, u32)> = columns(shape).into_iter().map(|name| (name, TEXT)).collect();
-    wire::relation(OUTBOX, "outbox", &columns)
+    wire::relation(OUTBOX, name(called), &columns)
 }
 
 /// The payload of an event: not its id, nor anything else of the row.
 pub fn payload(number: usize) -> String {
     format!("payload {number}")
+}
+
+pub(super) fn begin(transaction: &Transaction) -> Vec<u8> {
+    let Transaction { commit_lsn, committed_at, xid, .. } = transaction;
+    wire::begin_of(*commit_lsn, *committed_at, *xid)
 }
 
 pub(super) fn insert(number: usize, event: &Event) -> Vec<u8> {

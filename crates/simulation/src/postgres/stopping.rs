@@ -46,6 +46,7 @@ impl Postgres {
     fn shut_down(&mut self, at: Moment) {
         // A checkpoint of its own.
         self.save_slot();
+        self.starts += 1;
         self.phase = Phase::Down { until: at + RESTART };
     }
 }

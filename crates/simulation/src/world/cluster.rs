@@ -20,13 +20,14 @@ impl World {
         for _ in 0..records {
             let Some(producer) = &self.routers[router].producer else { return };
             let lanes = producer.waiting();
-            if lanes.is_empty() {
+            let queues = lanes.len() + usize::from(producer.has_write());
+            if queues == 0 || !self.kafka.is_up {
                 return;
             }
-            let lane = lanes[self.random.index(lanes.len())];
-            if !self.kafka.is_up {
-                return;
-            }
+            let Some(&lane) = lanes.get(self.random.index(queues)) else {
+                self.store_write(router);
+                continue;
+            };
             if let Some(code) = self.refusal(router, lane) {
                 self.fail(router, lane, code);
                 return;
@@ -66,6 +67,9 @@ impl World {
 
     /// What a producer had sent before it was gone arrives.
     pub(super) fn free_a_ghost(&mut self) {
+        if self.random.one_in(4) {
+            self.free_a_ghostly_write();
+        }
         if self.kafka.ghosts.is_empty() {
             return;
         }
@@ -93,8 +97,15 @@ impl World {
                 producer.ack(lanes[self.random.index(lanes.len())], &mut acks);
             }
         }
+        let writes_first = self.random.one_in(2);
+        if writes_first {
+            self.acknowledge_write(router);
+        }
         if !acks.is_empty() {
             self.input(router, Input::Acks(&acks));
+        }
+        if !writes_first {
+            self.acknowledge_write(router);
         }
     }
 
@@ -169,8 +180,17 @@ impl World {
             return;
         }
         self.finish_producer(router);
-        self.finish_job(router);
+        self.answer_a_question(router);
         self.answer_look_up(router);
+    }
+
+    /// One thing that was asked of the server, or of the state topic.
+    pub(super) fn answer_a_question(&mut self, router: usize) {
+        if self.random.one_in(2) {
+            self.finish_reading(router);
+        } else {
+            self.finish_job(router);
+        }
     }
 
     fn answer_look_up(&mut self, router: usize) {

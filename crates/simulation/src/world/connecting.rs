@@ -1,120 +1,173 @@
-//! What is begun beside the core: looking at the server and connecting, waiting for the slot, making a producer.
+//! What the core asks of the server and of the state topic, answered one question at a time: whatever else goes on may
+//! happen between two of them. Nothing is judged here.
 
 use relay::{
     Code, Failure, Input,
     bug::{self, Bug},
-    failpoint::{self, Failpoint},
-    source::{Expectations, Obstacle, judge},
+    witness::Witness,
 };
 
-use super::{Call, World};
+use super::World;
 use crate::{
+    history::TYPES,
     invariant::Invariant,
     kafka::Producer,
-    postgres::{
-        Phase, Slot,
-        facts::{self, PUBLICATION, SLOT},
-    },
+    plan::Keeping,
+    postgres::{Phase, Slot},
     router::Job,
 };
 
 impl World {
-    /// What was begun beside the core is done.
+    /// The server answers what was asked of it last.
     pub(super) fn finish_job(&mut self, router: usize) {
-        match std::mem::replace(&mut self.routers[router].job, Job::None) {
+        let job = std::mem::replace(&mut self.routers[router].job, Job::None);
+        match job {
             Job::None => {}
-            Job::Connect => self.finish_connecting(router),
-            Job::WatchSlot => match self.server.phase {
-                Phase::Down { .. } => {
-                    let failure = Failure::new(Code::ServerUnreachable, "refused");
-                    self.input(router, Input::Disconnected(failure));
+            Job::Connect => self.open(router),
+            Job::WatchSlot => self.watch_slot(router),
+            Job::ReadTimelines(_) | Job::ReadSlot | Job::ReadCatalog | Job::StartReplication => {
+                let is_whole = self.routers[router].link == Some(self.server.starts);
+                if is_whole && !self.is_cut_off {
+                    self.answer_on_the_connection(router, job);
+                } else {
+                    self.routers[router].link = None;
+                    self.refuse(router, Code::ServerUnreachable);
                 }
-                Phase::Up | Phase::Stopping { .. } if self.server.holder().is_none() => {
-                    self.input(router, Input::SlotFree);
-                }
-                Phase::Up | Phase::Stopping { .. } => {
-                    self.routers[router].job = Job::WatchSlot;
-                }
-            },
+            }
         }
     }
 
-    fn finish_connecting(&mut self, router: usize) {
+    fn refuse(&mut self, router: usize, code: Code) {
+        self.input(router, Input::Disconnected(Failure::new(code, "refused")));
+    }
+
+    fn watch_slot(&mut self, router: usize) {
+        match self.server.phase {
+            _ if self.is_cut_off => self.refuse(router, Code::ServerUnreachable),
+            Phase::Down { .. } => self.refuse(router, Code::ServerUnreachable),
+            Phase::Up | Phase::Stopping { .. } if self.server.holder().is_none() => {
+                self.input(router, Input::SlotFree);
+            }
+            Phase::Up | Phase::Stopping { .. } => self.routers[router].job = Job::WatchSlot,
+        }
+    }
+
+    fn open(&mut self, router: usize) {
         let refusal = match self.server.phase {
+            _ if self.is_cut_off => Some(Code::ServerUnreachable),
             Phase::Down { .. } => Some(Code::ServerUnreachable),
             Phase::Stopping { .. } => Some(Code::ServerNotReady),
-            Phase::Up if self.call != Call::Wrong => None,
+            Phase::Up if !self.call.is_idle() => None,
             Phase::Up => self.random.one_in(8).then_some(Code::ServerUnreachable),
         };
         if let Some(code) = refusal {
-            self.input(router, Input::Disconnected(Failure::new(code, "refused")));
+            self.refuse(router, code);
             return;
         }
-        if bug::is(Bug::RecreateSlot) && self.server.slot.is_none() {
-            self.server.slot = Some(Slot::at(self.server.history.end_of_wal));
-            self.routers[router].word.forget();
-        }
-        let process = &self.routers[router];
-        let expected = Expectations {
-            slot: SLOT.to_owned(),
-            publication: PUBLICATION.to_owned(),
-            outboxes: facts::outboxes(),
-            confirmed: process.word.holds(self.at),
-            furthest: process.word.furthest(),
-            earlier: process.baseline.clone(),
-        };
-        let look = self.server.slot_look();
-        match judge(&expected, self.server.server(), &look, self.server.catalog_look()) {
-            Err(Obstacle::SlotInUse { pid }) => {
-                self.routers[router].word.forget();
-                self.routers[router].has_seen_another = true;
-                self.input(router, Input::SlotHeld(Some(pid)));
+        self.routers[router].link = Some(self.server.starts);
+        self.input(router, Input::Opened(self.server.server()));
+    }
+
+    fn answer_on_the_connection(&mut self, router: usize, job: Job) {
+        match job {
+            Job::ReadTimelines(_) => {
+                self.input(router, Input::Timelines(self.server.timelines()));
             }
-            Err(Obstacle::Gap(gap)) => self.input(router, Input::Disconnected(gap.failure)),
-            Err(Obstacle::Failed(failure)) => self.input(router, Input::Disconnected(failure)),
-            Ok(baseline) => {
-                let end = self.server.history.end_of_wal;
-                if self.routers[router].furthest > end {
-                    self.judge.accuse(Invariant::I11Loudness, || {
-                        format!(
-                            "streams from a server whose WAL ends at {end}, before what it was told"
-                        )
-                    });
+            Job::ReadSlot => {
+                if bug::is(Bug::RecreateSlot) && self.server.slot.is_none() {
+                    self.server.slot = Some(Slot::at(self.server.history.end_of_wal));
                 }
-                self.start_streaming(router, baseline);
+                self.input(router, Input::Slot(self.server.slot_look()));
             }
+            Job::ReadCatalog => self.input(router, Input::Catalog(self.server.catalog_look())),
+            Job::StartReplication => self.start_replication(router),
+            Job::None | Job::Connect | Job::WatchSlot => {}
         }
     }
 
-    fn start_streaming(&mut self, router: usize, baseline: relay::source::Baseline) {
-        let id = self.server.connect(router, self.at);
-        let slot_at = baseline.confirmed();
-        let at = self.at;
-        let alive = self.within(router, |process| {
-            failpoint::reached(Failpoint::SlotChecked);
-            failpoint::reached(Failpoint::Connected);
-            process.word.found(slot_at, at);
-            process.baseline = Some(baseline);
-            process.connection = Some(id);
-            failpoint::reached(Failpoint::ReplicationStarted);
-        });
-        if alive.is_none() {
-            return;
+    fn start_replication(&mut self, router: usize) {
+        let holder = self.server.holder().map(|holder| i32::try_from(holder.id).expect("small"));
+        match (self.server.phase, self.server.slot) {
+            (Phase::Down { .. } | Phase::Stopping { .. }, _) => {
+                self.refuse(router, Code::ServerUnreachable);
+            }
+            (Phase::Up, None) => self.refuse(router, Code::SlotMissing),
+            (Phase::Up, Some(slot)) if slot.is_lost => self.refuse(router, Code::SlotLost),
+            (Phase::Up, Some(_)) if holder.is_some() => {
+                self.input(router, Input::SlotHeld(holder));
+            }
+            (Phase::Up, Some(_)) => self.start_streaming(router),
         }
-        let confirmed = self.server.confirmed();
-        // Confirmed before a crash, or on a connection that did not carry it.
-        let known = self.history().serial_past(self.server.peak.max(self.lost_word));
-        let excused = known.saturating_sub(self.history().serial_past(confirmed));
-        let session = self.judge.session_begins(&self.server.history, confirmed, excused);
-        self.coverage.sessions += 1;
+    }
+
+    fn start_streaming(&mut self, router: usize) {
+        let id = self.server.connect(router, self.at);
+        let session = self.begin_session();
+        self.pin_what_was_in_flight(router, session);
         let process = &mut self.routers[router];
+        process.connection = Some(id);
         process.session = session;
-        process.has_seen_another = false;
+        process.epoch = self.server.epoch;
         if let Some(producer) = &mut process.producer {
             producer.session = session;
         }
-        self.input(router, Input::SlotAt(slot_at));
         self.input(router, Input::Connected);
+        if self.plan.keeping == Keeping::Memory && self.routers[router].connection == Some(id) {
+            self.see_the_session_begin(router);
+        }
+    }
+
+    /// The first session of a process knows no other counts than those of the witness.
+    fn pin_what_was_in_flight(&mut self, router: usize, session: usize) {
+        let best = self.kafka.state.best().filter(|_| self.routers[router].session == usize::MAX);
+        let Some(best) = best else { return };
+        let mut pins = [None; TYPES.len()];
+        for (pin, topic) in pins.iter_mut().zip(&self.kafka.topics) {
+            *pin = best.partitions.get(&topic.name).copied();
+        }
+        self.judge.pin(session, pins);
+    }
+
+    /// Whatever it will send again was in flight.
+    fn begin_session(&mut self) -> usize {
+        let confirmed = self.server.confirmed();
+        let covered = self.kafka.state.best().map(|best| best.position.as_u64());
+        if let Some(covered) = covered {
+            self.judge.attests(covered);
+        }
+        let from = confirmed.max(covered.unwrap_or(0));
+        // Without a witness that was there all the time: confirmed before a crash, or on a connection that did not carry it.
+        let known = match covered {
+            Some(_) if !self.is_state_lost => self.overlapped,
+            Some(_) | None => self.server.peak.max(self.lost_word).max(self.overlapped),
+        };
+        let history = self.history();
+        let excused = history.serial_past(known).saturating_sub(history.serial_past(from));
+        self.judge.session_begins(&self.server.history, from, excused)
+    }
+
+    /// The core has everything that it asked for, and takes what the server sends.
+    pub(super) fn see_the_session_begin(&mut self, router: usize) {
+        self.coverage.sessions += 1;
+        if self.plan.keeping == Keeping::Witness && self.has_open_gap() {
+            self.judge.accuse(Invariant::I11Loudness, || {
+                "a session begins although a gap is open".to_owned()
+            });
+        }
+        let end = self.server.history.end_of_wal;
+        let furthest = match self.plan.keeping {
+            Keeping::Witness => {
+                let best = self.kafka.state.best();
+                let is_same = |best: &Witness| best.history.as_ref() == Some(&self.server.identity);
+                best.filter(is_same).map_or(0, |best| best.position.as_u64())
+            }
+            Keeping::Memory => self.routers[router].furthest,
+        };
+        if furthest > end {
+            self.judge.accuse(Invariant::I11Loudness, || {
+                format!("streams from a server whose WAL ends at {end}, before what it was told")
+            });
+        }
     }
 
     /// The first producer, or a new one.

@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
-use relay::{Class, State};
+use relay::{Class, Failure, State};
 
-use super::{Call, World};
+use super::World;
 use crate::{
     coverage,
-    history::{Health, Publishing},
+    history::{Event, Health},
     invariant::Invariant,
+    plan::Person,
+    router::Router,
 };
 
 /// Rounds of a quarter of a second each.
 const PATIENCE: u32 = 700;
 /// Topics are looked at every five seconds; then what was produced before has to be settled.
 const ROUNDS_TO_LOOK: u32 = 44;
+
+/// As long as a broker may keep a record waiting, and a session take to come back.
+const ROUNDS_TO_ARRIVE: u32 = 40;
 
 impl World {
     /// Everything that can happen does.
@@ -31,6 +36,7 @@ impl World {
             self.notice_ends();
             self.look_around(router);
         }
+        self.consider_accepting();
         self.pass_time(Duration::from_millis(250));
     }
 
@@ -40,15 +46,17 @@ impl World {
         self.mend_everything();
         self.kafka.heal();
         self.server.history.commit_all(&mut self.random);
-        self.see_that_new_partitions_are_used();
+        if self.is_quiet() {
+            self.see_that_new_partitions_are_used();
+        }
         self.write_the_last();
         for _ in 0..PATIENCE {
             if self.judge.violation().is_some() {
                 return;
             }
             if self.has_called_for_a_person() || self.is_complete() {
-                // Stays so.
-                for _ in 0..3 {
+                // Stays so. Behind a row that waits for a person, what precedes it is still on its way.
+                for _ in 0..ROUNDS_TO_ARRIVE {
                     self.let_everything_happen();
                 }
                 self.see_what_the_person_is_told();
@@ -59,11 +67,27 @@ impl World {
         self.blame();
     }
 
+    /// Lets everything arrive that is there: what was in flight when a topic grew keeps its partitions until then.
+    fn is_quiet(&mut self) -> bool {
+        if self.kafka.topics.iter().all(|topic| topic.counts.len() == 1) {
+            return false;
+        }
+        for _ in 0..PATIENCE {
+            if self.judge.violation().is_some() || self.has_called_for_a_person() {
+                return false;
+            }
+            let streams =
+                |router: &Router| router.relay.condition(self.at).state == State::Streaming;
+            if self.is_complete() && self.routers.iter().any(streams) {
+                return true;
+            }
+            self.let_everything_happen();
+        }
+        false
+    }
+
     /// Once everybody has had time to look, only the present partition counts are right.
     fn see_that_new_partitions_are_used(&mut self) {
-        if self.kafka.topics.iter().all(|topic| topic.counts.len() == 1) {
-            return;
-        }
         for _ in 0..ROUNDS_TO_LOOK {
             self.let_everything_happen();
         }
@@ -81,18 +105,23 @@ impl World {
 
     fn is_complete(&self) -> bool {
         self.mends.is_empty()
-            && !matches!(self.call, Call::Due(_))
+            && !self.call.is_due()
+            && !(self.plan.person == Person::Comes && self.has_open_gap())
             && self.history().missing().next().is_none()
             && self.server.confirmed() == self.history().end_of_wal
     }
 
     /// Whether a router has stopped for something that a person has to mend, and something was.
     pub(super) fn has_called_for_a_person(&self) -> bool {
-        self.routers.iter().any(|router| {
+        // Somebody who comes ends a gap; nobody ends a bad row in these worlds.
+        let is_end =
+            |reason: &Failure| self.plan.person == Person::Away || reason.class() != Class::Gap;
+        let is_called = |router: &Router| {
             let condition = router.relay.condition(self.at);
-            condition.state == State::Failed
-                && condition.reason.is_some_and(|reason| self.call.codes().contains(&reason.code))
-        })
+            let reason = condition.reason.filter(|_| condition.state == State::Failed);
+            reason.is_some_and(|reason| self.call.allows(reason.code) && is_end(&reason))
+        };
+        self.routers.iter().any(is_called)
     }
 
     /// A person who is called must have been; one who is needed must be called.
@@ -105,11 +134,11 @@ impl World {
         self.see_that_the_interval_is_right();
         // Whatever the reason, what precedes a bad row arrives.
         let events = &self.server.history.events;
-        let is_bad = |event: &crate::history::Event| {
+        let is_bad = |event: &Event| {
             event.health != Health::Sound || event.catalog.shape >= crate::postgres::RENAMED
         };
         let Some(bad) = events.iter().position(is_bad) else { return };
-        let gap = events.iter().any(|event| event.catalog.publishing != Publishing::Published);
+        let gap = events.iter().any(|event| !event.is_published());
         let missing = self.server.history.missing().next();
         if let Some(missing) = missing
             && missing < bad
@@ -121,18 +150,23 @@ impl World {
         }
     }
 
-    /// Whatever is missing after a gap was committed after the position that the gap names, or is in the slot still.
+    /// Whatever is missing after a gap, and not in the slot still, was committed after the position that the gap names.
     fn see_that_the_interval_is_right(&mut self) {
         let reasons = self.routers.iter().filter_map(|one| one.relay.condition(self.at).reason);
         let from = reasons.filter(|one| one.class() == Class::Gap).filter_map(|one| one.lsn).min();
-        let Some(from) = from else { return };
-        let from = from.as_u64().min(self.server.peak);
+        // A monitor that looks at a restored server names positions of the history that is gone.
+        let Some(from) = from.filter(|_| self.server.epoch == 0) else { return };
+        let from = from.as_u64();
         let history = &self.server.history;
-        let end = |number: usize| {
-            let transaction = history.events[number].transaction;
-            history.transactions.get(transaction).map_or(u64::MAX, |one| one.end_lsn)
+        let is_there = self.server.slot.is_some_and(|slot| !slot.is_lost);
+        let confirmed = self.server.confirmed();
+        let is_outside = |number: &usize| {
+            let event = &history.events[*number];
+            let Some(own) = history.transactions.get(event.transaction) else { return false };
+            let comes = is_there && own.commit_lsn >= confirmed && event.is_published();
+            !comes && own.end_lsn <= from
         };
-        if let Some(early) = history.missing().find(|number| end(*number) <= from) {
+        if let Some(early) = history.missing().find(is_outside) {
             self.judge.accuse(Invariant::I1Complete, || {
                 format!("event {early} is missing, and the gap is said to begin at {from}")
             });

@@ -7,10 +7,11 @@ use relay::Code;
 use super::{World, mending::Mend};
 use crate::{
     fault::Fault,
-    history::{Health, LONG},
+    history::{Called, Catalog, Health, LONG},
 };
 
 mod cluster;
+mod histories;
 mod person;
 mod process;
 mod server;
@@ -39,15 +40,24 @@ impl World {
             Fault::KillAtFailpoint => self.kill_at_a_failpoint(),
             Fault::FreezeRouter => self.freeze_a_router(),
             Fault::Shutdown => self.shut_a_router_down(),
+            Fault::AllDown => {
+                self.take_all_routers_down();
+                Outcome::Done
+            }
 
             Fault::CutConnection => self.cut_the_connection(),
             Fault::BlackHole => self.swallow_the_connection(),
+            Fault::CutOff => {
+                self.cut_everybody_off();
+                Outcome::Done
+            }
             Fault::CrashServer => self.crash_the_server(),
             Fault::FastStop => self.stop_the_server(),
             Fault::ServerError => self.write_what_cannot_be_decoded(),
-            Fault::RestoreBackup => self.restore_a_backup(),
+            Fault::PromoteStandby => self.promote_a_standby(),
             Fault::LongTransaction => self.write_transaction(LONG, Health::Sound),
             Fault::AlterTable => self.alter_the_table(1),
+            Fault::RenameTable => self.rename_the_table(),
 
             Fault::ClusterDown => self.take_the_cluster_down(),
             Fault::LeaderDown => self.take_leaders(),
@@ -60,6 +70,9 @@ impl World {
             Fault::DeleteTopic => self.delete_a_topic(),
             Fault::GrowTopic => self.grow_a_topic(),
             Fault::LowerLimit => self.lower_a_limit(),
+            Fault::GrowWhileDown => self.grow_a_topic_meanwhile(),
+            Fault::StateAway => self.take_the_state_away(),
+            Fault::DeleteState => self.delete_the_state(),
 
             Fault::DropSlot => self.call_for_a_person(fault, Self::drop_the_slot),
             Fault::RecreateSlot => self.call_for_a_person(fault, Self::move_the_slot),
@@ -67,6 +80,13 @@ impl World {
             Fault::LoseSlot => self.call_for_a_person(fault, Self::lose_the_slot),
             Fault::DropPublication => self.call_for_a_person(fault, Self::drop_the_publication),
             Fault::WithholdInserts => self.call_for_a_person(fault, Self::withhold_inserts),
+            Fault::TableOut => self.call_for_a_person(fault, Self::take_the_table_out),
+            Fault::PromoteLagging => self.promote_one_that_lags(),
+            Fault::PromoteWithoutSlot => self.promote_one_without_slot(),
+            Fault::RestoreBackup => self.restore_a_backup(),
+            Fault::RestoreSnapshot => self.restore_a_snapshot(),
+            Fault::ExchangeServer => self.exchange_the_server(),
+            Fault::ExchangeKafka => self.exchange_kafka(),
             Fault::RenameKeyColumn => self.call_for_a_person(fault, Self::rename_the_key),
             Fault::PoisonRow => self.call_for_a_person(fault, Self::write_a_null_key),
             Fault::OversizedRow => self.call_for_a_person(fault, Self::write_a_huge_row),
@@ -85,6 +105,19 @@ impl World {
 
     fn alter_the_table(&mut self, shapes: usize) -> Outcome {
         self.server.catalog.shape += shapes;
+        Outcome::Done
+    }
+
+    /// Nobody but who wrote them can tell under which name rows of one transaction were written.
+    fn rename_the_table(&mut self) -> Outcome {
+        if self.random.one_in(2) {
+            self.server.catalog.called = Called::Otherwise;
+            self.mend_after(NOW, Mend::Name);
+        } else {
+            let catalog = Catalog { called: Called::Otherwise, ..self.server.catalog };
+            let Self { server, random, .. } = self;
+            server.history.write_transaction(2, random, catalog, Health::Sound);
+        }
         Outcome::Done
     }
 

@@ -14,9 +14,12 @@ use crate::{
     plan::{Plan, Trace},
     postgres::{Connection, Phase, Postgres},
     random::Random,
-    router::{Job, Router},
+    router::{Router, settings},
 };
 
+mod accepting;
+mod attesting;
+mod call;
 mod cluster;
 mod connecting;
 mod ending;
@@ -26,31 +29,12 @@ mod monitor;
 mod reading;
 mod shell;
 
+use call::Call;
 use faults::Outcome;
 use mending::Mend;
 
 /// Wakes of routers within one stretch of time before they count as spinning.
 const WAKES_MAX: usize = 3_000;
-
-/// Whether a person is to be called, and by which codes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Call {
-    /// Nothing was done that only a person mends.
-    Wrong,
-    /// Something was, though perhaps without consequence.
-    Allowed(&'static [Code]),
-    /// Something was, and must be noticed even if nothing is missing.
-    Due(&'static [Code]),
-}
-
-impl Call {
-    fn codes(self) -> &'static [Code] {
-        match self {
-            Self::Wrong => &[],
-            Self::Allowed(codes) | Self::Due(codes) => codes,
-        }
-    }
-}
 
 /// See the module's documentation.
 pub struct World {
@@ -67,12 +51,20 @@ pub struct World {
     mends: Vec<(Moment, Mend)>,
     /// The highest position that was told on a connection which did not carry it.
     lost_word: u64,
+    /// The highest position that was written to the state topic by a router which had lost the slot.
+    overlapped: u64,
+    /// Whether the state topic was ever deleted.
+    is_state_lost: bool,
     /// The event that the cluster refuses, and the process that has met it.
     refused: Option<(usize, Option<u64>)>,
     /// Processes that were started so far.
     processes: u64,
     /// Whether a person is to be called.
     call: Call,
+    /// When a person comes who was called.
+    person_at: Option<Moment>,
+    /// Whether no router reaches the server.
+    is_cut_off: bool,
     /// The errors that have a cause in this run.
     causes: BTreeSet<Code>,
 }
@@ -82,7 +74,10 @@ impl World {
     pub fn new(plan: Plan) -> Self {
         let mut random = Random::new(plan.seed);
         let at = Moment::default();
-        let start = |number| Router::start(number, plan.window, random.next_number(), at);
+        let start = |number| {
+            let settings = settings(number, plan.window, plan.keeping, random.next_number());
+            Router::start(number, settings, at)
+        };
         let processes = u64::try_from(plan.routers).expect("a few");
         let routers = (0..processes).map(start).collect();
         coverage::disarm();
@@ -92,14 +87,19 @@ impl World {
             server: Postgres::new(plan.generation),
             kafka: Kafka::new(plan.partitions),
             routers,
-            judge: Judge::new(plan.window),
+            judge: Judge::new(plan.window, plan.keeping),
             coverage: Coverage::default(),
             mends: Vec::new(),
             lost_word: 0,
+            overlapped: 0,
+            is_state_lost: false,
             refused: None,
             processes,
-            call: Call::Wrong,
-            causes: BTreeSet::from([Code::ServerUnreachable]),
+            call: Call::default(),
+            person_at: None,
+            is_cut_off: false,
+            // Another router, or a late write, may change the state topic between two looks at it.
+            causes: BTreeSet::from([Code::ServerUnreachable, Code::SlotInUse]),
             plan,
         }
     }
@@ -158,18 +158,19 @@ impl World {
     fn step(&mut self) {
         let some = 1 + self.random.below(8);
         let router = self.random.index(self.routers.len());
-        match self.random.below(14) {
+        match self.random.below(16) {
             0..3 => self.server.write(&mut self.random),
             3 | 4 => self.server.send(&mut self.random),
             5 | 6 => self.read(router, 3 * some),
             7 => self.store(router, some),
             8 => self.acknowledge(router, some),
-            9 => self.answer(router),
-            10 => self.look_around(router),
-            11 => self.free_a_ghost(),
+            9..12 => self.answer(router),
+            12 => self.look_around(router),
+            13 => self.free_a_ghost(),
             _ => self.pass_some_time(some),
         }
         self.notice_ends();
+        self.consider_accepting();
         if self.random.one_in(40) {
             self.server.save_slot();
         }
@@ -190,6 +191,8 @@ impl World {
             let tick = self.at + TICK;
             let next = alarm.map_or(until, |alarm| alarm.max(self.at)).min(until).min(tick);
             self.at = next;
+            let micros = i64::try_from(self.at.since_origin().as_micros()).expect("a short run");
+            self.server.history.clock = self.server.history.clock.max(micros);
             self.mend_what_is_due();
             self.server.tick(next);
             self.blame_for_timeouts();
@@ -232,10 +235,11 @@ impl World {
         }
         for router in 0..self.routers.len() {
             self.look_around(router);
-            for _ in 0..ROUNDS_MAX {
-                // A refusal comes at once, and so may the next attempt.
-                if self.routers[router].runs() && self.routers[router].job == Job::Connect {
-                    self.finish_job(router);
+            // An attempt to connect is many questions: now and then one takes its time.
+            let questions = if self.random.one_in(4) { self.random.index(8) } else { ROUNDS_MAX };
+            for _ in 0..questions {
+                if self.routers[router].has_questions() {
+                    self.answer_a_question(router);
                 }
             }
             let mut rounds = 0;

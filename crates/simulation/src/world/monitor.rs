@@ -1,14 +1,14 @@
 //! What looks at the world beside the stream: the monitor at slot and publication, the care at topics, and we at the
 //! router's own word for its state.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use relay::{
-    Class, Code, Input, State,
-    source::{LastGood, publication, suspected_gap, verdict},
+    Class, Input, State,
+    source::{Baseline, LastGood, publication, suspected_gap, verdict},
 };
 
-use super::{Call, World};
+use super::World;
 use crate::{
     invariant::Invariant,
     postgres::{
@@ -28,11 +28,10 @@ impl World {
         }
         let condition = self.routers[router].relay.condition(self.at);
         self.coverage.state(condition.state);
-        if self.call == Call::Wrong
-            && condition.state == State::Failed
+        if condition.state == State::Failed
             && let Some(reason) = condition.reason
             && reason.class() == Class::Gap
-            && !(reason.code == Code::SlotMoved && self.is_excused(router))
+            && !self.call.allows(reason.code)
         {
             self.judge.accuse(Invariant::I11Loudness, || {
                 format!("a person is called, and nobody is needed: {reason}")
@@ -49,27 +48,27 @@ impl World {
     }
 
     fn look_at_server(&mut self, router: usize) {
-        if self.server.phase != Phase::Up {
+        if self.server.phase != Phase::Up || self.is_cut_off {
             return;
         }
         let look = self.server.slot_look();
         let catalog = self.server.catalog_look();
-        let process = &self.routers[router];
+        let snapshot = self.routers[router].relay.snapshot(self.at);
+        self.compare_with(router, snapshot.baseline.clone());
         let outboxes = facts::outboxes();
         let watched = publication::Watched { publication: PUBLICATION, outboxes: &outboxes };
-        let before = process.baseline.as_ref().map(|baseline| &baseline.catalog);
+        let before = snapshot.baseline.as_ref().map(|baseline| &baseline.catalog);
         let mut findings: Vec<_> = verdict::fit(SLOT, &look).err().into_iter().collect();
         findings.extend(publication::compare(watched, before, &catalog));
         let now = look.mark();
-        if findings.is_empty() {
+        if findings.iter().all(publication::is_note) {
             let confirmed = look.slot.as_ref().and_then(|slot| slot.confirmed_flush_lsn);
             let last_good = LastGood { checked: now, confirmed };
             self.routers[router].last_good = Some(last_good);
+            self.input(router, Input::SourceSeen(&look, &catalog));
             return;
         }
-        let snapshot = process.relay.snapshot(self.at);
-        let last_good =
-            process.last_good.clone().or_else(|| process.baseline.as_ref().map(LastGood::from));
+        let last_good = self.routers[router].last_good.clone();
         for failure in findings {
             let code = failure.code;
             if self.routers[router].suspected.contains(&code) {
@@ -77,25 +76,30 @@ impl World {
             }
             if let Some(gap) = suspected_gap(failure, last_good.clone(), &snapshot, &now) {
                 self.routers[router].suspected.insert(code);
-                self.input(router, Input::GapSuspected(gap.failure));
+                self.input(router, Input::GapSuspected(gap));
             }
         }
     }
 
-    /// Two failovers within ten seconds look like a slot that was moved: somebody else has confirmed since this router's
-    /// last word, and it has not seen them.
-    fn is_excused(&self, router: usize) -> bool {
-        let process = &self.routers[router];
-        !process.has_seen_another && self.judge.others_confirmed_since(process.session)
+    /// What a new session found is what everything is compared with from now on.
+    fn compare_with(&mut self, router: usize, baseline: Option<Arc<Baseline>>) {
+        let process = &mut self.routers[router];
+        let is_known = match (&process.baseline, &baseline) {
+            (Some(known), Some(found)) => Arc::ptr_eq(known, found),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        if !is_known {
+            process.suspected.clear();
+            process.last_good = baseline.as_deref().map(LastGood::from);
+            process.baseline = baseline;
+        }
     }
 
     /// Takes note of the errors that a process has counted since the last time.
     pub(super) fn count_errors(&mut self, router: usize) {
         let errors = self.routers[router].relay.snapshot(self.at).errors;
         for (code, times) in errors {
-            if code == Code::SlotMoved && self.is_excused(router) {
-                self.causes.insert(code);
-            }
             let known = self.routers[router].counted.insert(code, times).unwrap_or(0);
             self.coverage.code(code, times.saturating_sub(known));
         }

@@ -13,7 +13,7 @@ use crate::{
     coverage::Killed,
     invariant::Invariant,
     postgres::{Phase, Postgres},
-    router::{Job, Router},
+    router::{Job, Router, settings},
 };
 
 /// Updates a second that say nothing new, before they count as a storm.
@@ -72,8 +72,16 @@ impl World {
         while let Some(action) = self.routers[router].relay.next_action() {
             self.tell(|| format!("router {router} → {action:?}"));
             match action {
+                Action::ReadState => self.ask_for_state(router),
+                Action::WriteState(write) => self.write_state(router, write),
                 Action::Connect => self.begin(router, Job::Connect),
                 Action::WatchSlot => self.begin(router, Job::WatchSlot),
+                Action::ReadTimelines(timeline) => {
+                    self.routers[router].job = Job::ReadTimelines(timeline);
+                }
+                Action::ReadSlot => self.routers[router].job = Job::ReadSlot,
+                Action::ReadCatalog(_) => self.routers[router].job = Job::ReadCatalog,
+                Action::StartReplication => self.routers[router].job = Job::StartReplication,
                 Action::Disconnect => self.disconnect(router),
                 Action::Status(update) => {
                     if !self.send_status(router, update.flush.lsn(), update.write) {
@@ -116,6 +124,7 @@ impl World {
     fn disconnect(&mut self, router: usize) {
         let process = &mut self.routers[router];
         process.job = Job::None;
+        process.link = None;
         let session = process.session;
         if let Some(id) = process.connection.take() {
             self.server.close(id);
@@ -125,10 +134,8 @@ impl World {
 
     /// Whether the process outlives it.
     fn send_status(&mut self, router: usize, flush: Lsn, write: Lsn) -> bool {
-        let now = self.at;
         let sent = self.within(router, |process| {
             failpoint::reached(Failpoint::BeforeStatus);
-            process.word.told(flush, now);
             process.connection
         });
         let Some(connection) = sent else { return false };
@@ -194,7 +201,9 @@ impl World {
         if let Some(producer) = process.producer.take()
             && self.random.one_in(2)
         {
-            self.kafka.ghosts.extend(producer.into_ghosts());
+            let (records, writes) = producer.into_ghosts();
+            self.kafka.ghosts.extend(records);
+            self.kafka.state.ghosts.extend(writes);
         }
     }
 
@@ -246,6 +255,7 @@ impl World {
         let seed = self.random.next_number();
         self.processes += 1;
         let number = self.processes;
-        self.routers[router] = Router::start(number, self.plan.window, seed, self.at);
+        let settings = settings(number, self.plan.window, self.plan.keeping, seed);
+        self.routers[router] = Router::start(number, settings, self.at);
     }
 }

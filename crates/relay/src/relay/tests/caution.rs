@@ -90,7 +90,7 @@ fn the_refusal_is_not_forgotten_while_the_server_is_away() {
 fn a_place_that_another_instance_has_passed_is_none_any_more() {
     let mut script = refused();
     script.new_sink();
-    script.handle(Input::SlotAt(Lsn::from_u64(308)));
+    script.source.slot_at = 308;
     script.connect();
     assert_eq!(script.state(), (State::Streaming, None));
     script.transaction(400, &["a"]);

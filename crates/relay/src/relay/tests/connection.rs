@@ -30,7 +30,7 @@ fn a_passing_fault_is_retried_with_growing_waits() {
     assert!(waits[0] <= Duration::from_millis(100), "{waits:?}");
     assert!(waits[7] >= Duration::from_millis(2_500), "{waits:?}");
     assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(5)), "{waits:?}");
-    script.handle(Input::Connected);
+    script.answer();
     script.run_for(Duration::from_secs(4));
     script.take(&wire::keepalive(8));
     script.run_for(Duration::from_secs(4));
@@ -56,7 +56,7 @@ fn a_refused_password_is_for_a_person_and_looked_at_again() {
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
     assert_eq!(script.state(), failed, "a transport failure does not hide it");
     script.run_for(Duration::from_secs(5));
-    script.handle(Input::Connected);
+    script.answer();
     assert_eq!(script.state(), (State::Streaming, None));
 }
 
@@ -87,7 +87,7 @@ fn a_standby_watches_the_slot_and_takes_over_at_once() {
     script.run_for(Duration::from_millis(300));
     script.handle(Input::SlotFree);
     assert_eq!(script.actions(), [Action::WatchSlot, Action::Connect]);
-    script.handle(Input::Connected);
+    script.answer();
     assert_eq!(script.relay.snapshot(script.at).slot_holder, None);
 }
 
@@ -96,10 +96,10 @@ fn a_gap_halts_for_ever_and_nothing_is_confirmed_after_it() {
     // I8
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
-    script.handle(Input::GapSuspected(failure(Code::PublicationReplaced)));
+    script.handle(Input::GapSuspected(gap(Code::PublicationReplaced)));
     assert_eq!(script.actions(), [Action::Disconnect]);
     script.settle();
-    script.handle(Input::Connected);
+    script.answer();
     script.handle(Input::SlotFree);
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
     script.run_for(Duration::from_secs(3_600));
@@ -113,8 +113,8 @@ fn a_gap_while_connecting_gives_up_the_attempt() {
     // I8
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
-    script.handle(Input::GapSuspected(failure(Code::SlotMoved)));
-    script.handle(Input::Connected);
+    script.handle(Input::GapSuspected(gap(Code::SlotMoved)));
+    script.answer();
     assert_eq!(script.actions(), [Action::Connect, Action::Disconnect]);
     assert_eq!(script.state().0, State::Failed);
 }
@@ -152,8 +152,25 @@ fn a_slot_that_was_never_there_is_looked_for_again() {
     assert_eq!(script.state(), (State::Failed, Some(Code::SlotMissing)));
     script.run_for(Duration::from_secs(31));
     assert_eq!(script.actions(), [Action::Connect, Action::Connect]);
-    script.handle(Input::Connected);
+    script.answer();
     assert_eq!(script.state(), (State::Streaming, None));
+}
+
+#[test]
+fn a_child_of_an_outbox_is_looked_at_again_unless_the_outbox_was_known_without_it() {
+    let mut script = Script::new(settings());
+    script.handle(Input::SinkReady);
+    script.handle(Input::Disconnected(failure(Code::TableInherited)));
+    assert_eq!(script.state(), (State::Failed, Some(Code::TableInherited)));
+    script.run_for(Duration::from_secs(31));
+    assert_eq!(script.actions(), [Action::Connect, Action::Connect]);
+    script.answer();
+    assert_eq!(script.state(), (State::Streaming, None));
+    // After a session it is a gap (I8).
+    script.handle(Input::Disconnected(failure(Code::TableInherited)));
+    assert_eq!(script.state(), (State::Failed, Some(Code::TableInherited)));
+    script.run_for(Duration::from_secs(3_600));
+    assert_eq!(script.actions(), [Action::Disconnect]);
 }
 
 #[test]
@@ -271,7 +288,7 @@ fn a_server_that_is_not_read_while_the_sink_is_replaced_is_not_silent() {
     script.handle(Input::SinkReady);
     script
         .handle(Input::DeliveryFailed { transaction: None, failure: failure(Code::ProducerFatal) });
-    script.handle(Input::Connected);
+    script.answer();
     script.actions();
     script.run_for(Duration::from_secs(60));
     assert!(!script.actions().contains(&Action::Disconnect));
@@ -297,7 +314,7 @@ fn garbage_ends_the_session_and_the_third_time_is_for_a_person() {
 fn with_exit_on_fatal_a_gap_and_a_refused_password_end_the_process() {
     let strict = Settings { on_fatal: OnFatal::Exit, ..settings() };
     let mut script = Script::streaming_with(strict.clone());
-    script.handle(Input::GapSuspected(failure(Code::SlotLost)));
+    script.handle(Input::GapSuspected(gap(Code::SlotLost)));
     assert_eq!(script.actions(), [Action::Disconnect, Action::Exit(Outcome::Fatal)]);
     let mut script = Script::new(strict);
     script.handle(Input::SinkReady);

@@ -67,7 +67,7 @@ fn a_keepalive_is_confirmed_when_what_precedes_it_is_acknowledged_and_no_transac
 fn an_idle_outbox_moves_with_the_keepalives_but_never_back_behind_the_slot() {
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
-    script.handle(Input::SlotAt(Lsn::from_u64(400)));
+    script.source.slot_at = 400;
     script.connect();
     script.take(&wire::keepalive(300));
     script.tick_after(200);
@@ -298,7 +298,7 @@ fn a_sink_that_fails_while_connecting_does_not_strand_the_session() {
         failure: failure(Code::KafkaUnreachable),
     });
     assert_eq!(script.actions(), [Action::Connect, Action::ReplaceSink]);
-    script.handle(Input::Connected);
+    script.answer();
     assert!(!script.relay.wants_wal(), "not before there is a sink");
     script.new_sink();
     script.frame(&wire::relation(OUTBOX, "outbox", &COLUMNS));

@@ -129,7 +129,10 @@ fn without_a_session_there_is_nothing_to_drain() {
     script.handle(Input::SinkReady);
     script.handle(Input::SlotHeld(None));
     script.handle(Input::Shutdown);
-    assert_eq!(script.actions(), [Action::Connect, Action::Exit(Outcome::Drained)]);
+    assert_eq!(
+        script.actions(),
+        [Action::Connect, Action::Disconnect, Action::Exit(Outcome::Drained)]
+    );
 }
 
 #[test]
@@ -141,4 +144,14 @@ fn a_second_signal_does_not_move_the_deadline() {
     script.handle(Input::Shutdown);
     script.run_for(Duration::from_secs(6));
     assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::DeadlinePassed)));
+}
+
+#[test]
+fn the_servers_goodbye_is_read_while_the_sink_is_replaced() {
+    let mut script = Script::streaming();
+    script.handle(Input::Shutdown);
+    assert_eq!(script.actions().last(), Some(&Action::CopyDone));
+    script.relay.sink = Sink::Replacing;
+    assert!(script.relay.wants_wal(), "or draining waits for the whole deadline");
+    assert_eq!(script.frame(&wire::begin(100, 0)), Step::Taken);
 }

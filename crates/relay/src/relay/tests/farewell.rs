@@ -61,7 +61,7 @@ fn nothing_is_told_on_a_connection_that_failed_nor_after_a_gap() {
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
     assert_eq!(farewell(&mut script), None);
     let mut script = settled_but_untold(wide());
-    script.handle(Input::GapSuspected(failure(Code::SlotMoved)));
+    script.handle(Input::GapSuspected(gap(Code::SlotMoved)));
     assert_eq!(farewell(&mut script), None);
     let mut script = settled_but_untold(wide());
     script.frame(b"nonsense");

@@ -254,3 +254,17 @@ fn a_topic_with_records_on_their_way_is_not_taken_for_gone() {
     script.handle(Input::TopicGone(topic));
     assert_eq!(script.relay.topics_in_use().count(), 0);
 }
+
+#[test]
+fn a_topic_that_is_gone_is_looked_up_although_others_have_records_on_their_way() {
+    let mut script = Script::streaming();
+    let gone = first_topic(&script);
+    script.begin(100);
+    script.take(&row_of("invoice", "a", "{}"));
+    script.commit(100);
+    script.handle(Input::TopicGone(gone));
+    assert_eq!(script.relay.topics_in_use().count(), 1, "the other is in use");
+    script.begin(200);
+    assert_eq!(script.frame(&row("b")), Step::Held);
+    assert_eq!(looked_up(&script.actions()), [gone]);
+}

@@ -3,62 +3,57 @@ use pgoutput::{Lsn, Oid};
 use super::*;
 use crate::{
     source::{
-        Encoding, WalStatus,
-        samples::{healthy, look, slot},
+        Child, WalStatus,
+        samples::{healthy, look, name, server, slot},
     },
     table::Outboxes,
 };
 
 const MIB: u64 = 1 << 20;
 
-fn expectations() -> Expectations {
-    Expectations {
-        slot: "s".to_owned(),
-        publication: "p".to_owned(),
-        outboxes: Outboxes::default(),
-        confirmed: None,
-        furthest: None,
-        earlier: None,
+/// The witness of a session that began at the sample's position and brought everything up to `position` to Kafka.
+fn witness(position: u64) -> Witness {
+    let checked = Mark { lsn: Lsn::from_u64(90 * MIB), at: Some("earlier".to_owned()) };
+    Witness {
+        checked: Some(checked),
+        catalog: healthy(),
+        cluster: "c".to_owned(),
+        ..Witness::at(Lsn::from_u64(position))
     }
 }
 
-/// What this process knows after a session that began at the sample's position and confirmed up to `confirmed`.
-fn after_a_session(confirmed: Option<u64>) -> Expectations {
-    let mut earlier = judged(&expectations(), &look(Some(slot())), healthy()).unwrap();
-    earlier.checked = Mark { lsn: Lsn::from_u64(90 * MIB), at: Some("earlier".to_owned()) };
-    Expectations {
-        confirmed: confirmed.map(Lsn::from_u64),
-        earlier: Some(earlier),
-        ..expectations()
-    }
-}
-
-fn judged(
-    expected: &Expectations,
+fn judged_as(
+    witness: Option<&Witness>,
+    kept: Kept,
     look: &SlotLook,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
-    let server = Server { version: 15_00_00, encoding: Encoding::Known("UTF8".to_owned()) };
-    judge(expected, server, look, catalog)
+    let outboxes = Outboxes::default();
+    let expected = Expectations { slot: "s", publication: "p", outboxes: &outboxes, witness, kept };
+    judge(expected, server(), look, catalog)
 }
 
-fn refusal(expected: &Expectations, look: &SlotLook, catalog: Catalog) -> Failure {
-    match judged(expected, look, catalog).unwrap_err() {
-        Obstacle::Gap(gap) => gap.failure,
-        Obstacle::Failed(failure) => failure,
-        in_use @ Obstacle::SlotInUse { .. } => panic!("{in_use:?}"),
-    }
+fn judged(
+    witness: Option<&Witness>,
+    look: &SlotLook,
+    catalog: Catalog,
+) -> Result<Baseline, Obstacle> {
+    judged_as(witness, Kept::InKafka, look, catalog)
 }
 
 /// The failure's code and from where on rows are at risk, in MiB.
-fn refused(expected: &Expectations, look: &SlotLook, catalog: Catalog) -> (Code, Option<u64>) {
-    let failure = refusal(expected, look, catalog);
+fn refused(witness: Option<&Witness>, look: &SlotLook, catalog: Catalog) -> (Code, Option<u64>) {
+    let failure = match judged(witness, look, catalog).unwrap_err() {
+        Obstacle::Gap(gap) => gap.failure,
+        Obstacle::Failed(failure) => failure,
+        in_use @ Obstacle::SlotInUse { .. } => panic!("{in_use:?}"),
+    };
     (failure.code, failure.lsn.map(|lsn| lsn.as_u64() / MIB))
 }
 
 #[test]
 fn what_setup_makes_is_let_through_and_remembered() {
-    let baseline = judged(&expectations(), &look(Some(slot())), healthy()).unwrap();
+    let baseline = judged(None, &look(Some(slot())), healthy()).unwrap();
     assert_eq!((&baseline.slot, &baseline.catalog), (&slot(), &healthy()));
     assert_eq!(
         (baseline.confirmed(), baseline.checked),
@@ -67,87 +62,122 @@ fn what_setup_makes_is_let_through_and_remembered() {
 }
 
 #[test]
-fn a_slot_that_is_gone_puts_at_risk_what_was_written_since_the_last_word() {
-    assert_eq!(refused(&expectations(), &look(None), healthy()), (Code::SlotMissing, None));
-    let told = after_a_session(Some(60 * MIB));
-    assert_eq!(refused(&told, &look(None), healthy()), (Code::SlotMissing, Some(60)));
-    // After somebody else may have held it, our own word says nothing: where it stood when we last looked does.
-    let silent = after_a_session(None);
-    assert_eq!(refused(&silent, &look(None), healthy()), (Code::SlotMissing, Some(40)));
+fn a_slot_that_is_gone_puts_at_risk_what_was_written_past_the_witness() {
+    assert_eq!(refused(None, &look(None), healthy()), (Code::SlotMissing, None));
+    let known = witness(60 * MIB);
+    assert_eq!(refused(Some(&known), &look(None), healthy()), (Code::SlotMissing, Some(60)));
 }
 
 #[test]
 fn a_lost_slot_still_tells_what_was_confirmed_to_it() {
     let lost = look(Some(SlotHealth { wal_status: WalStatus::Lost, ..slot() }));
-    assert_eq!(refused(&expectations(), &lost, healthy()), (Code::SlotLost, Some(40)));
+    assert_eq!(refused(None, &lost, healthy()), (Code::SlotLost, Some(40)));
 }
 
 #[test]
-fn a_slot_ahead_of_our_word_is_told_only_while_the_word_holds() {
+fn a_slot_past_the_witness_was_moved_and_one_behind_it_was_not() {
     let seen = look(Some(slot()));
-    let told = after_a_session(Some(39 * MIB));
-    assert_eq!(refused(&told, &seen, healthy()), (Code::SlotMoved, Some(39)));
-    assert!(judged(&after_a_session(None), &seen, healthy()).is_ok());
+    assert_eq!(refused(Some(&witness(39 * MIB)), &seen, healthy()), (Code::SlotMoved, Some(39)));
+    assert!(judged(Some(&witness(40 * MIB)), &seen, healthy()).is_ok());
+    assert!(judged(Some(&witness(41 * MIB)), &seen, healthy()).is_ok());
 }
 
 #[test]
-fn wal_that_ends_before_what_was_ever_confirmed_is_another_history_at_any_time() {
-    let reached = |furthest| Expectations {
-        furthest: Some(Lsn::from_u64(furthest)),
-        ..after_a_session(None)
-    };
+fn without_a_state_topic_another_router_may_have_moved_the_slot() {
     let seen = look(Some(slot()));
-    assert!(judged(&reached(100 * MIB), &seen, healthy()).is_ok());
-    let Err(Obstacle::Gap(gap)) = judged(&reached(101 * MIB), &seen, healthy()) else {
-        panic!("another history is no gap")
-    };
-    // From the end of the one to that of the other, and told once.
-    let [from, to] = [100, 101].map(|at| Mark { lsn: Lsn::from_u64(at * MIB), at: None });
-    assert_eq!(gap.interval, Interval { from: Some(from), to });
-    let Failure { code, message, .. } = gap.failure;
-    assert_eq!(code, Code::SlotMoved);
-    assert!(
-        message.contains("another history") && !message.contains("may be missing"),
-        "{message}"
-    );
-    // Whoever holds the slot there.
-    let held = look(Some(SlotHealth { active_pid: Some(7), ..slot() }));
-    assert_eq!(refused(&reached(100 * MIB + 1), &held, healthy()).0, Code::SlotMoved);
+    let known = witness(39 * MIB);
+    assert!(judged_as(Some(&known), Kept::InMemory, &seen, healthy()).is_ok());
 }
 
 #[test]
-fn a_publication_made_anew_puts_at_risk_what_was_written_since_the_last_look() {
+fn another_kafka_cluster_does_not_have_what_was_acknowledged() {
+    assert_eq!(judge_cluster(&witness(MIB), "c"), Ok(()));
+    let Err(Obstacle::Gap(gap)) = judge_cluster(&witness(MIB), "d") else { panic!("no gap") };
+    assert_eq!(gap.failure.code, Code::ClusterChanged);
+    assert_eq!((gap.interval.from, gap.interval.to.lsn), (None, Lsn::from_u64(MIB)));
+}
+
+#[test]
+fn a_publication_made_again_puts_at_risk_what_was_written_since_the_last_look() {
     let mut catalog = healthy();
     catalog.publication.as_mut().unwrap().oid = Oid::from_u32(2);
     let seen = look(Some(slot()));
-    let expected = after_a_session(Some(60 * MIB));
-    assert_eq!(refused(&expected, &seen, catalog), (Code::PublicationReplaced, Some(90)));
+    let known = witness(60 * MIB);
+    assert_eq!(refused(Some(&known), &seen, catalog), (Code::PublicationReplaced, Some(90)));
     let none = Catalog::default();
-    assert_eq!(refused(&expectations(), &seen, none), (Code::PublicationMissing, Some(40)));
+    assert_eq!(refused(None, &seen, none), (Code::PublicationMissing, Some(40)));
 }
 
 #[test]
 fn a_held_slot_is_stood_by_unless_something_is_wrong() {
     let held = look(Some(SlotHealth { active_pid: Some(7), ..slot() }));
-    let obstacle = judged(&expectations(), &held, healthy()).unwrap_err();
+    let obstacle = judged(None, &held, healthy()).unwrap_err();
     assert_eq!(obstacle, Obstacle::SlotInUse { pid: 7 });
     let none = Catalog::default();
-    assert_eq!(refused(&expectations(), &held, none).0, Code::PublicationMissing);
+    assert_eq!(refused(None, &held, none).0, Code::PublicationMissing);
 }
 
 #[test]
 fn where_a_slot_stands_that_another_holds_is_its_holders_work() {
-    let told = after_a_session(Some(39 * MIB));
+    let known = witness(39 * MIB);
     let held = look(Some(SlotHealth { active_pid: Some(7), ..slot() }));
-    assert_eq!(judged(&told, &held, healthy()).unwrap_err(), Obstacle::SlotInUse { pid: 7 });
+    assert_eq!(judged(Some(&known), &held, healthy()).unwrap_err(), Obstacle::SlotInUse { pid: 7 });
     // A defect is one, whoever holds the slot.
-    assert_eq!(refused(&told, &held, Catalog::default()).0, Code::PublicationMissing);
+    assert_eq!(refused(Some(&known), &held, Catalog::default()).0, Code::PublicationMissing);
     let lost = SlotHealth { active_pid: Some(7), wal_status: WalStatus::Lost, ..slot() };
-    assert_eq!(refused(&told, &look(Some(lost)), healthy()).0, Code::SlotLost);
+    assert_eq!(refused(Some(&known), &look(Some(lost)), healthy()).0, Code::SlotLost);
 }
 
 #[test]
 fn the_slot_comes_before_the_publication() {
-    let none = Catalog::default();
-    assert_eq!(refused(&expectations(), &look(None), none), (Code::SlotMissing, None));
+    assert_eq!(refused(None, &look(None), Catalog::default()), (Code::SlotMissing, None));
+}
+
+#[test]
+fn a_child_of_an_outbox_is_a_gap_only_when_the_outbox_was_known_without_it() {
+    let mut catalog = healthy();
+    catalog.relations[0].children = vec![Child { oid: Oid::from_u32(20), name: name("child") }];
+    let seen = look(Some(slot()));
+    let first = refused(None, &seen, catalog.clone());
+    assert_eq!(first, (Code::TableInherited, None));
+    let later = refused(Some(&witness(40 * MIB)), &seen, catalog);
+    assert_eq!(later, (Code::TableInherited, Some(90)));
+}
+
+#[test]
+fn a_publication_altered_and_back_since_the_last_session_is_a_gap() {
+    let mut catalog = healthy();
+    catalog.publication.as_mut().unwrap().written_by = 701;
+    let seen = look(Some(slot()));
+    let later = refused(Some(&witness(40 * MIB)), &seen, catalog.clone());
+    assert_eq!(later, (Code::PublicationAltered, Some(90)));
+    assert!(judged(None, &seen, catalog).is_ok(), "nobody knows how it was");
+}
+
+#[test]
+fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
+    let renamed = |called: &str| {
+        let mut catalog = healthy();
+        catalog.relations[0].name = name(called);
+        catalog.publication.as_mut().unwrap().tables[0].name = name(called);
+        catalog
+    };
+    let outboxes =
+        Outboxes { tables: vec![crate::table::OutboxTable::with_defaults(name("outbox"))] };
+    let seen = look(Some(slot()));
+    let judged = |remembered: Option<Catalog>, now: Catalog| {
+        let witness = remembered.map(|catalog| Witness { catalog, ..witness(40 * MIB) });
+        let (witness, kept) = (witness.as_ref(), Kept::InKafka);
+        let expected =
+            Expectations { slot: "s", publication: "p", outboxes: &outboxes, witness, kept };
+        judge(expected, server(), &seen, now)
+    };
+    let first = judged(None, healthy()).unwrap();
+    let second = judged(Some(first.catalog), renamed("outbox_v2")).unwrap();
+    assert_eq!(second.tables.table(Oid::from_u32(10)), Some(&name("outbox")));
+    // And again, by what that one remembers.
+    let third = judged(Some(second.catalog), renamed("outbox_v3")).unwrap();
+    assert_eq!(third.tables.table(Oid::from_u32(10)), Some(&name("outbox")));
+    let unknown = judged(None, renamed("outbox_v2")).unwrap_err();
+    assert!(matches!(unknown, Obstacle::Failed(failure) if failure.code == Code::TableMissing));
 }

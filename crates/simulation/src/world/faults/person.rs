@@ -1,4 +1,4 @@
-//! What only a person ends. It is done to a router that streams and to no other: nobody else could know of it.
+//! What only a person ends. It befalls a pipeline at any time, with its routers there or not.
 
 use std::time::Duration;
 
@@ -6,38 +6,64 @@ use relay::{Code, State};
 
 use super::Outcome;
 use crate::{
-    coverage,
     fault::Fault,
     history::{Health, Publishing},
+    plan::Keeping,
     postgres::{Phase, RENAMED, Slot},
-    world::{Call, World, mending::Mend},
+    world::{World, mending::Mend},
 };
 
 /// A person takes their time.
-const LATER: Duration = Duration::from_secs(12);
+pub(super) const LATER: Duration = Duration::from_secs(12);
 /// Rounds of a quarter of a second each.
 const ROUNDS: u32 = 30;
 const ROUNDS_MAX: u32 = 400;
-const ROUNDS_STEADY: u32 = 44;
 
 impl World {
-    /// Does the deed once the router streams.
+    /// Does the deed. A router with a witness notices it whenever it was done; one without has to be there.
     pub(super) fn call_for_a_person(&mut self, fault: Fault, deed: fn(&mut Self)) -> Outcome {
-        coverage::disarm();
-        if !self.wait_until_streaming() {
+        if self.plan.keeping == Keeping::Memory {
+            return self.call_for_one_who_streams(fault, deed);
+        }
+        if !self.is_ripe() {
             return Outcome::Pointless;
         }
-        // After a steady session the first attempt to come back is quick: quicker than anybody else's work at the slot.
-        for _ in 0..ROUNDS_STEADY {
-            self.let_everything_happen();
+        self.part_them();
+        deed(self);
+        self.call_for(fault.causes());
+        Outcome::Done
+    }
+
+    /// Whether there is something to be noticed, and somebody who can: before the first record nothing of ours is missing.
+    pub(super) fn is_ripe(&self) -> bool {
+        let is_witnessed = self.kafka.state.best().is_some() && !self.is_state_lost;
+        is_witnessed && !self.call.is_due() && self.server.phase == Phase::Up
+    }
+
+    /// From now on a person must be called, for one of these reasons.
+    pub(super) fn call_for(&mut self, codes: &[Code]) {
+        self.judge.interrupted();
+        self.call.allow(codes);
+        self.call.demand();
+    }
+
+    /// Sometimes nobody is there to see it, or nobody can.
+    fn part_them(&mut self) {
+        match self.random.below(4) {
+            0 => self.take_all_routers_down(),
+            1 => self.cut_everybody_off(),
+            _ => {}
         }
-        if !self.wait_until_streaming() {
+    }
+
+    fn call_for_one_who_streams(&mut self, fault: Fault, deed: fn(&mut Self)) -> Outcome {
+        crate::coverage::disarm();
+        if self.call.is_due() || !self.wait_until_streaming() {
             return Outcome::Pointless;
         }
-        self.call = Call::Due(fault.causes());
+        self.call_for(fault.causes());
         let session = self.routers[0].session;
         deed(self);
-        // What a router said is believed for a moment only: whoever lost the connection comes back without delay.
         for round in 0..ROUNDS_MAX {
             let is_back = self.routers[0].session != session || self.has_called_for_a_person();
             if round >= ROUNDS && (is_back || self.server.holder().is_some()) {
@@ -71,6 +97,7 @@ impl World {
         if self.random.one_in(3) {
             // And made anew before a row is written: the stream will say nothing of it.
             self.server.publication_oid += 1;
+            self.server.entry_oid += 1;
         } else {
             self.server.catalog.publishing = Publishing::Missing;
             self.write_on();
@@ -78,10 +105,18 @@ impl World {
         }
     }
 
+    /// Published again when somebody has noticed: what is put right before leaves no trace that the core compares.
     pub(super) fn withhold_inserts(&mut self) {
         self.server.catalog.publishing = Publishing::Withheld;
+        self.server.altered_by += 1;
         self.write_on();
         self.mend_after(LATER, Mend::Inserts);
+    }
+
+    pub(super) fn take_the_table_out(&mut self) {
+        self.server.catalog.publishing = Publishing::Out;
+        self.write_on();
+        self.mend_after(Duration::ZERO, Mend::Table);
     }
 
     pub(super) fn rename_the_key(&mut self) {
@@ -99,7 +134,7 @@ impl World {
         self.write_on();
     }
 
-    fn write_on(&mut self) {
+    pub(super) fn write_on(&mut self) {
         let _written = self.write_transaction(2, Health::Sound);
     }
 

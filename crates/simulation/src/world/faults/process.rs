@@ -20,6 +20,24 @@ impl World {
         Outcome::from(runs)
     }
 
+    /// Every router is killed, and started again at some time.
+    pub(super) fn take_all_routers_down(&mut self) {
+        for router in 0..self.routers.len() {
+            if self.routers[router].is_down {
+                continue;
+            }
+            self.kill(router);
+            self.routers[router].is_down = true;
+            self.mend_after(NOW, Mend::Start(router));
+        }
+    }
+
+    /// A topic grows while nobody is there who has events in flight.
+    pub(super) fn grow_a_topic_meanwhile(&mut self) -> Outcome {
+        self.take_all_routers_down();
+        self.grow_a_topic()
+    }
+
     pub(super) fn freeze_a_router(&mut self) -> Outcome {
         let router = self.some_router();
         if !self.routers[router].runs() {
@@ -67,6 +85,13 @@ impl World {
                 };
                 self.input(router, Input::Notice(&notice));
             }
+            Failpoint::CoveredPassed => {
+                // A slot that somebody has made was saved when it was made.
+                if self.call.is_idle() {
+                    self.server.forget_saved();
+                }
+                self.server.crash(self.at);
+            }
             Failpoint::RelationTaken
             | Failpoint::BeginTaken
             | Failpoint::BeforeEnqueue
@@ -79,6 +104,8 @@ impl World {
             | Failpoint::AckedButOpen
             | Failpoint::BeforeAdvance
             | Failpoint::AfterAdvance
+            | Failpoint::BeforeWitness
+            | Failpoint::WitnessAcked
             | Failpoint::BeforeStatus
             | Failpoint::AfterStatus => {
                 let nth = u32::try_from(1 + self.random.below(4)).expect("small");

@@ -6,10 +6,9 @@ use relay::{Code, Moment};
 
 use super::{NOW, Outcome};
 use crate::{
-    fault::Fault,
     history::Health,
     postgres::Phase,
-    world::{Call, World, mending::Mend},
+    world::{World, mending::Mend},
 };
 
 impl World {
@@ -17,7 +16,7 @@ impl World {
         self.server.phase == Phase::Up
     }
 
-    fn soon(&mut self) -> Moment {
+    pub(super) fn soon(&mut self) -> Moment {
         self.at + Duration::from_millis(self.random.below(2_500))
     }
 
@@ -71,22 +70,14 @@ impl World {
         Outcome::Done
     }
 
-    /// The first time, a backup is taken; the next, it is restored.
-    pub(super) fn restore_a_backup(&mut self) -> Outcome {
-        if !self.is_up() {
-            return Outcome::Pointless;
-        }
+    /// No router reaches the server: it closes their connections when its patience ends.
+    pub(super) fn cut_everybody_off(&mut self) {
         self.judge.interrupted();
-        let until = self.soon();
-        if !self.server.restore(until) {
-            self.server.back_up();
-            return Outcome::Pointless;
+        for connection in &mut self.server.connections {
+            connection.is_swallowed |= connection.is_served;
         }
-        self.judge.went_back(&self.server.history);
-        self.lost_word = self.lost_word.min(self.server.history.end_of_wal);
-        self.refused = None;
-        // A router that remembers a later position stops and says so.
-        self.call = Call::Allowed(Fault::RestoreBackup.causes());
-        Outcome::Done
+        self.is_cut_off = true;
+        self.causes.insert(Code::ServerSilent);
+        self.mend_after(NOW, Mend::Network);
     }
 }

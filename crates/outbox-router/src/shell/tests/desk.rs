@@ -1,0 +1,101 @@
+//! Where questions are answered: by themselves, unless the test keeps them.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+    task::Waker,
+};
+
+use relay::{Code, Failure};
+use tokio::sync::oneshot;
+
+/// Wakes the test when something happens outside of the shell's task.
+#[derive(Clone, Default)]
+pub(super) struct Bell(Arc<Mutex<Option<Waker>>>);
+
+impl Bell {
+    pub(super) fn wakes(&self, waker: &Waker) {
+        *self.0.lock().unwrap() = Some(waker.clone());
+    }
+
+    pub(super) fn ring(&self) {
+        if let Some(waker) = self.0.lock().unwrap().take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Leave to answer, or why there is no answer.
+pub(super) type Verdict = Result<(), Failure>;
+
+/// Questions of one peer.
+pub(super) struct Desk<Q> {
+    bell: Bell,
+    papers: Mutex<Papers<Q>>,
+}
+
+struct Papers<Q> {
+    asked: Vec<Q>,
+    kept: fn(&Q) -> bool,
+    waiting: VecDeque<(Q, oneshot::Sender<Verdict>)>,
+}
+
+impl<Q: Clone + PartialEq> Desk<Q> {
+    pub(super) fn new(bell: Bell) -> Self {
+        let papers = Papers { asked: Vec::new(), kept: |_| false, waiting: VecDeque::new() };
+        Self { bell, papers: Mutex::new(papers) }
+    }
+
+    /// Puts a question; the answer comes through the receiver.
+    pub(super) fn ask(&self, question: Q) -> oneshot::Receiver<Verdict> {
+        let (reply, verdict) = oneshot::channel();
+        let mut papers = self.papers.lock().unwrap();
+        papers.asked.push(question.clone());
+        if (papers.kept)(&question) {
+            papers.waiting.push_back((question, reply));
+        } else {
+            let _unheard = reply.send(Ok(()));
+        }
+        self.bell.ring();
+        verdict
+    }
+
+    /// From now on such questions wait for [`Desk::answer`].
+    pub(super) fn keep(&self, kept: fn(&Q) -> bool) {
+        self.papers.lock().unwrap().kept = kept;
+    }
+
+    /// What waits for an answer, and is still waited for.
+    pub(super) fn waiting(&self) -> Vec<Q> {
+        let papers = self.papers.lock().unwrap();
+        let open = papers.waiting.iter().filter(|(_, reply)| !reply.is_closed());
+        open.map(|(question, _)| question.clone()).collect()
+    }
+
+    /// Answers the question that has waited longest; whether anybody still heard it.
+    pub(super) fn answer(&self, verdict: Verdict) -> bool {
+        let (_, reply) = self.papers.lock().unwrap().waiting.pop_front().unwrap();
+        reply.send(verdict).is_ok()
+    }
+
+    /// Nobody answers any more.
+    pub(super) fn close(&self) {
+        let mut papers = self.papers.lock().unwrap_or_else(PoisonError::into_inner);
+        papers.kept = |_| false;
+        papers.waiting.clear();
+    }
+
+    /// Every question so far.
+    pub(super) fn asked(&self) -> Vec<Q> {
+        self.papers.lock().unwrap().asked.clone()
+    }
+
+    pub(super) fn count(&self, question: &Q) -> usize {
+        self.papers.lock().unwrap().asked.iter().filter(|asked| *asked == question).count()
+    }
+}
+
+/// A test that is over answers nothing.
+pub(super) fn verdict(heard: Result<Verdict, oneshot::error::RecvError>) -> Verdict {
+    heard.unwrap_or_else(|_| Err(Failure::new(Code::KafkaUnreachable, "the test is over")))
+}

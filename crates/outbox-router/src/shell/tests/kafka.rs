@@ -1,0 +1,362 @@
+//! The cluster as the shell sees it: producers in memory, numbered from zero, and what is asked beside them.
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    num::NonZeroI32,
+    sync::{Arc, Mutex, MutexGuard},
+    task::{Poll, Waker},
+};
+
+use relay::{
+    Acks, Failure, Record, RecordSink, Refusal, RefusalReason, Ticket, TopicFacts, TopicId,
+    TopicName, testing::MemorySink,
+};
+
+use super::desk::{Bell, Desk, verdict};
+use crate::{
+    kafka::{
+        DeliveryTrouble, Found, Health, Identity, Seen, Sight, StateRead, StateRecord, TopicUuid,
+    },
+    shell::{Directory, Kafka, Sink, StateTopic},
+};
+
+/// A question, and through which producer's client it is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ask {
+    Open(usize),
+    LookUp(usize, String),
+    See(usize),
+    Ping(usize),
+    StateEnd(usize),
+    StateRead(usize),
+}
+
+/// Without a value it deletes the key.
+type KeyAndValue = (Vec<u8>, Option<Vec<u8>>);
+
+/// Of every topic.
+const PARTITIONS: NonZeroI32 = NonZeroI32::new(3).unwrap();
+
+#[derive(Clone)]
+pub(super) struct ScriptedKafka(Arc<Cluster>);
+
+struct Cluster {
+    desk: Desk<Ask>,
+    /// The state topic, in the order of writing.
+    state: Mutex<Vec<KeyAndValue>>,
+    producers: Mutex<Vec<Producer>>,
+}
+
+impl ScriptedKafka {
+    pub(super) fn new(bell: Bell) -> Self {
+        Self(Arc::new(Cluster {
+            desk: Desk::new(bell),
+            state: Mutex::default(),
+            producers: Mutex::default(),
+        }))
+    }
+
+    pub(super) fn desk(&self) -> &Desk<Ask> {
+        &self.0.desk
+    }
+
+    pub(super) fn producers(&self) -> usize {
+        self.0.producers.lock().unwrap().len()
+    }
+
+    pub(super) fn producer(&self) -> Producer {
+        self.0.producers.lock().unwrap().last().unwrap().clone()
+    }
+
+    /// Somebody writes to the state topic.
+    pub(super) fn write(&self, key: &[u8], value: Option<&[u8]>) {
+        self.0.state.lock().unwrap().push((key.to_vec(), value.map(<[u8]>::to_vec)));
+    }
+
+    fn asked(&self, question: Ask) -> Result<(), Failure> {
+        verdict(self.0.desk.ask(question).blocking_recv())
+    }
+}
+
+impl Kafka for ScriptedKafka {
+    type Sink = ScriptedSink;
+    type Directory = Client;
+    type StateTopic = Client;
+
+    fn open(&self) -> Result<ScriptedSink, Failure> {
+        let number = self.producers();
+        self.asked(Ask::Open(number))?;
+        let producer = Producer(Arc::new(Mutex::new(Books::new(number))));
+        self.0.producers.lock().unwrap().push(producer.clone());
+        Ok(ScriptedSink { producer, down: None })
+    }
+
+    fn directory(&self, sink: &ScriptedSink) -> Client {
+        Client { kafka: self.clone(), producer: sink.producer.books().number }
+    }
+
+    fn state_topic(&self, sink: &mut ScriptedSink, _name: &TopicName) -> Client {
+        self.directory(sink)
+    }
+
+    fn compresses(&self) -> bool {
+        false
+    }
+}
+
+/// The test's side of a producer.
+#[derive(Clone)]
+pub(super) struct Producer(Arc<Mutex<Books>>);
+
+struct Books {
+    number: usize,
+    records: MemorySink,
+    on_their_way: VecDeque<Acks>,
+    reports: VecDeque<Acks>,
+    trouble: Option<DeliveryTrouble>,
+    written: Option<u64>,
+    bound: Vec<TopicId>,
+    writes: Vec<(Vec<u8>, Option<Vec<u8>>, u64)>,
+    waker: Option<Waker>,
+    on_produce: Option<Box<dyn FnMut() + Send>>,
+    closed: bool,
+}
+
+impl Books {
+    fn new(number: usize) -> Self {
+        Self {
+            number,
+            records: MemorySink::new(100_000),
+            on_their_way: VecDeque::new(),
+            reports: VecDeque::new(),
+            trouble: None,
+            written: None,
+            bound: Vec::new(),
+            writes: Vec::new(),
+            waker: None,
+            on_produce: None,
+            closed: false,
+        }
+    }
+
+    fn has_news(&self) -> bool {
+        !self.reports.is_empty() || self.trouble.is_some() || self.written.is_some()
+    }
+}
+
+impl Producer {
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.0.lock().unwrap()
+    }
+
+    /// Something has arrived.
+    fn signal(&self) {
+        if let Some(waker) = self.books().waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Records that are not acknowledged.
+    pub(super) fn in_flight(&self) -> usize {
+        self.books().records.in_flight()
+    }
+
+    /// The keys of all records that were ever taken.
+    pub(super) fn keys(&self) -> Vec<String> {
+        let books = self.books();
+        let keys = books.records.produced().iter().map(|record| record.key.clone());
+        keys.map(|key| String::from_utf8(key).unwrap()).collect()
+    }
+
+    pub(super) fn bound(&self) -> usize {
+        self.books().bound.len()
+    }
+
+    /// Whenever a record is taken, this is done first.
+    pub(super) fn on_produce(&self, look: impl FnMut() + Send + 'static) {
+        self.books().on_produce = Some(Box::new(look));
+    }
+
+    /// Whether the shell has closed it.
+    pub(super) fn is_closed(&self) -> bool {
+        self.books().closed
+    }
+
+    /// Everything in flight is acknowledged, in one report.
+    pub(super) fn ack_all(&self) {
+        self.ack_later();
+        self.report();
+    }
+
+    /// The same, in a report that arrives later.
+    pub(super) fn ack_later(&self) {
+        let acks = self.books().records.ack_all();
+        self.books().on_their_way.push_back(acks);
+    }
+
+    /// All reports arrive.
+    pub(super) fn report(&self) {
+        let mut books = self.books();
+        let reports = std::mem::take(&mut books.on_their_way);
+        books.reports.extend(reports);
+        drop(books);
+        self.signal();
+    }
+
+    /// The next record is refused, which closes the producer.
+    pub(super) fn fail(&self, failure: Failure) {
+        {
+            let mut books = self.books();
+            let lane = *books.records.waiting().first().unwrap();
+            let transaction = books.records.fail(lane);
+            books.trouble = Some(DeliveryTrouble { transaction, topic: None, failure });
+        }
+        self.signal();
+    }
+
+    /// The producer as a whole is of no use any more.
+    pub(super) fn break_down(&self, failure: Failure) {
+        self.books().trouble = Some(DeliveryTrouble { transaction: None, topic: None, failure });
+        self.signal();
+    }
+
+    /// So many writes to the state topic were asked for.
+    pub(super) fn writes(&self) -> usize {
+        self.books().writes.len()
+    }
+
+    /// The latest write to the state topic is acknowledged.
+    pub(super) fn ack_write(&self, kafka: &ScriptedKafka) {
+        let (key, value, number) = self.books().writes.last().unwrap().clone();
+        kafka.write(&key, value.as_deref());
+        self.books().written = Some(number);
+        self.signal();
+    }
+}
+
+/// The shell's side of it.
+pub(super) struct ScriptedSink {
+    producer: Producer,
+    pub(super) down: Option<Failure>,
+}
+
+impl RecordSink for ScriptedSink {
+    fn produce(&mut self, record: &Record<'_>, ticket: Ticket) -> Result<(), Refusal> {
+        let mut books = self.producer.books();
+        if let Some(look) = &mut books.on_produce {
+            look();
+        }
+        books.records.produce(record, ticket)
+    }
+}
+
+impl Sink for ScriptedSink {
+    async fn wait_acks(&self) {
+        poll_fn(|cx| {
+            let mut books = self.producer.books();
+            books.waker = Some(cx.waker().clone());
+            if books.has_news() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    fn poll_acks(&mut self, acks: &mut Acks, _limit: usize) -> Option<DeliveryTrouble> {
+        let mut books = self.producer.books();
+        if let Some(reports) = books.reports.pop_front() {
+            *acks = reports;
+        }
+        books.trouble.take()
+    }
+
+    fn write_state(
+        &mut self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        write: u64,
+    ) -> Result<(), RefusalReason> {
+        let value = value.map(<[u8]>::to_vec);
+        self.producer.books().writes.push((key.to_vec(), value, write));
+        Ok(())
+    }
+
+    fn written_state(&mut self) -> Option<u64> {
+        self.producer.books().written.take()
+    }
+
+    fn bind_topic(&mut self, id: TopicId, _name: &TopicName, _max: Option<usize>) {
+        self.producer.books().bound.push(id);
+    }
+
+    fn identify_topic(&mut self, _id: TopicId, _uuid: TopicUuid) -> Identity {
+        Identity::Same
+    }
+
+    fn holds_back(&self, _id: TopicId) -> bool {
+        false
+    }
+
+    fn health(&self) -> Health<'_> {
+        self.down.as_ref().map_or(Health::Well, Health::Down)
+    }
+
+    fn clear_health(&mut self) {
+        self.down = None;
+    }
+
+    fn note_down(&mut self, failure: Failure) {
+        self.down = Some(failure);
+    }
+
+    fn close(self) {
+        self.producer.books().closed = true;
+    }
+}
+
+/// A producer's own client.
+#[derive(Clone)]
+pub(super) struct Client {
+    kafka: ScriptedKafka,
+    producer: usize,
+}
+
+impl Directory for Client {
+    fn look_up(&self, name: &TopicName) -> Result<Found, Failure> {
+        self.kafka.asked(Ask::LookUp(self.producer, name.to_string()))?;
+        let facts = TopicFacts { partitions: PARTITIONS, max_message_bytes: None };
+        Ok(Found { facts, caution: None })
+    }
+
+    fn see(&self, names: &[TopicName]) -> Result<Vec<Seen>, Failure> {
+        self.kafka.asked(Ask::See(self.producer))?;
+        let sight = Sight::Partitions(PARTITIONS);
+        Ok(names.iter().map(|_| Seen { sight, uuid: None }).collect())
+    }
+
+    fn ping(&self) -> Result<(), Failure> {
+        self.kafka.asked(Ask::Ping(self.producer))
+    }
+}
+
+impl StateTopic for Client {
+    fn open(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn end(&self) -> Result<i64, Failure> {
+        self.kafka.asked(Ask::StateEnd(self.producer))?;
+        Ok(i64::try_from(self.kafka.0.state.lock().unwrap().len()).unwrap())
+    }
+
+    fn read(&self, prefix: &[u8]) -> Result<StateRead, Failure> {
+        self.kafka.asked(Ask::StateRead(self.producer))?;
+        let log = self.kafka.0.state.lock().unwrap();
+        let is_latest = |at: usize| !log[at + 1..].iter().any(|(key, _)| *key == log[at].0);
+        let records = log.iter().enumerate().filter_map(|(at, (key, value))| {
+            let value = value.clone().filter(|_| is_latest(at) && key.starts_with(prefix))?;
+            Some(StateRecord { key: key.clone(), value, offset: i64::try_from(at).unwrap() })
+        });
+        let end = i64::try_from(log.len()).unwrap();
+        Ok(StateRead { cluster_id: "c".to_owned(), end, records: records.collect() })
+    }
+}

@@ -1,0 +1,340 @@
+//! The scripted shell: the real shell around the real core, with everything outside in the hands of the test.
+//!
+//! [`postgres`] plays the server's answers and [`walsender`] its end of the stream's socket, [`kafka`] plays the producer
+//! and what is asked beside it; each question can be answered by itself, kept waiting, or answered by hand. Time is
+//! tokio's, paused: it moves when nobody has anything to do, so a test waits for days in no time. [`Stage::until`] turns
+//! the shell over until something is seen outside; what a test sees inside, it asks the shell for.
+//!
+//! Only what measures its own work (a pass, a flood) runs in real time.
+
+mod desk;
+mod floods;
+mod kafka;
+mod order;
+mod passes;
+mod postgres;
+mod shutdown;
+mod sinks;
+mod standstill;
+mod state;
+mod steps;
+mod stream;
+mod walsender;
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc as threads,
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use relay::{
+    Code, Failure, OnFatal, OutboxTable, Outboxes, Relay, Settings, State, TableName, Timing,
+    Window, WitnessSettings,
+    testing::wire::{self, TEXT, Value},
+};
+
+use self::{
+    desk::Bell,
+    kafka::{Producer, ScriptedKafka},
+    postgres::ScriptedPostgres,
+    walsender::Walsender,
+};
+use super::*;
+use crate::postgres::Fill;
+
+const OUTBOX: u32 = 16_400;
+const OTHER: u32 = 16_500;
+const COLUMNS: [(&str, u32); 5] = [
+    ("id", 2950),
+    ("aggregate_type", TEXT),
+    ("aggregate_id", TEXT),
+    ("event_type", TEXT),
+    ("payload", TEXT),
+];
+
+/// How long something may take by the paused clock.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// And by a real one, should everything stand still.
+const REAL_PATIENCE: Duration = Duration::from_secs(60);
+
+/// `shutdown` of the configuration.
+const DRAIN: Duration = Duration::from_secs(25);
+
+fn settings() -> Settings {
+    let name = TableName { schema: "public".into(), name: "outbox".into() };
+    Settings {
+        slot: "s".into(),
+        publication: "p".into(),
+        witness: None,
+        outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(name)] },
+        window: Window { events: 4, bytes: 1 << 20 },
+        row_bytes: 1 << 20,
+        timing: Timing {
+            status_interval: WAL_SENDER_TIMEOUT / 3,
+            silence_limit: WAL_SENDER_TIMEOUT,
+        },
+        drain: DRAIN,
+        on_fatal: OnFatal::Stay,
+        seed: 1,
+    }
+}
+
+fn pipeline() -> Pipeline {
+    Pipeline { name: "n".into(), database: "shop".into(), slot: "s".into() }
+}
+
+/// With a state topic.
+fn witnessed() -> Settings {
+    let witness = WitnessSettings { pipeline: pipeline(), process: "this".into() };
+    Settings { witness: Some(witness), ..settings() }
+}
+
+fn failure(code: Code) -> Failure {
+    Failure::new(code, "it failed")
+}
+
+/// The shell, and the world around it.
+struct Stage {
+    shell: Shell<ScriptedPostgres, ScriptedKafka>,
+    world: World,
+}
+
+/// Everything outside.
+struct World {
+    postgres: ScriptedPostgres,
+    kafka: ScriptedKafka,
+    monitor: mpsc::Sender<MonitorEvent>,
+    reports: watch::Receiver<RelayReport>,
+    stop: watch::Sender<Running>,
+    outcome: Option<Outcome>,
+    bell: Bell,
+    /// Real time is up.
+    late: Arc<AtomicBool>,
+    /// Hangs up on the watchdog.
+    _watched: threads::Sender<()>,
+}
+
+impl Stage {
+    fn new(settings: Settings) -> Self {
+        let clock = Clock::start();
+        let state_topic = settings.witness.as_ref().map(|_| TopicName::new("state").unwrap());
+        let relay = Relay::new(settings, clock.now().at);
+        let snapshot = relay.snapshot(clock.now().at);
+        let (monitor, events) = mpsc::channel(16);
+        let (reports, seen) =
+            watch::channel(RelayReport { snapshot, published_at: Instant::now() });
+        let (stop, stopping) = watch::channel(Running::On);
+        let bell = Bell::default();
+        let (postgres, kafka) =
+            (ScriptedPostgres::new(bell.clone()), ScriptedKafka::new(bell.clone()));
+        let shell = Shell::new(Parts {
+            relay,
+            postgres: postgres.clone(),
+            kafka: kafka.clone(),
+            state_topic,
+            pipeline: pipeline(),
+            monitor: events,
+            reports,
+            shutdown: stopping,
+            clock,
+        });
+        let (watched, late) = watchdog(bell.clone());
+        let world = World {
+            postgres,
+            kafka,
+            monitor,
+            reports: seen,
+            stop,
+            outcome: None,
+            bell,
+            late,
+            _watched: watched,
+        };
+        Self { shell, world }
+    }
+
+    /// As `run` begins.
+    fn begun(settings: Settings) -> Self {
+        let mut stage = Self::new(settings);
+        stage.shell.start(Job::OpenSink);
+        stage
+    }
+
+    /// Streaming; the tables are described, the topic of `row` is known, nothing is unconfirmed.
+    async fn streaming(settings: Settings) -> Self {
+        let mut stage = Self::begun(settings);
+        stage.stream().await;
+        stage
+    }
+
+    async fn stream(&mut self) {
+        self.until("a stream", |world| world.postgres.walsenders() == 1).await;
+        self.world.walsender().send(&described());
+        self.deliver(8, &["warm-up"]).await;
+    }
+
+    /// Streaming with a full window: three records of a transaction that ends at 108, one of the next, which goes on
+    /// with `e`. That one has arrived, and finds no room before the others are acknowledged.
+    async fn full() -> Self {
+        let mut stage = Self::streaming(settings()).await;
+        stage.world.walsender().send(&transaction(100, &["a", "b", "c"]));
+        stage.world.walsender().send(&[wire::begin(200, 0), row("d")]);
+        stage.produced(4).await;
+        stage.world.walsender().send(&[row("e")]);
+        stage.pass_time(Duration::from_millis(200)).await;
+        assert_eq!(stage.world.producer().in_flight(), 4);
+        stage
+    }
+
+    /// A transaction, from the server to its confirmation.
+    async fn deliver(&mut self, at: u64, keys: &[&str]) {
+        self.world.walsender().send(&transaction(at, keys));
+        self.produced(keys.len()).await;
+        self.world.producer().ack_all();
+        let told = |world: &mut World| world.walsender().told() == at + 8;
+        self.until("the transaction's confirmation", told).await;
+    }
+
+    /// Turns the shell over until no more than so many jobs are under way.
+    async fn until_jobs(&mut self, count: usize) {
+        while self.shell.jobs.len() > count {
+            self.world.outcome = self.shell.turn().await;
+            assert_eq!(self.world.outcome, None);
+        }
+    }
+
+    /// What was sent is read, and nobody has looked at it.
+    fn read(&mut self) -> Event<ScriptedPostgres, ScriptedKafka> {
+        let count = self.shell.stream.as_mut().unwrap().fill_now();
+        assert_ne!(count, 0);
+        Event::Wal(Ok(Fill::Bytes(count)))
+    }
+
+    /// Waits until so many records are in the present producer's hands.
+    async fn produced(&mut self, count: usize) {
+        self.until("records", |world| world.producer().in_flight() == count).await;
+    }
+
+    /// Turns the shell over until something is so, seen from outside.
+    async fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut World) -> bool) {
+        let Self { shell, world } = self;
+        let patience = Instant::now() + PATIENCE;
+        loop {
+            let mut turn = pin!(shell.turn());
+            let is_seen = poll_fn(|cx| {
+                world.bell.wakes(cx.waker());
+                let turned = turn.as_mut().poll(cx);
+                if let Poll::Ready(outcome) = turned {
+                    world.outcome = outcome;
+                }
+                if is_so(world) {
+                    return Poll::Ready(true);
+                }
+                let in_time = Instant::now() < patience && !world.late.load(Ordering::Relaxed);
+                assert!(in_time, "waited in vain for {what}");
+                assert_eq!(world.outcome, None, "left instead of {what}");
+                turned.map(|_| false)
+            });
+            if is_seen.await {
+                return;
+            }
+        }
+    }
+
+    /// Lets so much time pass.
+    async fn pass_time(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        let mut passed = pin!(tokio::time::sleep_until(end));
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut passed => return,
+                outcome = self.shell.turn() => self.world.outcome = outcome,
+            }
+            assert_eq!(self.world.outcome, None);
+        }
+    }
+
+    /// Turns the shell over until it leaves.
+    async fn outcome(&mut self) -> Outcome {
+        self.until("an outcome", |world| world.outcome.is_some()).await;
+        self.world.outcome.unwrap()
+    }
+
+    fn confirmed(&self) -> u64 {
+        self.shell.relay.snapshot(self.shell.clock.now().at).confirmed.as_u64()
+    }
+
+    fn state(&self) -> (State, Option<Code>) {
+        let condition = self.shell.relay.snapshot(self.shell.clock.now().at).condition;
+        (condition.state, condition.reason.map(|reason| reason.code))
+    }
+}
+
+impl World {
+    /// The server's end of the newest stream.
+    fn walsender(&self) -> Walsender {
+        self.postgres.walsender()
+    }
+
+    /// The newest producer.
+    fn producer(&self) -> Producer {
+        self.kafka.producer()
+    }
+
+    fn shut_down(&self) {
+        self.stop.send_replace(Running::Stopping);
+    }
+}
+
+impl Drop for World {
+    /// A thread that waits for an answer would keep the runtime from ending.
+    fn drop(&mut self) {
+        self.kafka.desk().close();
+    }
+}
+
+/// Rings when a test has taken too long by a real clock: a paused one may stand still for ever.
+fn watchdog(bell: Bell) -> (threads::Sender<()>, Arc<AtomicBool>) {
+    let (watched, over) = threads::channel();
+    let late = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&late);
+    std::thread::spawn(move || {
+        if over.recv_timeout(REAL_PATIENCE) == Err(threads::RecvTimeoutError::Timeout) {
+            told.store(true, Ordering::Relaxed);
+            bell.ring();
+        }
+    });
+    (watched, late)
+}
+
+fn described() -> Vec<Vec<u8>> {
+    vec![wire::relation(OUTBOX, "outbox", &COLUMNS), wire::relation(OTHER, "orders", &COLUMNS)]
+}
+
+fn row(key: &str) -> Vec<u8> {
+    row_of("order", key, "{}")
+}
+
+fn row_of(aggregate_type: &str, key: &str, payload: &str) -> Vec<u8> {
+    let values = [key, aggregate_type, key, "Happened", payload].map(Value::Text);
+    wire::insert(1, OUTBOX, &values)
+}
+
+fn foreign_row() -> Vec<u8> {
+    wire::insert(1, OTHER, &["1", "order", "k", "t", "{}"].map(Value::Text))
+}
+
+/// One transaction with a row per key; its commit record is `at..at + 8`.
+fn transaction(at: u64, keys: &[&str]) -> Vec<Vec<u8>> {
+    let mut frames = vec![wire::begin(at, 0)];
+    frames.extend(keys.iter().map(|key| row(key)));
+    frames.push(wire::commit(at, at + 8));
+    frames
+}

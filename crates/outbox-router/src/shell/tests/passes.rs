@@ -1,0 +1,55 @@
+//! Passes are bounded: in real time, which is what bounds them.
+
+use super::{
+    walsender::{Ends, framed},
+    *,
+};
+
+/// More than a pass can hand on: some hundred thousand rows of another table, which use no window.
+const BACKLOG: usize = 16 << 20;
+
+fn backlog() -> Vec<u8> {
+    let row = framed(&[wire::insert(1, OTHER, &[])]);
+    row.repeat(64 * 1024 / row.len())
+}
+
+/// Streaming, with records on their way and a backlog in the buffer.
+async fn behind(keys: &[&str]) -> Stage {
+    let mut stage = Stage::begun(settings());
+    stage.world.postgres.set_ends(Ends { read_buffer: 2 * BACKLOG, is_narrow: false });
+    stage.stream().await;
+    stage.world.walsender().send(&transaction(100, keys));
+    stage.produced(keys.len()).await;
+    stage.world.walsender().send(&[wire::begin(200, 0)]);
+    let (chunk, mut filled) = (backlog(), 0);
+    while filled < BACKLOG {
+        stage.world.walsender().send_bytes(&chunk);
+        stage.read();
+        filled += chunk.len();
+    }
+    stage
+}
+
+fn rows_ignored(stage: &Stage) -> u64 {
+    stage.shell.relay.snapshot(stage.shell.clock.now().at).rows_ignored
+}
+
+#[tokio::test]
+async fn a_pass_over_rows_that_use_no_window_ends_in_time() {
+    let mut stage = behind(&[]).await;
+    stage.shell.pass();
+    assert!(rows_ignored(&stage) > 0);
+    let next = stage.shell.stream.as_mut().unwrap().peek();
+    assert!(matches!(next, Ok(Some(_))), "it took {} rows at once", rows_ignored(&stage));
+}
+
+/// What a pass leaves is taken up at once, and between two passes everybody else has a turn.
+#[tokio::test]
+async fn acknowledgements_are_taken_and_told_in_the_midst_of_a_backlog() {
+    let mut stage = behind(&["a"]).await;
+    assert_eq!(stage.shell.turn().await, None);
+    stage.world.producer().ack_all();
+    stage.until("its confirmation", |world| world.walsender().told() == 108).await;
+    let next = stage.shell.stream.as_mut().unwrap().peek();
+    assert!(matches!(next, Ok(Some(_))), "{} rows had come before", rows_ignored(&stage));
+}

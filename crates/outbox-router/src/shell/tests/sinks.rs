@@ -1,0 +1,150 @@
+//! Producers that are replaced: what the former one's client still says is nothing to the present one.
+//!
+//! A question that the test keeps holds a thread, and tokio's paused clock stands still meanwhile: where the router is to
+//! reconnect behind it, time is real.
+
+use super::{kafka::Ask, *};
+
+fn is_look_up(ask: &Ask) -> bool {
+    matches!(ask, Ask::LookUp(..))
+}
+
+/// The producer breaks down, and there is another.
+async fn replace(stage: &mut Stage) {
+    let next = stage.world.kafka.producers() + 1;
+    stage.world.producer().break_down(failure(Code::ProducerFatal));
+    stage.until("another producer", |world| world.kafka.producers() == next).await;
+    while stage.shell.sink.is_none() {
+        assert_eq!(stage.shell.turn().await, None);
+    }
+}
+
+/// The partitions may be others by now, and the new producer knows nothing of the topic.
+#[tokio::test]
+async fn a_look_up_of_a_former_producer_says_nothing() {
+    let mut stage = Stage::streaming(settings()).await;
+    stage.world.kafka.desk().keep(is_look_up);
+    let invoice = [wire::begin(100, 0), row_of("invoice", "a", "{}")];
+    stage.world.walsender().send(&invoice);
+    let asked = |world: &mut World| !world.kafka.desk().waiting().is_empty();
+    stage.until("the look-up", asked).await;
+    replace(&mut stage).await;
+    stage.until("another stream", |world| world.postgres.walsenders() == 2).await;
+    stage.world.walsender().send(&described());
+    stage.world.walsender().send(&invoice);
+    let asked_again = |world: &mut World| world.kafka.desk().waiting().len() == 2;
+    stage.until("another look-up", asked_again).await;
+
+    stage.world.kafka.desk().answer(Ok(()));
+    stage.until_jobs(1).await;
+    assert_eq!(stage.world.producer().bound(), 0);
+    assert_eq!(stage.world.producer().in_flight(), 0);
+    stage.world.kafka.desk().answer(Ok(()));
+    stage.produced(1).await;
+    assert_eq!(stage.world.producer().bound(), 1);
+}
+
+/// That nobody answered the former one does not make the present one unwell.
+#[tokio::test]
+async fn a_look_of_a_former_producer_says_nothing() {
+    let mut stage = Stage::streaming(settings()).await;
+    stage.world.kafka.desk().keep(|ask| matches!(ask, Ask::See(_)));
+    let directory = stage.shell.care.directory().cloned().unwrap();
+    stage.shell.start(Job::LookAtTopics(directory));
+    stage.until("the look", |world| !world.kafka.desk().waiting().is_empty()).await;
+    replace(&mut stage).await;
+    stage.world.kafka.desk().answer(Err(failure(Code::KafkaUnreachable)));
+    stage.until_jobs(0).await;
+    assert_eq!(stage.shell.sink.as_ref().unwrap().down, None);
+}
+
+/// Between its reading and now another router may have written.
+#[tokio::test]
+async fn a_state_topic_read_through_a_former_producer_is_read_again() {
+    let mut stage = Stage::begun(witnessed());
+    stage.world.kafka.desk().keep(|ask| matches!(ask, Ask::StateRead(_)));
+    let asked = |world: &mut World| !world.kafka.desk().waiting().is_empty();
+    stage.until("the reading", asked).await;
+    replace(&mut stage).await;
+    stage.world.kafka.desk().answer(Ok(()));
+    let asked = |world: &mut World| world.kafka.desk().waiting() == [Ask::StateRead(1)];
+    stage.until("another reading", asked).await;
+    assert_eq!(stage.world.postgres.desk().asked(), [], "nothing was judged by the first");
+    stage.world.kafka.desk().answer(Ok(()));
+    stage.until("a stream", |world| world.postgres.walsenders() == 1).await;
+}
+
+/// Or a process that stops would wait for the whole deadline.
+#[tokio::test(start_paused = true)]
+async fn the_servers_goodbye_is_read_while_the_producer_is_replaced() {
+    let mut stage = Stage::streaming(settings()).await;
+    stage.world.walsender().send(&transaction(100, &["a"]));
+    stage.produced(1).await;
+    // A session begins while the records of the one before fail.
+    stage.world.postgres.desk().keep(|ask| matches!(ask, postgres::Ask::Start(_)));
+    stage.world.walsender().hang_up();
+    let asked = |world: &mut World| !world.postgres.desk().waiting().is_empty();
+    stage.until("the last step", asked).await;
+    stage.world.kafka.desk().keep(|ask| matches!(ask, Ask::Open(_)));
+    stage.world.producer().fail(failure(Code::DeliveryFailed));
+    let asked = |world: &mut World| !world.kafka.desk().waiting().is_empty();
+    stage.until("another producer's opening", asked).await;
+    stage.world.postgres.desk().answer(Ok(()));
+    stage.until("another stream", |world| world.postgres.walsenders() == 2).await;
+
+    stage.world.walsender().send(&transaction(100, &["a"]));
+    stage.world.shut_down();
+    let before = Instant::now();
+    let ended =
+        |world: &mut World| world.walsender().heard().last() == Some(&walsender::Heard::CopyDone);
+    stage.until("the end of our half", ended).await;
+    stage.world.walsender().send(&[wire::keepalive(1_000)]);
+    stage.world.walsender().copy_done();
+    assert_eq!(stage.outcome().await, Outcome::Drained);
+    assert_eq!(before.elapsed(), Duration::ZERO);
+    assert_eq!(stage.world.kafka.producers(), 1, "which is not there yet");
+}
+
+/// What was in flight is stored or not; the next producer writes it in any case.
+#[tokio::test(start_paused = true)]
+async fn a_write_of_the_witness_that_was_lost_with_its_producer_is_made_again() {
+    let mut stage = super::order::witnessed_stage().await;
+    let writes = stage.world.producer().writes();
+    stage.world.walsender().send(&transaction(100, &["a"]));
+    stage.produced(1).await;
+    stage.world.producer().ack_all();
+    stage.until("a write", |world| world.producer().writes() > writes).await;
+    replace(&mut stage).await;
+    stage.until("another stream", |world| world.postgres.walsenders() == 2).await;
+    stage.world.walsender().send(&[wire::keepalive(16)]);
+    stage.until("the write", |world| world.producer().writes() == 1).await;
+    stage.world.producer().ack_write(&stage.world.kafka);
+    stage.until("the next", |world| world.producer().writes() == 2).await;
+}
+
+/// There is nobody to ask: the core tries again.
+#[tokio::test(start_paused = true)]
+async fn without_a_producer_writes_and_reads_of_the_state_topic_do_no_harm() {
+    let mut stage = super::order::witnessed_stage().await;
+    stage.world.kafka.desk().keep(|ask| matches!(ask, Ask::Open(_)));
+    stage.world.producer().break_down(failure(Code::ProducerFatal));
+    stage.until("the opening", |world| !world.kafka.desk().waiting().is_empty()).await;
+    stage.shell.write_state(&Write { number: 99, key: b"k".to_vec(), value: None });
+    stage.shell.start(Job::ReadState);
+    assert_eq!(stage.shell.jobs.len(), 1, "but for the opening nothing was begun");
+    stage.world.kafka.desk().answer(Ok(()));
+    stage.until("another stream", |world| world.postgres.walsenders() == 2).await;
+}
+
+/// A file of certificates, a limit of the machine: it may pass.
+#[tokio::test(start_paused = true)]
+async fn a_producer_that_could_not_be_made_is_tried_again() {
+    let mut stage = Stage::begun(settings());
+    stage.world.kafka.desk().keep(|ask| matches!(ask, Ask::Open(_)));
+    stage.until("the opening", |world| !world.kafka.desk().waiting().is_empty()).await;
+    stage.world.kafka.desk().keep(|_| false);
+    stage.world.kafka.desk().answer(Err(failure(Code::ProducerFatal)));
+    let before = Instant::now();
+    stage.until("a producer", |world| world.kafka.producers() == 1).await;
+    assert_eq!(before.elapsed().as_secs(), 30);
+}

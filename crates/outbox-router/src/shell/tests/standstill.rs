@@ -1,0 +1,42 @@
+//! A process that stood still: nothing that it finds when it wakes is what it seems.
+
+use super::*;
+
+/// The shell waits, and is woken so long after it had to be. Meanwhile there was room for what it had read.
+async fn stand_still(stage: &mut Stage, time: Duration) {
+    let Stage { shell, world } = stage;
+    shell.report_if_due();
+    let due = shell.wake_at();
+    let mut turn = pin!(shell.turn());
+    let waits = poll_fn(|cx| Poll::Ready(turn.as_mut().poll(cx).is_pending()));
+    assert!(waits.await);
+    world.producer().ack_all();
+    tokio::time::advance(due.saturating_duration_since(Instant::now()) + time).await;
+    assert_eq!(turn.await, None);
+}
+
+/// By then the server may have given the slot to another, and what was read here was read there.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_was_not_woken_in_time_starts_over_before_it_produces() {
+    let mut stage = Stage::full().await;
+    stage.read();
+    let former = stage.world.producer();
+    stand_still(&mut stage, WAL_SENDER_TIMEOUT / 2).await;
+    assert_eq!(former.keys(), ["warm-up", "a", "b", "c", "d"]);
+    assert_eq!(stage.state(), (State::Starting, Some(Code::ServerSilent)));
+    stage.until("another producer", |world| world.kafka.producers() == 2).await;
+    stage.until("another stream", |world| world.postgres.walsenders() == 2).await;
+    assert!(former.is_closed());
+    assert_eq!(former.keys().len(), 5);
+}
+
+/// The server waits for longer than that.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_was_woken_a_little_late_goes_on() {
+    let mut stage = Stage::full().await;
+    stage.read();
+    stand_still(&mut stage, WAL_SENDER_TIMEOUT / 2 - Duration::from_millis(1)).await;
+    stage.produced(1).await;
+    assert_eq!(stage.world.producer().keys().last().unwrap(), "e");
+    assert_eq!(stage.world.postgres.walsenders(), 1);
+}

@@ -1,0 +1,108 @@
+//! When the witness is written, and what follows when it is.
+
+use super::{Action, Halt, OnFatal, Phase, Relay, Sink};
+use crate::{
+    clock::{Moment, Now},
+    session::{Course, Hold, Session},
+    source::Kept,
+    witness::Want,
+};
+
+/// How long a process that leaves because of a gap waits for the gap to be written down.
+const RECORD_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+/// How often a router that has halted looks whether somebody has accepted the gap.
+const LOOK_FOR_ACCEPTANCE: std::time::Duration = std::time::Duration::from_secs(5);
+
+impl Relay {
+    /// Writes what is due.
+    pub(super) fn write_witness(&mut self, now: Now) {
+        let Phase::Streaming(session) = &self.phase else { return };
+        if self.sink != Sink::Ready || session.is_within_covered() || self.keeper.is_writing() {
+            return;
+        }
+        let write = match self.want(session) {
+            Some(want) if self.keeper.may_attest(want, now.at) => {
+                let (attestation, last) = (session.ledger.attest(), session.ledger.last());
+                if self.topics.take_news() {
+                    self.keeper.note_partitions(self.topics.partitions());
+                }
+                self.keeper.attest(attestation, last, now.at)
+            }
+            Some(_) | None => self.keeper.write_rest(now.at),
+        };
+        self.actions.extend(write.map(Action::WriteState));
+    }
+
+    /// How much the present session wants its position written; `None`: there is nothing new.
+    fn want(&self, session: &Session) -> Option<Want> {
+        if !session.ledger.has_unattested() {
+            return None;
+        }
+        let is_urgent = session.ledger.is_worth_attesting(self.terms.window)
+            || self.drain_by.is_some()
+            || session.course != Course::Following
+            || session.hold == Some(Hold::Careful)
+            || session.owes_reply();
+        Some(if is_urgent {
+            Want::Now
+        } else if session.ledger.has_unattested_events() {
+            Want::Events
+        } else {
+            Want::Quiet
+        })
+    }
+
+    /// When the next write is due, if nothing else happens before.
+    pub(super) fn attest_at(&self, session: &Session) -> Option<Moment> {
+        if self.sink != Sink::Ready || session.is_within_covered() || self.keeper.is_writing() {
+            return None;
+        }
+        self.want(session).and_then(|want| self.keeper.due_at(want))
+    }
+
+    /// A write is acknowledged.
+    pub(super) fn state_written(&mut self, number: u64) {
+        let attestation = self.keeper.written(number);
+        if let (Some(attestation), Phase::Streaming(session)) = (attestation, &mut self.phase) {
+            session.ledger.attested(attestation);
+        }
+    }
+
+    /// What a halted router does: it writes the gap down, then waits for a person.
+    pub(super) fn proceed_halted(&mut self, now: Now) {
+        if self.sink != Sink::Ready {
+            return;
+        }
+        if let Some(write) = self.keeper.write_gap(now.at) {
+            self.actions.push_back(Action::WriteState(write));
+            return;
+        }
+        let Phase::Halted(halt) = &mut self.phase else { return };
+        if self.keeper.has_recorded_gaps() && halt.look_at.is_some_and(|look_at| look_at <= now.at)
+        {
+            halt.look_at = None;
+            self.actions.push_back(Action::ReadState);
+        }
+    }
+
+    /// Whether a process that leaves because of a gap has waited long enough for the gap to be written down.
+    pub(super) fn has_waited(halt: &Halt, at: Moment) -> bool {
+        at >= halt.since + RECORD_PATIENCE
+    }
+
+    pub(super) fn halt_deadline(&self, halt: &Halt) -> Option<Moment> {
+        let leaves = self.drain_by.is_some() || self.on_fatal == OnFatal::Exit;
+        let patience =
+            (leaves && !self.keeper.has_recorded_gaps()).then(|| halt.since + RECORD_PATIENCE);
+        let look = halt.look_at.filter(|_| self.keeper.has_recorded_gaps());
+        let work = [self.keeper.deadline(), look];
+        // While the sink is being replaced nothing can be written or read: its arrival is an input of its own.
+        let work = work.into_iter().flatten().filter(|_| self.sink == Sink::Ready);
+        work.chain(patience).min()
+    }
+
+    /// When a halted router looks next.
+    pub(super) fn look_for_acceptance_at(&self, at: Moment) -> Option<Moment> {
+        (self.keeper.kept() == Kept::InKafka).then(|| at + LOOK_FOR_ACCEPTANCE)
+    }
+}

@@ -1,0 +1,446 @@
+//! From the witness to the stream: what is read, in which order, and what it means.
+//!
+//! ```text
+//! ReadState → Connect → ReadTimelines? → ReadSlot → ReadCatalog → StartReplication → ReadState → streaming
+//! ```
+//! Slot, server and catalog are read on the connection that will stream, so that what is judged is what is streamed. The
+//! witness is read twice. Before: to judge by. Afterwards, when the slot is ours: another router may have held it between
+//! our look and our start, and then it has written. If the records have changed, everything is read again. For the same
+//! reason a gap counts only if the witness that it was found by is still the present one: what looks like a slot that
+//! somebody moved is most often the work of another router.
+
+use std::{cmp::Ordering, sync::Arc};
+
+use pgoutput::Lsn;
+
+use super::{Action, Phase, Pinned, Relay, exchange::StateRead};
+use crate::{
+    bug::{self, Bug},
+    clock::Moment,
+    failpoint::{self, Failpoint},
+    failure::{Code, Failure},
+    ledger::Evidence,
+    session::{Beginning, Covered, Resume, Session},
+    source::{
+        Baseline, Catalog, Expectations, Gap, Kept, Mark, Obstacle, Server, SlotLook,
+        TimelineHistory,
+        history::{self, Continuation},
+        judge, judge_cluster, judge_slot,
+    },
+    witness::{Since, Witness},
+};
+
+/// What an attempt to connect has found so far.
+pub(super) struct Attempt {
+    step: Step,
+    /// The witness that everything is held against, with the present history.
+    witness: Option<Witness>,
+    cluster: String,
+    server: Option<Server>,
+    look: Option<SlotLook>,
+    baseline: Option<Baseline>,
+    /// What is wrong, if the witness has not changed meanwhile.
+    gap: Option<Gap>,
+    /// When the server began to stream.
+    started_at: Option<Moment>,
+}
+
+/// What is awaited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    State,
+    Open,
+    Timelines,
+    Slot,
+    Catalog,
+    Start,
+    StateAgain,
+    StateForGap,
+}
+
+impl Attempt {
+    /// Whether there is a connection, or one is being made.
+    pub(super) fn has_begun(&self) -> bool {
+        self.step != Step::State
+    }
+
+    /// Whether there is a connection.
+    pub(super) fn is_connected(&self) -> bool {
+        !matches!(self.step, Step::State | Step::Open)
+    }
+}
+
+impl Relay {
+    /// Begins an attempt.
+    pub(super) fn connect(&mut self) {
+        let (step, action) = match self.keeper.kept() {
+            Kept::InKafka => (Step::State, Action::ReadState),
+            Kept::InMemory => (Step::Open, Action::Connect),
+        };
+        let attempt = Attempt {
+            step,
+            witness: self.keeper.known().cloned(),
+            cluster: String::new(),
+            server: None,
+            look: None,
+            baseline: None,
+            gap: None,
+            started_at: None,
+        };
+        self.phase = Phase::Connecting(Box::new(attempt));
+        self.actions.push_back(action);
+    }
+
+    fn next(&mut self, step: Step, action: Action) {
+        if let Phase::Connecting(attempt) = &mut self.phase {
+            attempt.step = step;
+            self.actions.push_back(action);
+        }
+    }
+
+    fn awaits(&self, step: Step) -> bool {
+        matches!(&self.phase, Phase::Connecting(attempt) if attempt.step == step)
+    }
+
+    /// The state topic was read.
+    pub(super) fn state_read(&mut self, read: Result<StateRead, Failure>, at: Moment) {
+        match &mut self.phase {
+            Phase::Halted(_) => self.acceptance_read(read, at),
+            Phase::Connecting(attempt) => match (attempt.step, read) {
+                (Step::State | Step::StateAgain | Step::StateForGap, Err(failure)) => {
+                    self.lost(failure, at);
+                }
+                (Step::State, Ok(read)) => {
+                    attempt.cluster.clone_from(&read.cluster);
+                    self.judge_state(read, at);
+                }
+                (Step::StateAgain | Step::StateForGap, Ok(read)) => {
+                    self.state_read_again(read, at);
+                }
+                (Step::Open | Step::Timelines | Step::Slot | Step::Catalog | Step::Start, _) => {}
+            },
+            Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Streaming(_) | Phase::Over => {}
+        }
+    }
+
+    fn state_read_again(&mut self, read: StateRead, at: Moment) {
+        let Phase::Connecting(attempt) = &self.phase else { return };
+        let is_same_cluster = attempt.cluster == read.cluster;
+        match self.keeper.read(read) {
+            Ok(Since::Unchanged) if is_same_cluster => {
+                let Phase::Connecting(attempt) = &mut self.phase else { return };
+                match attempt.gap.take() {
+                    Some(gap) => self.halt(gap, at),
+                    None if self.has_waited_too_long(at) => {
+                        let why = "the state topic took longer to read than the server waits";
+                        self.lost(Failure::new(Code::ServerSilent, why), at);
+                    }
+                    None => self.begin_session(at),
+                }
+            }
+            Ok(Since::Unchanged | Since::Changed) => {
+                let why = "another router wrote to the state topic while this one connected";
+                self.lost(Failure::new(Code::SlotInUse, why), at);
+            }
+            Err(failure) => self.lost(failure, at),
+        }
+    }
+
+    /// Nothing is said to the server before the session begins. If that took long, the server may have given the slot to
+    /// another since, and what lies in the socket is the other's work.
+    fn has_waited_too_long(&self, at: Moment) -> bool {
+        let Phase::Connecting(attempt) = &self.phase else { return false };
+        let limit = self.terms.timing.silence_limit / 2;
+        attempt.started_at.is_some_and(|started| at >= started + limit)
+    }
+
+    fn judge_state(&mut self, read: StateRead, at: Moment) {
+        let cluster = read.cluster.clone();
+        if let Err(failure) = self.keeper.read(read) {
+            self.lost(failure, at);
+            return;
+        }
+        let known = self.keeper.known().cloned();
+        if let Some(witness) = &known {
+            if let Some(gap) = witness.gaps.first() {
+                self.halt(gap.clone(), at);
+                return;
+            }
+            if let Err(obstacle) = judge_cluster(witness, &cluster) {
+                self.refuse(obstacle, at);
+                return;
+            }
+        }
+        if let Phase::Connecting(attempt) = &mut self.phase {
+            attempt.witness = known;
+        }
+        self.next(Step::Open, Action::Connect);
+    }
+
+    /// The connection stands.
+    pub(super) fn opened(&mut self, server: Server, at: Moment) {
+        if !self.awaits(Step::Open) {
+            return;
+        }
+        failpoint::reached(Failpoint::Connected);
+        let Phase::Connecting(attempt) = &mut self.phase else { return };
+        let timeline = server.history.timeline;
+        let needs_timelines = history::needs_timelines(attempt.witness.as_ref(), &server);
+        attempt.server = Some(server);
+        if needs_timelines {
+            self.next(Step::Timelines, Action::ReadTimelines(timeline));
+        } else {
+            self.judge_history(&TimelineHistory::default(), at);
+        }
+    }
+
+    /// The timeline history was read.
+    pub(super) fn timelines_read(&mut self, timelines: &TimelineHistory, at: Moment) {
+        if self.awaits(Step::Timelines) {
+            self.judge_history(timelines, at);
+        }
+    }
+
+    fn judge_history(&mut self, timelines: &TimelineHistory, at: Moment) {
+        let Phase::Connecting(attempt) = &mut self.phase else { return };
+        let Some(server) = &attempt.server else { return };
+        if let Some(witness) = &mut attempt.witness {
+            match history::continues(witness, server, timelines) {
+                Ok(Continuation::Same) => {}
+                Ok(Continuation::Promoted(left)) => {
+                    witness.generation += 1;
+                    witness.position = witness.position.min(left);
+                }
+                Err(obstacle) => {
+                    self.refuse(obstacle, at);
+                    return;
+                }
+            }
+            witness.history = Some(server.history.clone());
+        }
+        self.next(Step::Slot, Action::ReadSlot);
+    }
+
+    /// The slot was read.
+    pub(super) fn slot_read(&mut self, look: SlotLook, at: Moment) {
+        if !self.awaits(Step::Slot) {
+            return;
+        }
+        let Phase::Connecting(attempt) = &mut self.phase else { return };
+        let expected = Expectations {
+            slot: &self.slot,
+            publication: &self.publication,
+            outboxes: &self.terms.outboxes,
+            witness: attempt.witness.as_ref(),
+            kept: self.keeper.kept(),
+        };
+        if let Err(obstacle) = judge_slot(expected, &look) {
+            self.refuse(obstacle, at);
+            return;
+        }
+        attempt.look = Some(look);
+        let remembered = attempt.witness.as_ref().map(|witness| Box::new(witness.catalog.clone()));
+        self.next(Step::Catalog, Action::ReadCatalog(remembered));
+    }
+
+    /// Publication and tables were read.
+    pub(super) fn catalog_read(&mut self, catalog: Catalog, at: Moment) {
+        if !self.awaits(Step::Catalog) {
+            return;
+        }
+        let Phase::Connecting(attempt) = &mut self.phase else { return };
+        let (Some(server), Some(look)) = (attempt.server.clone(), attempt.look.as_ref()) else {
+            return;
+        };
+        let expected = Expectations {
+            slot: &self.slot,
+            publication: &self.publication,
+            outboxes: &self.terms.outboxes,
+            witness: attempt.witness.as_ref(),
+            kept: self.keeper.kept(),
+        };
+        match judge(expected, server, look, catalog) {
+            Ok(baseline) => {
+                failpoint::reached(Failpoint::SlotChecked);
+                attempt.baseline = Some(baseline);
+                self.next(Step::Start, Action::StartReplication);
+            }
+            Err(obstacle) => self.refuse(obstacle, at),
+        }
+    }
+
+    /// The server is streaming, and the slot is ours.
+    pub(super) fn connected(&mut self, at: Moment) {
+        if !self.awaits(Step::Start) {
+            return;
+        }
+        failpoint::reached(Failpoint::ReplicationStarted);
+        if let Phase::Connecting(attempt) = &mut self.phase {
+            attempt.started_at = Some(at);
+        }
+        match self.keeper.kept() {
+            Kept::InKafka => self.next(Step::StateAgain, Action::ReadState),
+            Kept::InMemory => self.begin_session(at),
+        }
+    }
+
+    fn refuse(&mut self, obstacle: Obstacle, at: Moment) {
+        match obstacle {
+            Obstacle::SlotInUse { pid } => self.slot_held(Some(pid), at),
+            // Before the first session of a pipeline nothing of ours can be missing.
+            Obstacle::Gap(gap) if self.is_being_set_up(&gap.failure) => self.lost(gap.failure, at),
+            Obstacle::Gap(gap) if bug::is(Bug::GoOnAfterGap) => self.lost(gap.failure, at),
+            Obstacle::Gap(gap) => self.suspect(*gap, at),
+            Obstacle::Failed(failure) => self.lost(failure, at),
+        }
+    }
+
+    /// A gap, if the witness that it was found by is the present one.
+    fn suspect(&mut self, gap: Gap, at: Moment) {
+        if let Phase::Connecting(attempt) = &mut self.phase
+            // Before there is a connection the witness was read a moment ago.
+            && attempt.is_connected()
+            && self.keeper.kept() == Kept::InKafka
+        {
+            attempt.gap = Some(gap);
+            self.next(Step::StateForGap, Action::ReadState);
+        } else {
+            self.halt(gap, at);
+        }
+    }
+
+    fn begin_session(&mut self, at: Moment) {
+        let Phase::Connecting(attempt) = &mut self.phase else { return };
+        let Some(baseline) = attempt.baseline.take() else { return };
+        let (known, cluster) = (attempt.witness.take(), std::mem::take(&mut attempt.cluster));
+        let slot_at = baseline.confirmed();
+        let wal_end = baseline.slot.current_wal_lsn;
+        self.session_id = self.session_id.next();
+        self.troubles.connected();
+        // Another instance may have taken it further meanwhile.
+        self.passed(slot_at.max(known.as_ref().map_or(Lsn::ZERO, |known| known.position)));
+        self.slot_holder = None;
+        self.left_unconfirmed = 0;
+        if self.totals.sessions > 0 {
+            self.totals.reconnects.postgres += 1;
+        }
+        self.totals.sessions += 1;
+        self.pinned = known
+            .as_ref()
+            // Whose slot stands at the end of WAL has nothing in flight.
+            .filter(|known| !known.partitions.is_empty() && slot_at < wal_end)
+            .map(|known| Pinned { counts: known.partitions.clone(), until: wal_end });
+        let resume = resume(known.as_ref(), slot_at);
+        let evidence = self.keeper.evidence();
+        let witness = self.witness_of(known, cluster, &baseline);
+        self.keeper.begin(self.session_id, self.totals.sessions, witness);
+        let tables = baseline.tables.clone();
+        self.baseline = Some(Arc::new(baseline));
+        let beginning = Beginning {
+            id: self.session_id,
+            slot_at,
+            careful_at: self.careful_at,
+            tables,
+            evidence,
+            resume,
+        };
+        let session = Session::new(beginning, &self.terms, at);
+        self.phase = Phase::Streaming(Box::new(session));
+    }
+
+    /// What the session that begins will write.
+    fn witness_of(&self, known: Option<Witness>, cluster: String, baseline: &Baseline) -> Witness {
+        let mut witness = known.unwrap_or_else(|| {
+            let slot_at = Mark { lsn: baseline.confirmed(), at: baseline.checked.at.clone() };
+            let began_without = (self.keeper.evidence() == Evidence::Witness).then_some(slot_at);
+            Witness { began_without, ..Witness::at(baseline.confirmed()) }
+        });
+        match witness.position.cmp(&baseline.confirmed()) {
+            // Only without a state topic: another router has taken the slot there, after a transaction that we do not know.
+            Ordering::Less => {
+                witness.position = baseline.confirmed();
+                witness.last = None;
+            }
+            // Nothing tells whether what the server sends again is what the witness covers: it is produced, and not vouched
+            // for before that.
+            Ordering::Greater if witness.last.is_none() => {
+                witness.position = baseline.confirmed();
+            }
+            Ordering::Greater | Ordering::Equal => {}
+        }
+        witness.history = Some(baseline.server.history.clone());
+        witness.cluster = cluster;
+        witness.checked = Some(baseline.checked.clone());
+        witness.tables = baseline.catalog.outbox_tables(&self.terms.outboxes);
+        witness.catalog = baseline.catalog.clone();
+        witness
+    }
+
+    /// The monitor found the source as it must be.
+    pub(super) fn source_seen(&mut self, look: &SlotLook, catalog: &Catalog) {
+        let outboxes = &self.terms.outboxes;
+        self.keeper.see(|witness| {
+            witness.checked = Some(look.mark());
+            witness.catalog = catalog.clone().remember(outboxes, Some(&witness.catalog));
+            witness.tables = witness.catalog.outbox_tables(outboxes);
+        });
+    }
+
+    /// Whether this failure only means that set-up is not finished: there was no session yet, of any router.
+    pub(super) fn is_being_set_up(&self, failure: &Failure) -> bool {
+        self.totals.sessions == 0
+            && self.keeper.known().is_none()
+            && matches!(failure.code, Code::SlotMissing | Code::SlotLost | Code::TableInherited)
+    }
+
+    /// What the state topic holds while this router has halted.
+    fn acceptance_read(&mut self, read: Result<StateRead, Failure>, at: Moment) {
+        let look_at = self.look_for_acceptance_at(at);
+        // That it cannot be read now says nothing; it is read again.
+        let is_read = read.is_ok_and(|read| self.keeper.read(read).is_ok());
+        let open = self.keeper.known().and_then(|known| known.gaps.first()).cloned();
+        let Phase::Halted(halt) = &mut self.phase else { return };
+        halt.look_at = look_at;
+        match open {
+            Some(gap) => halt.gap = gap,
+            None if is_read => {
+                self.totals.sessions = self.totals.sessions.max(1);
+                // What was found before the gap is not the measure any more.
+                self.baseline = None;
+                self.phase = Phase::Waiting { until: at };
+            }
+            None => {}
+        }
+    }
+
+    /// The gap that this attempt or session would be halted by, had it no interval of its own.
+    pub(super) fn gap_of(&self, failure: Failure) -> Gap {
+        let interval = match &self.phase {
+            Phase::Streaming(session) => session.at_risk(),
+            Phase::Waiting { .. }
+            | Phase::Connecting(_)
+            | Phase::Standby { .. }
+            | Phase::Halted(_)
+            | Phase::Over => {
+                let known = self.keeper.known();
+                let position = known.map_or(self.told, |known| known.position.max(self.told));
+                let at = known.and_then(Witness::checked_at);
+                let mark = Mark { lsn: position, at };
+                crate::source::Interval { from: Some(mark.clone()), to: mark }
+            }
+        };
+        Gap::new(failure, interval)
+    }
+}
+
+/// Where the session begins, by the witness and the slot.
+fn resume(known: Option<&Witness>, slot_at: Lsn) -> Resume {
+    match known {
+        Some(Witness { position, last, .. }) if slot_at == *position => Resume::At(slot_at, *last),
+        Some(Witness { position, last: Some(last), tables, .. }) if slot_at < *position => {
+            Resume::After(Covered::new(slot_at, *position, *last, tables.clone()))
+        }
+        // Past the witness: only without a state topic, when another router has moved it.
+        Some(_) | None => Resume::AtSlot,
+    }
+}

@@ -1,0 +1,179 @@
+//! Two routers at one slot, and what is true no more when it is acted upon. Each was found by the simulation.
+
+use super::{witness::World, *};
+use crate::witness::{StateRecord, Witness};
+
+/// A record of another router: everything before `position` is acknowledged.
+fn another_says(world: &mut World, position: u64) {
+    let value = Witness { position: Lsn::from_u64(position), ..world.witness() }.encode();
+    world.topic.push(StateRecord { key: b"another".to_vec(), value, offset: 50 });
+}
+
+/// Answers until this is asked.
+fn answer_until(world: &mut World, action: &Action) {
+    while world.script.actions.front() != Some(action) {
+        assert!(world.answer(), "{action:?} is not asked");
+    }
+}
+
+#[test]
+fn the_work_of_another_router_is_not_taken_for_a_slot_that_was_moved() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.run_for(Duration::from_secs(1));
+    answer_until(&mut world, &Action::Connect);
+    // The holder writes its witness, tells the server, and leaves.
+    another_says(&mut world, 300);
+    world.script.source.slot_at = 300;
+    answer_until(&mut world, &Action::ReadState);
+    world.answer();
+    assert_eq!(world.script.state(), (State::Starting, Some(Code::SlotInUse)));
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None));
+    assert!(world.witness().gaps.is_empty());
+}
+
+#[test]
+fn a_stream_that_nobody_answered_for_long_is_not_begun() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.run_for(Duration::from_secs(1));
+    answer_until(&mut world, &Action::StartReplication);
+    answer_until(&mut world, &Action::ReadState);
+    world.script.run_for(Duration::from_secs(6));
+    world.answer();
+    assert_eq!(world.script.state(), (State::Starting, Some(Code::ServerSilent)));
+    assert!(world.script.actions.contains(&Action::Disconnect));
+    // Nor by a process that was stopped meanwhile, whatever it is told first.
+    world.settle_down();
+    world.restart();
+    world.script.run_for(Duration::from_secs(1));
+    answer_until(&mut world, &Action::StartReplication);
+    answer_until(&mut world, &Action::ReadState);
+    world.script.handle(Input::StoodStill(Duration::from_secs(6)));
+    assert_eq!(world.script.state(), (State::Starting, Some(Code::ServerSilent)));
+}
+
+#[test]
+fn a_position_that_another_session_wrote_is_told_when_this_one_has_written_it() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.source.slot_at = 0;
+    world.connect();
+    world.script.transaction(8, &["warm-up"]);
+    world.script.take(&wire::keepalive(400));
+    // Somebody who knew no better may delete the record of the earlier session now.
+    world.script.run_for(Duration::from_secs(4));
+    assert_eq!(world.script.source.slot_at, 0);
+    world.settle_down();
+    assert_eq!(world.script.source.slot_at, 400);
+}
+
+#[test]
+fn what_cannot_be_recognised_is_not_vouched_for() {
+    // A server restored from a snapshot, and no transaction with events since the pipeline began.
+    let mut world = World::streaming();
+    let mut witness = world.witness();
+    (witness.position, witness.last) = (Lsn::from_u64(300), None);
+    world.topic[0].value = witness.encode();
+    world.restart();
+    world.script.source.slot_at = 16;
+    world.connect();
+    world.answer_all();
+    let written = Witness::decode(world.in_flight[0].value.as_ref().unwrap()).unwrap();
+    assert_eq!(written.position.as_u64(), 16);
+    world.script.transaction(100, &["a"]);
+    assert_eq!(world.script.keys(), ["a"], "it is produced");
+}
+
+#[test]
+fn a_stopping_server_does_not_wait_for_a_witness_that_is_not_acknowledged() {
+    let mut world = World::streaming();
+    world.script.transaction(100, &["a"]);
+    world.script.settle();
+    world.script.handle(Input::ServerStopping);
+    world.script.run_for(Duration::from_secs(3));
+    let actions = world.script.actions();
+    assert!(actions.contains(&Action::Disconnect), "{actions:?}");
+}
+
+#[test]
+fn partitions_that_this_process_has_used_since_are_kept() {
+    let mut world = World::streaming();
+    let id = world.script.relay.topics_in_use().next().unwrap().0;
+    world.script.handle(Input::Partitions(id, NonZeroI32::new(6).unwrap()));
+    world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    world.connect();
+    world.script.handle(Input::Partitions(id, NonZeroI32::new(6).unwrap()));
+    assert_eq!(world.script.state(), (State::Streaming, None));
+    assert_eq!(world.script.relay.topics.facts(id).unwrap().partitions.get(), 6);
+}
+
+#[test]
+fn without_a_state_topic_what_is_remembered_belongs_together() {
+    // Two transactions are settled, and the server was told of neither.
+    let window = Window { events: 1_000, bytes: 1 << 20 };
+    let mut script = Script::streaming_with(Settings { window, ..settings() });
+    script.handle(Input::BytesArrived);
+    script.run_for(Duration::from_secs(3));
+    script.transaction(100, &["a"]);
+    script.transaction(200, &["b"]);
+    script.settle();
+    assert_eq!(script.source.slot_at, 16);
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    script.connect();
+    script.transaction(100, &["a"]);
+    script.transaction(200, &["b"]);
+    script.transaction(300, &["c"]);
+    assert_eq!(script.state(), (State::Streaming, None));
+    assert_eq!(script.keys(), ["warm-up", "a", "b", "c"]);
+}
+
+#[test]
+fn a_gap_that_is_suspected_before_the_witness_is_read_does_not_hide_it() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.handle(Input::GapSuspected(gap(Code::SlotLost)));
+    world.script.source.slot_at = 500;
+    world.settle_down();
+    assert_eq!((world.gap().0, world.gap().1), (Some(Code::SlotMoved), 16));
+    assert_eq!(world.witness().position.as_u64(), 16);
+}
+
+#[test]
+fn another_cluster_between_the_two_reads_is_noticed() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.run_for(Duration::from_secs(1));
+    answer_until(&mut world, &Action::StartReplication);
+    world.cluster = "another".into();
+    world.settle_down();
+    assert_eq!(world.gap().0, Some(Code::ClusterChanged));
+}
+
+#[test]
+fn a_process_that_stops_with_a_gap_in_flight_does_not_spin() {
+    let mut world = World::streaming();
+    world.script.transaction(100, &["a"]);
+    world.script.settle();
+    world.script.run_for(Duration::from_secs(1));
+    world.script.handle(Input::Shutdown);
+    world.script.handle(Input::GapSuspected(gap(Code::PublicationMissing)));
+    // The script sees to it that no deadline lies in the past.
+    world.script.run_for(Duration::from_secs(60));
+    assert!(world.script.actions().contains(&Action::Exit(Outcome::DeadlinePassed)));
+}
+
+#[test]
+fn who_resumes_at_the_end_of_the_wal_pins_nothing() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.source.wal_end = 16;
+    world.server.wal_end = Lsn::from_u64(16);
+    world.connect();
+    world.script.begin(100);
+    assert_eq!(world.script.frame(&row("a")), Step::Held);
+    let id = looked_up(&world.script.actions())[0];
+    world.script.handle(Input::Topic(id, Ok(facts(6))));
+    assert_eq!(world.script.relay.topics.facts(id).unwrap().partitions.get(), 6);
+}

@@ -1,0 +1,534 @@
+//! What the witness says before the server is told, what it is held against, and what stays open.
+
+use super::*;
+use crate::{
+    StateRead, WitnessSettings,
+    session::Hold,
+    witness::{History, Pipeline, StateRecord, Witness, combine},
+};
+
+/// The state topic, and routers one after the other in front of one server.
+pub(super) struct World {
+    pub(super) script: Script,
+    pub(super) topic: Vec<StateRecord>,
+    pub(super) cluster: String,
+    pub(super) server: source::Server,
+    processes: u32,
+    /// Writes that are not acknowledged.
+    pub(super) in_flight: Vec<crate::witness::Write>,
+}
+
+fn with_witness(process: u32) -> Settings {
+    let pipeline = Pipeline { name: "n".into(), database: "d".into(), slot: "s".into() };
+    let witness = Some(WitnessSettings { pipeline, process: process.to_string() });
+    Settings { witness, window: Window { events: 1_000, bytes: 1 << 20 }, ..settings() }
+}
+
+impl World {
+    fn new() -> Self {
+        let mut script = Script::new(with_witness(0));
+        let server = script.source.server();
+        script.handle(Input::SinkReady);
+        Self {
+            script,
+            topic: Vec::new(),
+            cluster: "c".into(),
+            server,
+            processes: 0,
+            in_flight: Vec::new(),
+        }
+    }
+
+    /// Streaming, with a warm-up transaction that ends at 16, in Kafka, witnessed and confirmed.
+    pub(super) fn streaming() -> Self {
+        let mut world = Self::new();
+        world.settle_down();
+        world.describe();
+        world.script.transaction(8, &["warm-up"]);
+        world.script.settle();
+        world.settle_down();
+        assert_eq!(world.script.source.slot_at, 16);
+        world
+    }
+
+    fn describe(&mut self) {
+        self.script.frame(&wire::relation(OUTBOX, "outbox", &COLUMNS));
+        self.script.frame(&wire::relation(OTHER, "orders", &COLUMNS));
+    }
+
+    /// Answers what is asked for, once. Writes stay in flight.
+    pub(super) fn answer(&mut self) -> bool {
+        let Some(action) = self.script.actions.pop_front() else { return false };
+        let mut source = self.script.source.clone();
+        source.slot_at = self.script.source.slot_at;
+        match action {
+            Action::ReadState => {
+                let read = StateRead { cluster: self.cluster.clone(), records: self.topic.clone() };
+                self.script.handle(Input::State(Ok(read)));
+            }
+            Action::WriteState(write) => self.in_flight.push(write),
+            Action::Connect => {
+                let server = self.server.clone();
+                self.script.handle(Input::Opened(server));
+            }
+            Action::LookUpTopic(id, _) => self.script.handle(Input::Topic(id, Ok(facts(3)))),
+            action @ (Action::ReadTimelines(_)
+            | Action::ReadSlot
+            | Action::ReadCatalog(_)
+            | Action::StartReplication
+            | Action::WatchSlot
+            | Action::Disconnect
+            | Action::Status(_)
+            | Action::CopyDone
+            | Action::ReplaceSink
+            | Action::Exit(_)) => {
+                if let Some(answer) = source.answer(&action) {
+                    self.script.handle(answer);
+                }
+            }
+        }
+        true
+    }
+
+    pub(super) fn answer_all(&mut self) {
+        while self.answer() {}
+    }
+
+    /// The oldest write is stored, and acknowledged.
+    pub(super) fn store(&mut self) -> bool {
+        if self.in_flight.is_empty() {
+            return false;
+        }
+        let write = self.in_flight.remove(0);
+        self.topic.retain(|record| record.key != write.key);
+        let offset = i64::try_from(write.number).unwrap();
+        if let Some(value) = write.value {
+            self.topic.push(StateRecord { key: write.key, value, offset });
+        }
+        self.script.handle(Input::StateWritten(write.number));
+        true
+    }
+
+    /// Everything that can happen does, for three seconds.
+    pub(super) fn settle_down(&mut self) {
+        for _ in 0..60 {
+            self.answer_all();
+            while self.store() {
+                self.answer_all();
+            }
+            self.script.run_for(Duration::from_millis(50));
+        }
+    }
+
+    /// Until a session has begun, without anything being written.
+    pub(super) fn connect(&mut self) {
+        self.script.run_for(Duration::from_secs(6));
+        self.answer_all();
+        self.describe();
+    }
+
+    /// `kill -9`, and a new process.
+    pub(super) fn restart(&mut self) {
+        let source = self.script.source.clone();
+        let at = self.script.at;
+        self.processes += 1;
+        self.in_flight.clear();
+        self.script = Script::new(with_witness(self.processes));
+        self.script.source = source;
+        self.script.at = at + Duration::from_secs(1);
+        self.script.handle(Input::SinkReady);
+    }
+
+    pub(super) fn witness(&self) -> Witness {
+        combine(&self.topic).unwrap().unwrap()
+    }
+
+    pub(super) fn gap(&self) -> (Option<Code>, u64, u64) {
+        let report = self.script.relay.snapshot(self.script.at).witness;
+        let gap = report.gaps.first().expect("a gap is open");
+        let from = gap.interval.begins_at().as_u64();
+        assert_eq!(self.script.state(), (State::Failed, Some(gap.failure.code)));
+        (Some(gap.failure.code), from, gap.interval.to.lsn.as_u64())
+    }
+
+    /// A person accepts what is open, as the command does.
+    pub(super) fn accept(&mut self) {
+        let (witness, source) = (self.witness(), &self.script.source);
+        let look = source.look();
+        let baseline = source::Baseline {
+            server: self.server.clone(),
+            checked: look.mark(),
+            slot: look.slot.expect("a slot"),
+            catalog: source.catalog(),
+            tables: source::TableOids::default(),
+        };
+        let anew = Witness::begin(&baseline, &self.cluster, &settings().outboxes);
+        let witness = witness.accept(&witness.open(), anew, "ann");
+        let (key, value) = (b"accepted".to_vec(), witness.encode());
+        self.topic.push(StateRecord { key, value, offset: 1_000 });
+    }
+}
+
+#[test]
+fn a_position_is_told_after_the_witness_with_it_is_acknowledged() {
+    let mut world = World::streaming();
+    world.script.transaction(100, &["a"]);
+    world.script.settle();
+    world.script.run_for(Duration::from_secs(1));
+    world.answer_all();
+    assert_eq!(world.in_flight.len(), 1, "one write at a time");
+    let written = Witness::decode(world.in_flight[0].value.as_ref().unwrap()).unwrap();
+    assert_eq!(written.position.as_u64(), 108);
+    assert_eq!(written.last.unwrap().end_lsn.as_u64(), 108);
+    assert_eq!(written.partitions.get("outbox.event.order"), Some(&3));
+    world.script.run_for(Duration::from_secs(2));
+    assert_eq!(world.script.confirmed(), 16, "not before Kafka has the witness");
+    world.store();
+    world.script.run_for(Duration::from_millis(200));
+    assert_eq!(world.script.confirmed(), 108);
+}
+
+#[test]
+fn what_is_written_follows_the_window_and_nothing_is_written_while_nothing_moves() {
+    let mut world = World::streaming();
+    world.answer_all();
+    let before = world.script.relay.snapshot(world.script.at).witness.position;
+    for _ in 0..50 {
+        world.script.handle(Input::BytesArrived);
+        world.script.run_for(Duration::from_secs(1));
+        world.answer_all();
+    }
+    assert!(world.in_flight.is_empty(), "idle");
+    assert_eq!(world.script.relay.snapshot(world.script.at).witness.position, before);
+    // A quarter of the window is not left waiting for the timer.
+    for n in 0..250_u64 {
+        world.script.transaction(1_000 + 8 * n, &["a"]);
+    }
+    world.script.settle();
+    world.answer_all();
+    assert_eq!(world.in_flight.len(), 1);
+}
+
+#[test]
+fn a_witness_that_is_not_acknowledged_fills_the_window_and_blocks() {
+    let mut world = World::streaming();
+    for n in 0..999_u64 {
+        world.script.transaction(1_000 + 8 * n, &["a"]);
+        world.script.settle();
+    }
+    world.script.begin(20_000);
+    world.script.take(&row("a"));
+    world.script.settle();
+    assert!(!world.script.relay.wants_wal(), "everything is acknowledged, and in no witness");
+    world.script.run_for(Duration::from_secs(4));
+    assert_eq!(world.script.state().0, State::Blocked);
+    world.settle_down();
+    assert!(world.script.relay.wants_wal());
+    assert_eq!(world.script.confirmed(), 1_000 + 8 * 998 + 8);
+}
+
+#[test]
+fn the_next_session_deletes_the_keys_of_those_before_it() {
+    let mut world = World::streaming();
+    world.restart();
+    world.settle_down();
+    assert_eq!(world.topic.len(), 1);
+    assert_eq!(world.witness().position.as_u64(), 16);
+    // A late write of the first router is no harm.
+    let late = StateRecord {
+        key: b"late".to_vec(),
+        value: Witness { position: Lsn::from_u64(8), ..world.witness() }.encode(),
+        offset: 99,
+    };
+    world.topic.push(late);
+    world.restart();
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None));
+}
+
+#[test]
+fn a_slot_past_the_witness_is_a_gap_however_long_nobody_was_there() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.source.slot_at = 500;
+    world.script.at = world.script.at + Duration::from_secs(86_400);
+    world.connect();
+    assert_eq!(world.gap().0, Some(Code::SlotMoved));
+    assert_eq!(world.gap().1, 16);
+}
+
+#[test]
+fn a_gap_outlives_every_restart_until_a_person_accepts_it() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.source.slot_at = 500;
+    world.settle_down();
+    for _ in 0..3 {
+        world.restart();
+        world.settle_down();
+        assert_eq!((world.gap().0, world.gap().1), (Some(Code::SlotMoved), 16));
+        assert_eq!(world.witness().gaps.len(), 1);
+    }
+    world.accept();
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None), "it goes on by itself");
+    let accepted: Vec<String> = world.witness().accepted.into_iter().map(|a| a.code).collect();
+    assert_eq!(accepted, ["P014", "K022"], "and that it began without a record");
+    world.restart();
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None));
+}
+
+#[test]
+fn a_process_that_exits_for_a_gap_writes_it_down_first() {
+    let mut world = World::streaming();
+    world.script.relay.on_fatal = OnFatal::Exit;
+    world.script.handle(Input::GapSuspected(gap(Code::PublicationReplaced)));
+    world.answer_all();
+    assert_eq!(world.in_flight.len(), 1);
+    assert!(!world.script.actions().contains(&Action::Exit(Outcome::Fatal)));
+    world.store();
+    assert!(world.script.actions().contains(&Action::Exit(Outcome::Fatal)));
+    // Kafka is away: it says so for ten seconds, then leaves.
+    let mut world = World::streaming();
+    world.script.relay.on_fatal = OnFatal::Exit;
+    world.script.handle(Input::GapSuspected(gap(Code::PublicationReplaced)));
+    world.script.run_for(Duration::from_secs(9));
+    let report = world.script.relay.snapshot(world.script.at).witness;
+    assert!(!report.are_gaps_recorded);
+    assert!(!world.script.actions().contains(&Action::Exit(Outcome::Fatal)));
+    world.script.run_for(Duration::from_secs(2));
+    assert!(world.script.actions().contains(&Action::Exit(Outcome::Fatal)));
+}
+
+#[test]
+fn what_a_crash_makes_the_server_repeat_is_read_and_not_produced() {
+    let mut world = World::streaming();
+    world.script.transaction(100, &["a"]);
+    world.script.transaction(200, &["b"]);
+    world.script.settle();
+    world.settle_down();
+    assert_eq!(world.script.confirmed(), 208);
+    world.restart();
+    world.script.source.slot_at = 0;
+    world.connect();
+    world.script.transaction(8, &["warm-up"]);
+    world.script.transaction(100, &["a"]);
+    world.script.run_for(Duration::from_secs(1));
+    assert_eq!(world.script.source.slot_at, 0, "nothing is confirmed on faith");
+    world.script.transaction(200, &["b"]);
+    assert!(world.script.keys().is_empty(), "all of it is in Kafka");
+    world.script.transaction(300, &["c"]);
+    assert_eq!(world.script.keys(), ["c"]);
+    world.script.settle();
+    world.settle_down();
+    assert_eq!(world.script.confirmed(), 308);
+    assert_eq!(world.script.state(), (State::Streaming, None));
+}
+
+#[test]
+fn an_idle_server_confirms_what_is_covered_with_its_next_keepalive() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.source.slot_at = 0;
+    world.connect();
+    world.script.transaction(8, &["warm-up"]);
+    world.script.take(&wire::keepalive(400));
+    world.settle_down();
+    assert_eq!(world.script.source.slot_at, 400);
+    assert_eq!(world.witness().last.unwrap().end_lsn.as_u64(), 16);
+}
+
+/// The witness says 208, after transactions at 100 and 200; a storage snapshot took the slot back to 16.
+fn restored() -> World {
+    let mut world = World::streaming();
+    world.script.transaction(100, &["a"]);
+    world.script.transaction(200, &["b"]);
+    world.script.settle();
+    world.settle_down();
+    world.restart();
+    world.script.source.slot_at = 16;
+    world.connect();
+    world
+}
+
+#[test]
+fn a_server_restored_on_the_same_timeline_is_recognised_by_what_does_not_come_again() {
+    let is_another = |world: &World| {
+        let (code, from, to) = world.gap();
+        assert_eq!((code, from, to), (Some(Code::HistoryChanged), 16, 208));
+        assert_eq!(world.script.source.slot_at, 16, "nothing was confirmed");
+        assert!(world.script.keys().is_empty(), "and nothing produced");
+    };
+    // Another transaction in the place of one.
+    let mut world = restored();
+    world.script.begin(150);
+    world.script.take(&row("x"));
+    world.script.take(&wire::commit(150, 158));
+    assert_eq!(world.script.frame(&wire::begin(216, 0)), Step::Held);
+    is_another(&world);
+    // One that ends past the last.
+    let mut world = restored();
+    world.script.begin(204);
+    world.script.take(&row("x"));
+    assert_eq!(world.script.frame(&wire::commit(204, 212)), Step::Held);
+    is_another(&world);
+    // The same end, another commit time.
+    let mut world = restored();
+    world.script.take(&wire::begin(200, 77));
+    world.script.take(&row("b"));
+    assert_eq!(world.script.frame(&wire::commit(200, 208)), Step::Held);
+    is_another(&world);
+    // None at all.
+    let mut world = restored();
+    assert_eq!(world.script.frame(&wire::keepalive(900)), Step::Held);
+    is_another(&world);
+}
+
+#[test]
+fn rows_of_other_tables_say_nothing_about_the_history() {
+    let mut world = restored();
+    world.script.begin(120);
+    world.script.take(&foreign_row());
+    world.script.commit(120);
+    world.script.transaction(100, &["a"]);
+    world.script.transaction(200, &["b"]);
+    world.script.transaction(300, &["c"]);
+    assert_eq!(world.script.keys(), ["c"]);
+}
+
+#[test]
+fn another_router_between_the_look_and_the_start_is_noticed() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.run_for(Duration::from_secs(1));
+    for _ in 0..5 {
+        assert!(world.answer());
+    }
+    assert_eq!(world.script.actions.front(), Some(&Action::ReadState), "the slot is ours");
+    let value = Witness { position: Lsn::from_u64(300), ..world.witness() }.encode();
+    world.topic.push(StateRecord { key: b"other".to_vec(), value, offset: 50 });
+    world.answer();
+    assert_eq!(world.script.state(), (State::Starting, Some(Code::SlotInUse)));
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None));
+    assert_eq!(world.witness().position.as_u64(), 300, "everything was read again");
+}
+
+#[test]
+fn a_promotion_goes_on_and_a_lost_transaction_stops() {
+    let promoted = |left: u64| {
+        let mut world = World::streaming();
+        world.restart();
+        world.server.history = History { system_id: "1".into(), timeline: 2 };
+        world.script.source.slot_at = left.min(16);
+        world.script.run_for(Duration::from_secs(1));
+        while world.script.actions.front() != Some(&Action::ReadTimelines(2)) {
+            assert!(world.answer());
+        }
+        world.script.actions.pop_front();
+        let text = format!("1\t{}\tpromoted\n", Lsn::from_u64(left));
+        let timelines = source::TimelineHistory::parse(&text).unwrap();
+        world.script.handle(Input::Timelines(timelines));
+        world.settle_down();
+        world
+    };
+    let world = promoted(16);
+    assert_eq!(world.script.state(), (State::Streaming, None));
+    assert_eq!(world.witness().history.unwrap().timeline, 2);
+    assert_eq!(world.witness().generation, 2, "a late write of timeline 1 must not count");
+    assert_eq!(promoted(15).gap(), (Some(Code::HistoryChanged), 15, 16));
+}
+
+#[test]
+fn another_cluster_on_either_side_stops() {
+    let mut world = World::streaming();
+    world.restart();
+    world.cluster = "another".into();
+    world.connect();
+    assert_eq!(world.gap().0, Some(Code::ClusterChanged));
+    let mut world = World::streaming();
+    world.restart();
+    world.server.history.system_id = "another".into();
+    world.connect();
+    assert_eq!(world.gap().0, Some(Code::HistoryChanged));
+}
+
+#[test]
+fn a_pipeline_without_a_record_goes_on_and_says_so() {
+    let mut world = World::streaming();
+    let report = world.script.relay.snapshot(world.script.at).witness;
+    assert_eq!(report.began_without.map(|mark| mark.lsn), Some(Lsn::ZERO));
+    // The topic was deleted under a running router: what it has written itself still counts.
+    world.topic.clear();
+    world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    world.script.source.slot_at = 500;
+    world.connect();
+    assert_eq!(world.gap().0, Some(Code::SlotMoved));
+}
+
+#[test]
+fn a_state_topic_that_cannot_be_read_blocks_before_the_server_is_asked() {
+    let mut world = World::new();
+    assert_eq!(world.script.actions(), [Action::ReadState]);
+    world.script.handle(Input::State(Err(failure(Code::TopicMissing))));
+    assert_eq!(world.script.state(), (State::Blocked, Some(Code::TopicMissing)));
+    world.script.run_for(Duration::from_secs(5));
+    let records = vec![StateRecord { key: b"k".to_vec(), value: b"{\"v\":9}".to_vec(), offset: 0 }];
+    let read = StateRead { cluster: "c".into(), records };
+    world.script.handle(Input::State(Ok(read)));
+    assert_eq!(world.script.state(), (State::Blocked, Some(Code::StateTopicUnsuitable)));
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None));
+}
+
+#[test]
+fn keys_stay_where_they_went_until_what_was_in_flight_has_passed() {
+    let mut world = World::streaming();
+    world.restart();
+    world.connect();
+    world.script.begin(100);
+    assert_eq!(world.script.frame(&row("a")), Step::Held);
+    let id = looked_up(&world.script.actions())[0];
+    world.script.handle(Input::Topic(id, Ok(facts(6))));
+    world.script.take(&row("a"));
+    let three = NonZeroI32::new(3).unwrap();
+    let partition = crate::partition_for_key(b"a", three);
+    assert_eq!(world.script.sink.produced()[0].partition, partition);
+    assert_eq!(world.script.relay.topics.facts(id).unwrap().partitions, three);
+}
+
+#[test]
+fn a_stopping_process_writes_and_tells_what_was_acknowledged() {
+    let mut world = World::streaming();
+    world.script.transaction(100, &["a"]);
+    world.script.settle();
+    world.script.handle(Input::Shutdown);
+    world.answer_all();
+    assert_eq!(world.in_flight.len(), 1, "without waiting for the timer");
+    world.store();
+    let actions = world.script.actions();
+    assert_eq!(statuses(&actions).last().unwrap().flush.lsn().as_u64(), 108);
+    assert_eq!(actions.last(), Some(&Action::CopyDone));
+}
+
+#[test]
+fn a_row_that_is_taken_with_care_waits_for_the_witness() {
+    let mut world = World::streaming();
+    world.script.transaction(100, &["a"]);
+    world.script.transaction(200, &["b"]);
+    let lane = world.script.sink.waiting()[0];
+    let transaction = world.script.sink.fail(lane);
+    let failed = failure(Code::RecordRefused);
+    world.script.handle(Input::DeliveryFailed { transaction, failure: failed });
+    world.script.new_sink();
+    world.connect();
+    world.script.transaction(100, &["a"]);
+    assert_eq!(world.script.frame(&wire::begin(200, 0)), Step::Held);
+    world.script.settle();
+    world.settle_down();
+    assert_eq!(world.script.confirmed(), 108);
+    let Phase::Streaming(session) = &world.script.relay.phase else { panic!("no session") };
+    assert_ne!(session.hold, Some(Hold::Careful), "and goes on then");
+}

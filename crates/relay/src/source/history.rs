@@ -1,0 +1,251 @@
+//! Whether the server's WAL is the one that Kafka's records come from.
+//!
+//! LSNs mean something only within one history. `IDENTIFY_SYSTEM` names it (system identifier and timeline), and the
+//! timeline history file says where each timeline left the one before it (PostgreSQL manual, "Continuous Archiving",
+//! Timelines). A promotion after the last record that Kafka has is legal and goes on; everything else is for a person.
+//! A server that was taken back to an earlier state on the same timeline is not found here, but when the witness's last
+//! transaction does not come by again.
+
+use pgoutput::Lsn;
+
+use super::{
+    baseline::Server,
+    gap::{Gap, Mark},
+    judge::Obstacle,
+};
+use crate::{
+    bug::{self, Bug},
+    failure::{Code, Failure},
+    witness::{History, Witness},
+};
+
+/// The timelines before the present one, each with the position at which it was left.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TimelineHistory {
+    left: Vec<(u32, Lsn)>,
+}
+
+impl TimelineHistory {
+    /// Reads the file that `TIMELINE_HISTORY` returns: `parent TAB switch point TAB reason`, one line for each; lines that
+    /// begin with `#`, and empty ones, say nothing (`readTimeLineHistory` in PostgreSQL's `timeline.c`).
+    ///
+    /// # Errors
+    /// A line is none of these.
+    pub fn parse(content: &str) -> Result<Self, Failure> {
+        let mut left = Vec::new();
+        for line in content.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'))
+        {
+            let mut fields = line.split_ascii_whitespace();
+            let timeline = fields.next().and_then(|field| field.parse().ok());
+            let position = fields.next().and_then(|field| field.parse().ok());
+            match (timeline, position) {
+                (Some(timeline), Some(position)) => left.push((timeline, position)),
+                _ => {
+                    return Err(Failure::new(
+                        Code::Protocol,
+                        "the timeline history file has a line that is none",
+                    ));
+                }
+            }
+        }
+        Ok(Self { left })
+    }
+
+    /// Where this timeline was left.
+    fn left_at(&self, timeline: u32) -> Option<Lsn> {
+        self.left.iter().find(|(left, _)| *left == timeline).map(|(_, position)| *position)
+    }
+}
+
+/// How a server's history continues that of the witness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Continuation {
+    /// It is the same.
+    Same,
+    /// A later timeline, which left the witness's here.
+    Promoted(Lsn),
+}
+
+/// Whether the timeline history is needed to judge a server.
+pub fn needs_timelines(witness: Option<&Witness>, server: &Server) -> bool {
+    let known = witness.and_then(|witness| witness.history.as_ref());
+    known.is_some_and(|known| {
+        known.system_id == server.history.system_id && known.timeline < server.history.timeline
+    })
+}
+
+/// Whether the server continues the history of the witness.
+///
+/// # Errors
+/// It does not: another cluster, a timeline that is none of its own, WAL that ends before the witness, or a promotion
+/// that forgot transactions which Kafka has.
+pub fn continues(
+    witness: &Witness,
+    server: &Server,
+    timelines: &TimelineHistory,
+) -> Result<Continuation, Obstacle> {
+    let Some(known) = &witness.history else { return Ok(Continuation::Same) };
+    if bug::is(Bug::TrustOtherHistory) {
+        return Ok(Continuation::Same);
+    }
+    if known.system_id != server.history.system_id {
+        let what = format!(
+            "this is another database cluster (system identifier {}, kafka's records come from {})",
+            server.history.system_id, known.system_id
+        );
+        return Err(parted_with(witness, Lsn::ZERO, what, ANOTHER_CLUSTER));
+    }
+    match known.timeline.cmp(&server.history.timeline) {
+        std::cmp::Ordering::Equal => on_the_same_timeline(witness, server),
+        std::cmp::Ordering::Greater => Err(parted(
+            witness,
+            Lsn::ZERO,
+            format!(
+                "the server is on timeline {}, kafka's records come from timeline {}",
+                server.history.timeline, known.timeline
+            ),
+        )),
+        std::cmp::Ordering::Less => promoted(witness, known, server, timelines),
+    }
+}
+
+/// Nobody makes WAL shorter: a walsender sends nothing that is not flushed.
+fn on_the_same_timeline(witness: &Witness, server: &Server) -> Result<Continuation, Obstacle> {
+    if server.wal_end >= witness.position {
+        return Ok(Continuation::Same);
+    }
+    Err(parted(
+        witness,
+        server.wal_end,
+        format!(
+            "the server's wal ends at {}, but up to {} everything is in kafka: the server was restored to an earlier state",
+            server.wal_end, witness.position
+        ),
+    ))
+}
+
+fn promoted(
+    witness: &Witness,
+    known: &History,
+    server: &Server,
+    timelines: &TimelineHistory,
+) -> Result<Continuation, Obstacle> {
+    let now = server.history.timeline;
+    let Some(left) = timelines.left_at(known.timeline) else {
+        return Err(parted(
+            witness,
+            Lsn::ZERO,
+            format!(
+                "the server's timeline {now} does not come from timeline {}, which kafka's records come from",
+                known.timeline
+            ),
+        ));
+    };
+    // What lies between its last transaction and the position of the witness had no events: Kafka misses nothing if the
+    // new timeline misses it.
+    let last = witness.last.map_or(Lsn::ZERO, |last| last.end_lsn);
+    if last <= left {
+        return Ok(Continuation::Promoted(left));
+    }
+    Err(parted(
+        witness,
+        left,
+        format!(
+            "timeline {now} left timeline {} at {left}, but up to {last} kafka has its transactions: the promotion forgot them",
+            known.timeline
+        ),
+    ))
+}
+
+const ANOTHER_HISTORY: &str =
+    "compare the outbox table with the topics over that interval, then outbox-router accept";
+
+/// Two installations that share a Kafka cluster share a record if their name, database and slot are the same.
+const ANOTHER_CLUSTER: &str = "if another installation writes to this Kafka, give one of them another name; otherwise \
+     compare the outbox table with the topics, then outbox-router accept";
+
+fn parted(witness: &Witness, from: Lsn, what: String) -> Obstacle {
+    parted_with(witness, from, what, ANOTHER_HISTORY)
+}
+
+fn parted_with(witness: &Witness, from: Lsn, what: String, hint: &str) -> Obstacle {
+    let to = Mark { lsn: witness.position, at: witness.checked_at() };
+    let failure = Failure::new(Code::HistoryChanged, what).hint(hint);
+    Obstacle::Gap(Box::new(Gap::of_another_history(failure, from, to)))
+}
+
+#[cfg(test)]
+mod tests {
+    use pgoutput::{PgTimestamp, Xid};
+
+    use super::*;
+    use crate::{source::samples, witness::LastTransaction};
+
+    fn history(timeline: u32) -> History {
+        History { system_id: "1".into(), timeline }
+    }
+
+    fn server(timeline: u32, wal_end: u64) -> Server {
+        Server { history: history(timeline), wal_end: Lsn::from_u64(wal_end), ..samples::server() }
+    }
+
+    /// Everything up to 500, the last transaction ending at 300, on timeline 2.
+    fn witness() -> Witness {
+        let last = LastTransaction {
+            commit_lsn: Lsn::from_u64(292),
+            end_lsn: Lsn::from_u64(300),
+            xid: Xid::from_u32(7),
+            committed_at: PgTimestamp::from_micros(0),
+        };
+        Witness { history: Some(history(2)), last: Some(last), ..Witness::at(Lsn::from_u64(500)) }
+    }
+
+    fn judged(server: &Server, timelines: &str) -> Result<Continuation, (u64, u64)> {
+        let timelines = TimelineHistory::parse(timelines).unwrap();
+        continues(&witness(), server, &timelines).map_err(|obstacle| {
+            let Obstacle::Gap(gap) = obstacle else { panic!("{obstacle:?}") };
+            assert_eq!(gap.failure.code, Code::HistoryChanged);
+            (gap.interval.begins_at().as_u64(), gap.interval.to.lsn.as_u64())
+        })
+    }
+
+    #[test]
+    fn the_same_timeline_goes_on_unless_its_wal_is_shorter() {
+        assert_eq!(judged(&server(2, 500), ""), Ok(Continuation::Same));
+        assert_eq!(judged(&server(2, 499), ""), Err((499, 500)));
+    }
+
+    #[test]
+    fn a_promotion_after_the_last_transaction_is_legal_and_one_before_it_is_not() {
+        let promoted = |at: u64| {
+            judged(&server(3, 900), &format!("1\t0/10\tx\n2\t{}\ty\n", Lsn::from_u64(at)))
+        };
+        assert_eq!(promoted(600), Ok(Continuation::Promoted(Lsn::from_u64(600))));
+        assert_eq!(promoted(300), Ok(Continuation::Promoted(Lsn::from_u64(300))));
+        assert_eq!(promoted(299), Err((299, 500)));
+    }
+
+    #[test]
+    fn an_earlier_timeline_one_of_another_branch_and_another_cluster_are_other_histories() {
+        assert_eq!(judged(&server(1, 900), ""), Err((0, 500)));
+        assert_eq!(judged(&server(4, 900), "1\t0/10\tx\n3\t0/20\ty\n"), Err((0, 500)));
+        let mut other = server(2, 900);
+        other.history.system_id = "2".into();
+        assert_eq!(judged(&other, ""), Err((0, 500)));
+    }
+
+    #[test]
+    fn a_history_file_may_have_comments_and_nothing_else() {
+        assert_eq!(TimelineHistory::parse("# none\n\n").unwrap(), TimelineHistory::default());
+        for bad in ["1", "x\t0/10\tz", "1\tnowhere\tz"] {
+            assert!(TimelineHistory::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_history_file_is_read_only_for_a_later_timeline_of_the_same_cluster() {
+        assert!(!needs_timelines(None, &server(9, 0)));
+        assert!(!needs_timelines(Some(&witness()), &server(2, 0)));
+        assert!(needs_timelines(Some(&witness()), &server(3, 0)));
+    }
+}

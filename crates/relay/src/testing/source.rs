@@ -1,0 +1,133 @@
+//! A server that is as it must be, for tests that want a stream and nothing else.
+
+use pgoutput::{Lsn, Oid};
+
+use crate::{
+    Action, Input, TableName,
+    source::{
+        Catalog, Encoding, Inserts, Kind, Partitions, Publication, PublishedTable, Relation,
+        Server, SlotHealth, SlotKind, SlotLook, WalStatus,
+    },
+    witness::History,
+};
+
+/// One slot, one publication, one table, or several that look alike.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The table.
+    pub table: TableName,
+    /// Its OID.
+    pub oid: u32,
+    /// Others, with their OIDs.
+    pub others: Vec<(TableName, u32)>,
+    /// Their columns.
+    pub columns: Vec<String>,
+    /// Where the slot stands.
+    pub slot_at: u64,
+    /// Where its WAL ends.
+    pub wal_end: u64,
+}
+
+impl Source {
+    /// A table of the schema `public`.
+    pub fn of(table: &str, oid: u32, columns: &[(&str, u32)]) -> Self {
+        Self {
+            table: TableName { schema: "public".to_owned(), name: table.to_owned() },
+            oid,
+            others: Vec::new(),
+            columns: columns.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            slot_at: 0,
+            wal_end: u64::MAX,
+        }
+    }
+
+    /// The answer to what a connection attempt asks for; `None` for every other action.
+    pub fn answer(&self, action: &Action) -> Option<Input<'static>> {
+        match action {
+            Action::Connect => Some(Input::Opened(self.server())),
+            Action::ReadSlot => Some(Input::Slot(self.look())),
+            Action::ReadCatalog(_) => Some(Input::Catalog(self.catalog())),
+            Action::StartReplication => Some(Input::Connected),
+            Action::ReadState
+            | Action::WriteState(_)
+            | Action::ReadTimelines(_)
+            | Action::WatchSlot
+            | Action::Disconnect
+            | Action::Status(_)
+            | Action::CopyDone
+            | Action::ReplaceSink
+            | Action::LookUpTopic(..)
+            | Action::Exit(_) => None,
+        }
+    }
+
+    /// Who it is.
+    pub fn server(&self) -> Server {
+        Server {
+            version: 18_00_01,
+            encoding: Encoding::Known("UTF8".to_owned()),
+            history: History { system_id: "1".to_owned(), timeline: 1 },
+            wal_end: Lsn::from_u64(self.wal_end),
+        }
+    }
+
+    /// Its slot.
+    pub fn look(&self) -> SlotLook {
+        let current_wal_lsn = Lsn::from_u64(self.wal_end);
+        let slot = SlotHealth {
+            current_wal_lsn,
+            confirmed_flush_lsn: Some(Lsn::from_u64(self.slot_at)),
+            restart_lsn: Some(Lsn::from_u64(self.slot_at)),
+            safe_wal_bytes: None,
+            wal_status: WalStatus::Reserved,
+            active_pid: None,
+            plugin: Some("pgoutput".to_owned()),
+            database: Some("shop".to_owned()),
+            kind: SlotKind::Logical,
+            peculiarity: None,
+            failover: None,
+            synced: None,
+            invalidation_reason: None,
+            inactive_since: None,
+        };
+        let (at, database) = (String::new(), "shop".to_owned());
+        SlotLook { current_wal_lsn, at, database, slot: Some(slot) }
+    }
+
+    /// Its publication.
+    pub fn catalog(&self) -> Catalog {
+        let tables = [(self.table.clone(), self.oid)].into_iter().chain(self.others.clone());
+        let (published, relations) = tables.map(|(name, oid)| self.table(name, oid)).unzip();
+        let publication = Publication {
+            oid: Oid::from_u32(1),
+            written_by: 1,
+            owner: Oid::from_u32(10),
+            options: String::new(),
+            inserts: Inserts::Published,
+            partitions: Partitions::ViaRoot,
+            tables: published,
+        };
+        Catalog { publication: Some(publication), relations }
+    }
+
+    fn table(&self, name: TableName, oid: u32) -> (PublishedTable, Relation) {
+        let published = PublishedTable {
+            oid: Oid::from_u32(oid),
+            name: name.clone(),
+            kind: Kind::Plain,
+            entry: Some(Oid::from_u32(oid + 1)),
+            row_filter: None,
+            columns: self.columns.clone(),
+        };
+        let relation = Relation {
+            oid: Oid::from_u32(oid),
+            name,
+            formerly: Vec::new(),
+            kind: Kind::Plain,
+            columns: self.columns.clone(),
+            generated: Vec::new(),
+            children: Vec::new(),
+        };
+        (published, relation)
+    }
+}

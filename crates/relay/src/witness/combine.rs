@@ -1,0 +1,101 @@
+//! Which of a pipeline's records counts.
+
+use super::{Unreadable, Witness};
+use crate::{
+    bug::{self, Bug},
+    failure::{Code, Failure},
+};
+
+/// A record of the state topic: the latest of its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateRecord {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Its value.
+    pub value: Vec<u8>,
+    /// Where it lies in the topic.
+    pub offset: i64,
+}
+
+/// What all records of a pipeline say together; `None` when there are none.
+///
+/// The order in which they were written says nothing. The greatest (generation, position) counts, with every gap that is
+/// open in its generation, since two routers may have found different ones, and with every acceptance.
+///
+/// # Errors
+/// One of them cannot be read. It may be the one that counts, so the others are not believed either.
+pub fn combine(records: &[StateRecord]) -> Result<Option<Witness>, Unreadable> {
+    let mut read = Vec::with_capacity(records.len());
+    for record in records {
+        read.push((record.offset, Witness::decode(&record.value)?));
+    }
+    if bug::is(Bug::OneWitnessKey) {
+        return Ok(read.into_iter().max_by_key(|(offset, _)| *offset).map(|(_, witness)| witness));
+    }
+    Ok(join(read.into_iter().map(|(_, witness)| witness)))
+}
+
+impl From<Unreadable> for Failure {
+    fn from(unreadable: Unreadable) -> Self {
+        Self::new(
+            Code::StateTopicUnsuitable,
+            format!("a record of this pipeline in the state topic cannot be read: {unreadable}"),
+        )
+        .hint("run the version of outbox-router that wrote it, or a later one")
+    }
+}
+
+/// The same of records that were read already.
+pub(crate) fn join(witnesses: impl IntoIterator<Item = Witness>) -> Option<Witness> {
+    let mut all: Vec<Witness> = witnesses.into_iter().collect();
+    all.sort_by_key(Witness::rank);
+    let mut first = all.pop()?;
+    let generation = first.generation;
+    for other in all.into_iter().filter(|other| other.generation == generation) {
+        first.take_over_acceptances(&other);
+        for gap in other.gaps {
+            if !first.gaps.iter().any(|known| known.is_same(&gap)) {
+                first.gaps.push(gap);
+            }
+        }
+    }
+    Some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use pgoutput::Lsn;
+
+    use super::*;
+    use crate::source::{Gap, Interval, Mark};
+
+    fn at(generation: u64, position: u64) -> Witness {
+        Witness { generation, ..Witness::at(Lsn::from_u64(position)) }
+    }
+
+    fn gap(code: Code) -> Gap {
+        let to = Mark { lsn: Lsn::from_u64(9), at: None };
+        Gap::new(Failure::new(code, "x"), Interval { from: None, to })
+    }
+
+    #[test]
+    fn a_late_write_of_the_same_history_says_less_and_does_not_count() {
+        assert_eq!(join([at(1, 500), at(1, 200)]).unwrap().position, Lsn::from_u64(500));
+        assert_eq!(join([]), None);
+    }
+
+    #[test]
+    fn a_new_generation_counts_although_it_stands_further_back() {
+        assert_eq!(join([at(1, 500), at(2, 200)]).unwrap().position, Lsn::from_u64(200));
+    }
+
+    #[test]
+    fn every_gap_of_the_generation_stays_open_and_an_earlier_one_is_closed() {
+        let missing = at(2, 100).with_gap(&gap(Code::SlotMissing));
+        let replaced = at(2, 300).with_gap(&gap(Code::PublicationReplaced));
+        let old = at(1, 900).with_gap(&gap(Code::SlotLost));
+        let joined = join([missing, old, replaced]).unwrap();
+        let codes: Vec<Code> = joined.gaps.iter().map(|gap| gap.failure.code).collect();
+        assert_eq!(codes, [Code::PublicationReplaced, Code::SlotMissing]);
+    }
+}

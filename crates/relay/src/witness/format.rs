@@ -1,0 +1,474 @@
+//! The record as it lies in Kafka: JSON, with a version of its own, so that later routers can read what earlier ones
+//! wrote, and earlier ones refuse what they do not understand.
+
+use std::collections::BTreeMap;
+
+use pgoutput::{Lsn, PgTimestamp, Xid};
+use serde::{Deserialize, Serialize};
+
+use super::{Acceptance, History, LastTransaction, PARTITIONS_MAX, Witness};
+use crate::{
+    failure::{Code, Failure},
+    source::{
+        Catalog, Gap, Inserts, Interval, Kind, Mark, Oid, Partitions, Publication, PublishedTable,
+        Relation,
+    },
+    table::TableName,
+};
+
+/// The version that this router writes. It reads no other.
+const VERSION: u32 = 1;
+
+/// A record that this router does not understand.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// Its version is another.
+    #[error("its format version is {0}, this router knows {VERSION}")]
+    Version(u32),
+    /// It is not what a router writes.
+    #[error("it is not a record of outbox-router: {0}")]
+    Malformed(String),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Versioned {
+    v: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WitnessText {
+    v: u32,
+    generation: u64,
+    history: Option<HistoryText>,
+    cluster: String,
+    position: String,
+    last: Option<LastText>,
+    checked: Option<MarkText>,
+    partitions: BTreeMap<String, i32>,
+    publication: Option<PublicationText>,
+    relations: Vec<RelationText>,
+    tables: Vec<u32>,
+    gaps: Vec<GapText>,
+    accepted: Vec<AcceptanceText>,
+    began_without: Option<MarkText>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HistoryText {
+    system_id: String,
+    timeline: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LastText {
+    commit_lsn: String,
+    end_lsn: String,
+    xid: u32,
+    /// Microseconds since 2000-01-01, as the protocol has it.
+    committed_at: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MarkText {
+    lsn: String,
+    at: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PublicationText {
+    oid: u32,
+    written_by: u32,
+    owner: u32,
+    options: String,
+    inserts: InsertsText,
+    partitions: PartitionsText,
+    tables: Vec<PublishedText>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum InsertsText {
+    Published,
+    Withheld,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PartitionsText {
+    ViaRoot,
+    ByLeaf,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PublishedText {
+    oid: u32,
+    schema: String,
+    name: String,
+    kind: KindText,
+    entry: Option<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RelationText {
+    oid: u32,
+    schema: String,
+    name: String,
+    formerly: Vec<NameText>,
+    kind: KindText,
+}
+
+#[derive(Serialize, Deserialize)]
+struct NameText {
+    schema: String,
+    name: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum KindText {
+    Plain,
+    Partitioned,
+    Leaf,
+}
+
+#[derive(Serialize, Deserialize)]
+struct GapText {
+    code: String,
+    message: String,
+    hint: Option<String>,
+    from: Option<MarkText>,
+    to: MarkText,
+}
+
+#[derive(Serialize, Deserialize)]
+struct AcceptanceText {
+    code: String,
+    lsn: String,
+    by: String,
+    at: String,
+}
+
+impl Witness {
+    /// The record's value.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let text = WitnessText {
+            v: VERSION,
+            generation: self.generation,
+            history: self.history.as_ref().map(|history| HistoryText {
+                system_id: history.system_id.clone(),
+                timeline: history.timeline,
+            }),
+            cluster: self.cluster.clone(),
+            position: self.position.to_string(),
+            last: self.last.map(|last| LastText {
+                commit_lsn: last.commit_lsn.to_string(),
+                end_lsn: last.end_lsn.to_string(),
+                xid: last.xid.as_u32(),
+                committed_at: last.committed_at.as_micros(),
+            }),
+            checked: self.checked.as_ref().map(MarkText::of),
+            partitions: self
+                .partitions
+                .iter()
+                .take(PARTITIONS_MAX)
+                .map(|(topic, count)| (topic.clone(), *count))
+                .collect(),
+            publication: self.catalog.publication.as_ref().map(PublicationText::of),
+            relations: self.catalog.relations.iter().map(RelationText::of).collect(),
+            tables: self.tables.iter().map(|oid| oid.as_u32()).collect(),
+            gaps: self.gaps.iter().map(GapText::of).collect(),
+            accepted: self.accepted.iter().map(AcceptanceText::of).collect(),
+            began_without: self.began_without.as_ref().map(MarkText::of),
+        };
+        // Nothing in it can fail to be JSON: no map with keys that are not strings, no float.
+        serde_json::to_vec(&text).unwrap_or_default()
+    }
+
+    /// Reads a record's value.
+    ///
+    /// # Errors
+    /// It was written by a router of another version, or by something else.
+    pub fn decode(value: &[u8]) -> Result<Self, Unreadable> {
+        let malformed = |error: serde_json::Error| Unreadable::Malformed(error.to_string());
+        let Versioned { v } = serde_json::from_slice(value).map_err(malformed)?;
+        if v != VERSION {
+            return Err(Unreadable::Version(v));
+        }
+        let text: WitnessText = serde_json::from_slice(value).map_err(malformed)?;
+        Ok(Self {
+            generation: text.generation,
+            history: text.history.map(|history| History {
+                system_id: history.system_id,
+                timeline: history.timeline,
+            }),
+            cluster: text.cluster,
+            position: lsn(&text.position)?,
+            last: text.last.map(LastText::read).transpose()?,
+            checked: text.checked.map(MarkText::read).transpose()?,
+            partitions: text.partitions,
+            catalog: Catalog {
+                publication: text.publication.map(PublicationText::read),
+                relations: text.relations.into_iter().map(RelationText::read).collect(),
+            },
+            tables: text.tables.into_iter().map(Oid::from_u32).collect(),
+            gaps: text.gaps.into_iter().map(GapText::read).collect::<Result<_, _>>()?,
+            accepted: text
+                .accepted
+                .into_iter()
+                .map(AcceptanceText::read)
+                .collect::<Result<_, _>>()?,
+            began_without: text.began_without.map(MarkText::read).transpose()?,
+        })
+    }
+}
+
+fn lsn(text: &str) -> Result<Lsn, Unreadable> {
+    text.parse().map_err(|_| Unreadable::Malformed(format!("{text:?} is no LSN")))
+}
+
+impl LastText {
+    fn read(self) -> Result<LastTransaction, Unreadable> {
+        Ok(LastTransaction {
+            commit_lsn: lsn(&self.commit_lsn)?,
+            end_lsn: lsn(&self.end_lsn)?,
+            xid: Xid::from_u32(self.xid),
+            committed_at: PgTimestamp::from_micros(self.committed_at),
+        })
+    }
+}
+
+impl MarkText {
+    fn of(mark: &Mark) -> Self {
+        Self { lsn: mark.lsn.to_string(), at: mark.at.clone() }
+    }
+
+    fn read(self) -> Result<Mark, Unreadable> {
+        Ok(Mark { lsn: lsn(&self.lsn)?, at: self.at })
+    }
+}
+
+impl KindText {
+    fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Plain => Self::Plain,
+            Kind::Partitioned => Self::Partitioned,
+            Kind::Leaf => Self::Leaf,
+        }
+    }
+
+    fn read(self) -> Kind {
+        match self {
+            Self::Plain => Kind::Plain,
+            Self::Partitioned => Kind::Partitioned,
+            Self::Leaf => Kind::Leaf,
+        }
+    }
+}
+
+impl PublicationText {
+    fn of(publication: &Publication) -> Self {
+        Self {
+            oid: publication.oid.as_u32(),
+            written_by: publication.written_by,
+            owner: publication.owner.as_u32(),
+            options: publication.options.clone(),
+            inserts: match publication.inserts {
+                Inserts::Published => InsertsText::Published,
+                Inserts::Withheld => InsertsText::Withheld,
+            },
+            partitions: match publication.partitions {
+                Partitions::ViaRoot => PartitionsText::ViaRoot,
+                Partitions::ByLeaf => PartitionsText::ByLeaf,
+            },
+            tables: publication.tables.iter().map(PublishedText::of).collect(),
+        }
+    }
+
+    fn read(self) -> Publication {
+        Publication {
+            oid: Oid::from_u32(self.oid),
+            written_by: self.written_by,
+            owner: Oid::from_u32(self.owner),
+            options: self.options,
+            inserts: match self.inserts {
+                InsertsText::Published => Inserts::Published,
+                InsertsText::Withheld => Inserts::Withheld,
+            },
+            partitions: match self.partitions {
+                PartitionsText::ViaRoot => Partitions::ViaRoot,
+                PartitionsText::ByLeaf => Partitions::ByLeaf,
+            },
+            tables: self.tables.into_iter().map(PublishedText::read).collect(),
+        }
+    }
+}
+
+impl PublishedText {
+    fn of(table: &PublishedTable) -> Self {
+        Self {
+            oid: table.oid.as_u32(),
+            schema: table.name.schema.clone(),
+            name: table.name.name.clone(),
+            kind: KindText::of(table.kind),
+            entry: table.entry.map(|entry| entry.as_u32()),
+        }
+    }
+
+    /// Filter and columns are judged as they are now, so they are not kept; and a filter may hold a key.
+    fn read(self) -> PublishedTable {
+        PublishedTable {
+            oid: Oid::from_u32(self.oid),
+            name: TableName { schema: self.schema, name: self.name },
+            kind: self.kind.read(),
+            entry: self.entry.map(Oid::from_u32),
+            row_filter: None,
+            columns: Vec::new(),
+        }
+    }
+}
+
+impl NameText {
+    fn of(name: &TableName) -> Self {
+        Self { schema: name.schema.clone(), name: name.name.clone() }
+    }
+
+    fn read(self) -> TableName {
+        TableName { schema: self.schema, name: self.name }
+    }
+}
+
+impl RelationText {
+    fn of(relation: &Relation) -> Self {
+        Self {
+            oid: relation.oid.as_u32(),
+            schema: relation.name.schema.clone(),
+            name: relation.name.name.clone(),
+            formerly: relation.formerly.iter().map(NameText::of).collect(),
+            kind: KindText::of(relation.kind),
+        }
+    }
+
+    fn read(self) -> Relation {
+        Relation {
+            oid: Oid::from_u32(self.oid),
+            name: TableName { schema: self.schema, name: self.name },
+            formerly: self.formerly.into_iter().map(NameText::read).collect(),
+            kind: self.kind.read(),
+            columns: Vec::new(),
+            generated: Vec::new(),
+            children: Vec::new(),
+        }
+    }
+}
+
+impl GapText {
+    fn of(gap: &Gap) -> Self {
+        Self {
+            code: gap.failure.code.as_str().to_owned(),
+            message: gap.failure.message.clone(),
+            hint: gap.failure.hint.clone(),
+            from: gap.interval.from.as_ref().map(MarkText::of),
+            to: MarkText::of(&gap.interval.to),
+        }
+    }
+
+    fn read(self) -> Result<Gap, Unreadable> {
+        let code = Code::parse(&self.code)
+            .ok_or_else(|| Unreadable::Malformed(format!("unknown code {:?}", self.code)))?;
+        let interval =
+            Interval { from: self.from.map(MarkText::read).transpose()?, to: self.to.read()? };
+        let mut failure = Failure::new(code, self.message);
+        failure.hint = self.hint;
+        failure.lsn = Some(interval.begins_at());
+        Ok(Gap { failure, interval })
+    }
+}
+
+impl AcceptanceText {
+    fn of(acceptance: &Acceptance) -> Self {
+        Self {
+            code: acceptance.code.clone(),
+            lsn: acceptance.lsn.to_string(),
+            by: acceptance.by.clone(),
+            at: acceptance.at.clone(),
+        }
+    }
+
+    fn read(self) -> Result<Acceptance, Unreadable> {
+        Ok(Acceptance { code: self.code, lsn: lsn(&self.lsn)?, by: self.by, at: self.at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::samples;
+
+    fn full() -> Witness {
+        let mark = |lsn| Mark { lsn: Lsn::from_u64(lsn), at: Some("2026-01-01T00:00:00Z".into()) };
+        let interval = Interval { from: Some(mark(7)), to: mark(9) };
+        let failure = Failure::new(Code::SlotMissing, "slot \"s\" does not exist").hint("make it");
+        let mut catalog = samples::healthy();
+        for table in &mut catalog.publication.as_mut().unwrap().tables {
+            table.columns.clear();
+        }
+        for relation in &mut catalog.relations {
+            relation.columns.clear();
+            relation.formerly = vec![samples::name("before")];
+        }
+        Witness {
+            generation: 3,
+            history: Some(History { system_id: "7312".into(), timeline: 2 }),
+            cluster: "abc".into(),
+            position: Lsn::from_u64(u64::MAX),
+            last: Some(LastTransaction {
+                commit_lsn: Lsn::from_u64(1),
+                end_lsn: Lsn::from_u64(2),
+                xid: Xid::from_u32(3),
+                committed_at: PgTimestamp::from_micros(-4),
+            }),
+            checked: Some(mark(5)),
+            partitions: BTreeMap::from([("outbox.event.order".to_owned(), 6)]),
+            catalog,
+            tables: vec![Oid::from_u32(10)],
+            gaps: vec![Gap::new(failure, interval)],
+            accepted: vec![Acceptance {
+                code: "P014".into(),
+                lsn: Lsn::from_u64(1),
+                by: "ann@desk".into(),
+                at: "2026-01-02T00:00:00Z".into(),
+            }],
+            began_without: Some(mark(1)),
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        for witness in [full(), Witness::at(Lsn::ZERO)] {
+            assert_eq!(Witness::decode(&witness.encode()), Ok(witness));
+        }
+    }
+
+    #[test]
+    fn what_another_version_or_somebody_else_wrote_is_refused() {
+        assert_eq!(Witness::decode(br#"{"v":2,"other":1}"#), Err(Unreadable::Version(2)));
+        for bytes in [&b""[..], b"null", b"{}", b"\xff", br#"{"v":1}"#, br#"{"v":-1}"#] {
+            assert!(matches!(Witness::decode(bytes), Err(Unreadable::Malformed(_))), "{bytes:?}");
+        }
+        let spoiled = String::from_utf8(full().encode()).unwrap();
+        let no_lsn = spoiled.replace("FFFFFFFF/FFFFFFFF", "x");
+        let no_code = spoiled.replace("P010", "P999");
+        for text in [no_lsn, no_code] {
+            assert!(matches!(Witness::decode(text.as_bytes()), Err(Unreadable::Malformed(_))));
+        }
+    }
+
+    #[test]
+    fn partition_counts_of_more_topics_than_fit_are_left_out() {
+        let partitions = (0..2_000).map(|n| (format!("topic-{n}"), 1)).collect();
+        let witness = Witness { partitions, ..Witness::at(Lsn::ZERO) };
+        let read = Witness::decode(&witness.encode()).unwrap();
+        assert_eq!(read.partitions.len(), PARTITIONS_MAX);
+    }
+}

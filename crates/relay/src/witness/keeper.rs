@@ -1,0 +1,340 @@
+//! What this process knows of the witness, and when it writes it.
+//!
+//! One write is in flight at a time. A position is written as often as the window needs it, else at most ten times a second,
+//! once a second where only keepalives moved it, and not at all while nothing moves.
+
+use std::{collections::VecDeque, time::Duration};
+
+use pgoutput::Lsn;
+
+use super::{LastTransaction, Witness, combine::join, key};
+use crate::{
+    bug::{self, Bug},
+    clock::Moment,
+    failpoint::{self, Failpoint},
+    failure::Failure,
+    ledger::{Attestation, Evidence},
+    relay::{StateRead, WitnessSettings},
+    source::{Gap, Kept},
+    ticket::SessionId,
+    witness::{StateRecord, combine},
+};
+
+/// Between two writes, unless the window needs one sooner.
+const GAP: Duration = Duration::from_millis(100);
+/// The same where no event was acknowledged since.
+const GAP_WITHOUT_EVENTS: Duration = Duration::from_secs(1);
+/// Between two attempts to write an open gap.
+const GAP_OF_ATTEMPTS: Duration = Duration::from_secs(5);
+
+/// A write to the state topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// Comes back with the acknowledgement.
+    pub number: u64,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The value; `None` deletes the key.
+    pub value: Option<Vec<u8>>,
+}
+
+/// How much a write is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Want {
+    /// Only keepalives moved the position.
+    Quiet,
+    /// Events were acknowledged.
+    Events,
+    /// Somebody waits for it: the window, the server, a process that stops.
+    Now,
+}
+
+/// See the module's documentation.
+pub(crate) struct Keeper {
+    settings: Option<WitnessSettings>,
+    /// What counts, by everything that was read and written.
+    known: Option<Witness>,
+    /// The records as they were last read.
+    read: Vec<StateRecord>,
+    /// What the present session writes.
+    present: Option<Present>,
+    /// A gap that is not yet in Kafka.
+    unrecorded: Option<Unrecorded>,
+    in_flight: Option<InFlight>,
+    written_at: Option<Moment>,
+    numbers: u64,
+    /// Keys of sessions before the present one.
+    outdated: VecDeque<Vec<u8>>,
+}
+
+struct Present {
+    key: Vec<u8>,
+    witness: Witness,
+    /// Whether something other than the position is not in Kafka yet.
+    news: News,
+    stored: Stored,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum News {
+    #[default]
+    None,
+    Some,
+}
+
+/// Whether Kafka has a record under the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stored {
+    NotYet,
+    Yes,
+}
+
+struct Unrecorded {
+    key: Vec<u8>,
+    witness: Witness,
+    tried_at: Option<Moment>,
+}
+
+struct InFlight {
+    number: u64,
+    key: Vec<u8>,
+    what: What,
+}
+
+enum What {
+    Position(Witness, Attestation),
+    Record(Witness),
+    Deletion,
+}
+
+/// Whether the records are those of the last read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Since {
+    Unchanged,
+    Changed,
+}
+
+impl Keeper {
+    pub(crate) fn new(settings: Option<WitnessSettings>) -> Self {
+        Self {
+            settings,
+            known: None,
+            read: Vec::new(),
+            present: None,
+            unrecorded: None,
+            in_flight: None,
+            written_at: None,
+            numbers: 0,
+            outdated: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn kept(&self) -> Kept {
+        if self.settings.is_some() { Kept::InKafka } else { Kept::InMemory }
+    }
+
+    pub(crate) fn evidence(&self) -> Evidence {
+        if self.settings.is_some() { Evidence::Witness } else { Evidence::None }
+    }
+
+    pub(crate) fn known(&self) -> Option<&Witness> {
+        self.known.as_ref()
+    }
+
+    /// Takes note of what the state topic holds.
+    ///
+    /// # Errors
+    /// A record cannot be read.
+    pub(crate) fn read(&mut self, read: StateRead) -> Result<Since, Failure> {
+        let combined = combine(&read.records)?;
+        let since = if read.records == self.read { Since::Unchanged } else { Since::Changed };
+        self.read = read.records;
+        // What this process has written counts although the topic may have been deleted meanwhile.
+        let known = if bug::is(Bug::OneWitnessKey) {
+            combined.or(self.known.take())
+        } else {
+            join(self.known.take().into_iter().chain(combined))
+        };
+        self.known = known;
+        Ok(since)
+    }
+
+    /// A session begins, and will write this.
+    pub(crate) fn begin(&mut self, id: SessionId, sessions: u64, witness: Witness) {
+        let Some(settings) = &self.settings else {
+            self.known = Some(witness);
+            return;
+        };
+        let key = match bug::is(Bug::OneWitnessKey) {
+            true => settings.pipeline.key(""),
+            false => key::of_session(&settings.pipeline, &settings.process, sessions, id),
+        };
+        self.outdated = self.read.iter().map(|record| record.key.clone()).collect();
+        self.outdated.extend(self.present.take().map(|present| present.key));
+        self.outdated.retain(|other| *other != key);
+        self.present = Some(Present { key, witness, news: News::Some, stored: Stored::NotYet });
+    }
+
+    /// The source is as it must be, at this moment.
+    pub(crate) fn see(&mut self, see: impl FnOnce(&mut Witness)) {
+        match (&mut self.present, &mut self.known) {
+            (Some(present), _) => see(&mut present.witness),
+            (None, Some(known)) if self.settings.is_none() => see(known),
+            (None, _) => {}
+        }
+    }
+
+    /// Without a state topic: where a session has left the slot.
+    pub(crate) fn remember(&mut self, position: Lsn, last: Option<LastTransaction>) {
+        if self.settings.is_none()
+            && let Some(known) = &mut self.known
+        {
+            known.position = known.position.max(position);
+            known.last = last.or(known.last);
+        }
+    }
+
+    /// Whether the acknowledgement of a write is awaited.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
+    /// Whether the present session may write a position now.
+    pub(crate) fn may_attest(&self, want: Want, at: Moment) -> bool {
+        self.in_flight.is_none() && self.due_at(want).is_none_or(|due| due <= at)
+    }
+
+    /// When the next position may be written; `None`: at once.
+    pub(crate) fn due_at(&self, want: Want) -> Option<Moment> {
+        let gap = match want {
+            Want::Now => return None,
+            Want::Events => GAP,
+            Want::Quiet => GAP_WITHOUT_EVENTS,
+        };
+        self.written_at.map(|written| written + gap)
+    }
+
+    /// Writes a position.
+    pub(crate) fn attest(
+        &mut self,
+        attestation: Attestation,
+        last: Option<LastTransaction>,
+        at: Moment,
+    ) -> Option<Write> {
+        let present = self.present.as_mut()?;
+        present.witness.position = attestation.position();
+        present.witness.last = last;
+        present.news = News::None;
+        let (key, witness) = (present.key.clone(), present.witness.clone());
+        let value = Some(witness.encode());
+        Some(self.write(key, value, What::Position(witness, attestation), at))
+    }
+
+    /// Writes what a session found, then deletes the keys of those before it: its own record says at least as much.
+    pub(crate) fn write_rest(&mut self, at: Moment) -> Option<Write> {
+        let present = self.present.as_mut().filter(|_| self.in_flight.is_none())?;
+        if std::mem::take(&mut present.news) == News::Some {
+            let (key, witness) = (present.key.clone(), present.witness.clone());
+            let value = Some(witness.encode());
+            return Some(self.write(key, value, What::Record(witness), at));
+        }
+        if present.stored == Stored::NotYet {
+            return None;
+        }
+        let key = self.outdated.pop_front()?;
+        Some(self.write(key, None, What::Deletion, at))
+    }
+
+    /// Writes the gap that is not in Kafka yet, if it is time for an attempt.
+    pub(crate) fn write_gap(&mut self, at: Moment) -> Option<Write> {
+        let unrecorded = self.unrecorded.as_mut().filter(|_| self.in_flight.is_none())?;
+        if unrecorded.tried_at.is_some_and(|tried| at < tried + GAP_OF_ATTEMPTS) {
+            return None;
+        }
+        unrecorded.tried_at = Some(at);
+        let (key, witness) = (unrecorded.key.clone(), unrecorded.witness.clone());
+        let value = Some(witness.encode());
+        Some(self.write(key, value, What::Record(witness), at))
+    }
+
+    fn write(&mut self, key: Vec<u8>, value: Option<Vec<u8>>, what: What, at: Moment) -> Write {
+        failpoint::reached(Failpoint::BeforeWitness);
+        self.numbers += 1;
+        if !matches!(what, What::Deletion) {
+            self.written_at = Some(at);
+        }
+        self.in_flight = Some(InFlight { number: self.numbers, key: key.clone(), what });
+        Write { number: self.numbers, key, value }
+    }
+
+    /// A write is acknowledged. What may be told from now on, if it was a position.
+    pub(crate) fn written(&mut self, number: u64) -> Option<Attestation> {
+        let in_flight = self.in_flight.take_if(|in_flight| in_flight.number == number)?;
+        failpoint::reached(Failpoint::WitnessAcked);
+        if let Some(present) = self.present.as_mut().filter(|own| own.key == in_flight.key) {
+            present.stored = Stored::Yes;
+        }
+        match in_flight.what {
+            What::Position(witness, attestation) => {
+                self.known = join(self.known.take().into_iter().chain([witness]));
+                Some(attestation)
+            }
+            What::Record(witness) => {
+                let is_gap = |unrecorded: &mut Unrecorded| unrecorded.witness == witness;
+                self.unrecorded.take_if(is_gap);
+                self.known = join(self.known.take().into_iter().chain([witness]));
+                None
+            }
+            What::Deletion => None,
+        }
+    }
+
+    /// The producer is replaced: what was in flight may be stored or not, and is not heard of again.
+    pub(crate) fn sink_replaced(&mut self) {
+        self.in_flight = None;
+        if let Some(present) = &mut self.present {
+            present.news = News::Some;
+        }
+    }
+
+    /// A gap is open from now on, whoever asks.
+    pub(crate) fn open_gap(&mut self, gap: &Gap) {
+        if self.known.as_ref().is_some_and(|known| known.gaps.iter().any(|open| open.is_same(gap)))
+        {
+            return;
+        }
+        let base = self.present.take().map(|present| {
+            self.outdated.push_back(present.key);
+            present.witness
+        });
+        let known = self.known.clone();
+        let base = join(known.into_iter().chain(base))
+            .unwrap_or_else(|| Witness::at(gap.interval.begins_at()));
+        let witness = base.with_gap(gap);
+        self.known = Some(witness.clone());
+        if let Some(settings) = self.settings.as_ref().filter(|_| !bug::is(Bug::ForgetGap)) {
+            let name = format!("{}.{}.{}", settings.process, gap.name(), witness.generation);
+            let key = settings.pipeline.key(&name);
+            self.unrecorded = Some(Unrecorded { key, witness, tried_at: None });
+        }
+    }
+
+    /// Whether every gap that this process has found is in Kafka.
+    pub(crate) fn has_recorded_gaps(&self) -> bool {
+        self.unrecorded.is_none()
+    }
+
+    /// When [`Keeper::write_gap`] has something to do although nothing else happens.
+    pub(crate) fn deadline(&self) -> Option<Moment> {
+        let unrecorded = self.unrecorded.as_ref().filter(|_| self.in_flight.is_none())?;
+        unrecorded.tried_at.map(|tried| tried + GAP_OF_ATTEMPTS)
+    }
+
+    /// What a session writes about partitions, if it writes at all.
+    pub(crate) fn note_partitions<'t>(&mut self, topics: impl Iterator<Item = (&'t str, i32)>) {
+        if let Some(present) = &mut self.present {
+            present.witness.partitions.clear();
+            present.witness.partitions.extend(topics.map(|(name, count)| (name.to_owned(), count)));
+        }
+    }
+}

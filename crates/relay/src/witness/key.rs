@@ -1,0 +1,46 @@
+//! Under which keys a pipeline's records are stored.
+
+use crate::ticket::SessionId;
+
+/// Names a pipeline in the state topic: the configured name, the database and the slot.
+///
+/// Name and slot are often left at their defaults, so the database keeps two installations apart that share a cluster.
+/// The server's address is left out: it may change with a failover, and the record must be found again then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pipeline {
+    /// `name` of the configuration.
+    pub name: String,
+    /// The database.
+    pub database: String,
+    /// The slot.
+    pub slot: String,
+}
+
+impl Pipeline {
+    /// What the keys of all its records begin with, and no other pipeline's.
+    #[must_use]
+    pub fn prefix(&self) -> Vec<u8> {
+        let parts = [&self.name, &self.database, &self.slot];
+        let mut key = serde_json::json!(parts).to_string();
+        key.push('#');
+        key.into_bytes()
+    }
+
+    /// The key of one writer: a session of a process, or a command.
+    #[must_use]
+    pub fn key(&self, writer: &str) -> Vec<u8> {
+        let mut key = self.prefix();
+        key.extend_from_slice(writer.as_bytes());
+        key
+    }
+}
+
+/// The key of a session's records.
+pub(super) fn of_session(
+    pipeline: &Pipeline,
+    process: &str,
+    sessions: u64,
+    id: SessionId,
+) -> Vec<u8> {
+    pipeline.key(&format!("{process}.{sessions}.{}", id.0))
+}

@@ -1,0 +1,160 @@
+//! The state topic: how routers read and write it, and what their records have to say.
+
+use relay::{
+    Code, Failure, Input, StateRead,
+    witness::{Witness, Write},
+};
+
+use super::World;
+use crate::{invariant::Invariant, kafka::Fate, router::Reading};
+
+impl World {
+    /// The core wants to know what the state topic holds.
+    pub(super) fn ask_for_state(&mut self, router: usize) {
+        // What is answered late may have been read early.
+        let reading =
+            if self.random.one_in(3) { Reading::Read(self.read_state()) } else { Reading::Asked };
+        self.routers[router].readings.push_back(reading);
+    }
+
+    fn read_state(&self) -> Result<StateRead, Failure> {
+        if !self.kafka.keeps_state() {
+            return Err(Failure::new(Code::KafkaUnreachable, "the state topic cannot be read"));
+        }
+        if self.kafka.state.is_deleted {
+            return Err(Failure::new(Code::TopicMissing, "there is no state topic"));
+        }
+        Ok(StateRead { cluster: self.kafka.cluster(), records: self.kafka.state.read() })
+    }
+
+    /// A read is answered.
+    pub(super) fn finish_reading(&mut self, router: usize) {
+        let read = match self.routers[router].readings.pop_front() {
+            Some(Reading::Read(read)) => read,
+            Some(Reading::Asked) => self.read_state(),
+            None => return,
+        };
+        let connection = self.routers[router].connection;
+        let is_last = connection.is_some() && read.is_ok();
+        let number = self.routers[router].number;
+        self.input(router, Input::State(read));
+        let process = &self.routers[router];
+        if is_last && process.number == number && process.connection == connection {
+            self.see_the_session_begin(router);
+        }
+    }
+
+    /// The core gives a record of its witness to the producer.
+    pub(super) fn write_state(&mut self, router: usize, write: Write) {
+        self.hold_against_the_acks(router, &write);
+        if let Some(producer) = &mut self.routers[router].producer {
+            producer.write(write);
+        }
+    }
+
+    /// A witness that is ahead of what Kafka has would be believed.
+    fn hold_against_the_acks(&mut self, router: usize, write: &Write) {
+        let Some(witness) = decoded(write) else { return };
+        // A gap is written down beside what was known before: that claims nothing new.
+        if !witness.gaps.is_empty() {
+            return;
+        }
+        let position = witness.position.as_u64();
+        let history = &self.server.history;
+        // What it says of a history that is gone is for nobody to hold against the present one.
+        if self.routers[router].epoch != self.server.epoch {
+            return;
+        }
+        let before = &history.transactions[..history.first_from(position)];
+        let missing = before.iter().flat_map(|one| one.events.clone()).find(|number| {
+            let event = &history.events[*number];
+            !event.is_settled() && event.is_published()
+        });
+        if let Some(number) = missing {
+            self.judge.accuse(Invariant::I2NeverAhead, || {
+                format!("the witness says {position}, event {number} is not in Kafka")
+            });
+        }
+    }
+
+    /// The cluster stores the next write of a router.
+    pub(super) fn store_write(&mut self, router: usize) {
+        let refusal = match self.kafka.state.is_deleted {
+            true => Some(Code::TopicMissing),
+            false => self.kafka.rejects.take(),
+        };
+        if let Some(code) = refusal {
+            self.judge.interrupted();
+            self.forget_who_was_refused();
+            let fate = if self.random.one_in(2) { Fate::Late } else { Fate::Lost };
+            if let Some(producer) = &mut self.routers[router].producer {
+                producer.fail_write(fate);
+            }
+            let failure = Failure::new(code, "failed");
+            self.input(router, Input::DeliveryFailed { transaction: None, failure });
+        } else if self.kafka.keeps_state()
+            && let Some(producer) = &mut self.routers[router].producer
+            && let Some(write) = producer.store_write()
+        {
+            self.kafka.state.store(write);
+            let (number, what) = (write.number, decoded(write));
+            if !self.judge.is_newest(self.routers[router].session) {
+                self.note_what_may_be_deleted(what.as_ref());
+            }
+            self.tell(|| format!("write {number} of router {router} is stored: {}", brief(&what)));
+        }
+    }
+
+    /// The acknowledgement of a write arrives.
+    pub(super) fn acknowledge_write(&mut self, router: usize) {
+        let producer = self.routers[router].producer.as_mut();
+        let Some(write) = producer.and_then(crate::kafka::Producer::ack_write) else { return };
+        if let Some(witness) = decoded(&write) {
+            let position = witness.position.as_u64();
+            self.judge.is_known_to(self.routers[router].session, position);
+            if self.routers[router].epoch == self.server.epoch {
+                self.judge.attests(position);
+            }
+        }
+        self.input(router, Input::StateWritten(write.number));
+    }
+
+    /// A write of a producer that is gone arrives, sooner or later.
+    pub(super) fn free_a_ghostly_write(&mut self) {
+        if self.kafka.state.ghosts.is_empty() || !self.kafka.keeps_state() {
+            return;
+        }
+        let ghost = self.random.index(self.kafka.state.ghosts.len());
+        let write = self.kafka.state.ghosts.swap_remove(ghost);
+        if !self.kafka.state.is_deleted {
+            self.kafka.state.store(&write);
+            self.note_what_may_be_deleted(decoded(&write).as_ref());
+            self.tell(|| format!("a late write is stored: {}", brief(&decoded(&write))));
+        }
+    }
+}
+
+impl World {
+    /// The next session deletes what it found, and does not know what a router that has lost the slot writes later. What
+    /// that says is lost with it: those events come again.
+    fn note_what_may_be_deleted(&mut self, witness: Option<&Witness>) {
+        let position = witness.map_or(0, |witness| witness.position.as_u64());
+        self.overlapped = self.overlapped.max(position);
+    }
+}
+
+fn decoded(write: &Write) -> Option<Witness> {
+    let value = write.value.as_ref()?;
+    Some(Witness::decode(value).expect("a router reads what a router writes"))
+}
+
+fn brief(witness: &Option<Witness>) -> String {
+    match witness {
+        None => "deletion".to_owned(),
+        Some(Witness { generation, position, last, gaps, .. }) => {
+            let last = last.map(|last| last.end_lsn.as_u64());
+            let gaps: Vec<String> = gaps.iter().map(relay::source::Gap::name).collect();
+            format!("{generation}, {}, last {last:?}, gaps {gaps:?}", position.as_u64())
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What exchanges the server's past, or Kafka.
+
+use relay::{Code, Moment};
+
+use super::{NOW, Outcome, person::LATER};
+use crate::{
+    fault::Fault,
+    postgres::{Phase, SlotFate, Timeline},
+    world::{World, mending::Mend},
+};
+
+impl World {
+    /// A standby that has everything takes over, with its copy of the slot, which may be somewhat behind.
+    pub(super) fn promote_a_standby(&mut self) -> Outcome {
+        if self.server.phase != Phase::Up {
+            return Outcome::Pointless;
+        }
+        self.judge.interrupted();
+        let (end, until) = (self.server.history.end_of_wal, self.soon());
+        self.server.go_back(end, SlotFate::Kept, Timeline::Next, until);
+        Outcome::Done
+    }
+
+    /// A standby takes over that lacks the last transactions.
+    pub(super) fn promote_one_that_lags(&mut self) -> Outcome {
+        self.exchange_the_past(Fault::PromoteLagging, |world, until| {
+            let to = world.server.some_late_position(&mut world.random);
+            world.server.go_back(to, SlotFate::Kept, Timeline::Next, until);
+            Some(to)
+        })
+    }
+
+    /// A standby takes over that has no copy of the slot: somebody makes one.
+    pub(super) fn promote_one_without_slot(&mut self) -> Outcome {
+        self.exchange_the_past(Fault::PromoteWithoutSlot, |world, until| {
+            let to = world.server.history.end_of_wal;
+            world.server.go_back(to, SlotFate::Gone, Timeline::Next, until);
+            world.write_on();
+            world.mend_after(LATER, Mend::Slot);
+            // Nobody has lost what was acknowledged; but the slot is not where it was.
+            Some(0)
+        })
+    }
+
+    /// A backup is restored, up to some moment: on a timeline of its own, and without slots.
+    pub(super) fn restore_a_backup(&mut self) -> Outcome {
+        self.exchange_the_past(Fault::RestoreBackup, |world, until| {
+            let to = world.server.some_past(&mut world.random)?;
+            world.server.go_back(to, SlotFate::Gone, Timeline::Next, until);
+            world.write_on();
+            world.mend_after(LATER, Mend::Slot);
+            Some(0)
+        })
+    }
+
+    /// The storage is taken back to a snapshot: slot and timeline are those of that moment, and the WAL grows again.
+    pub(super) fn restore_a_snapshot(&mut self) -> Outcome {
+        self.exchange_the_past(Fault::RestoreSnapshot, |world, until| {
+            let to = world.server.some_past(&mut world.random)?;
+            world.server.go_back(to, SlotFate::Kept, Timeline::Same, until);
+            for _ in 0..world.random.below(20) {
+                world.write_on();
+            }
+            Some(to)
+        })
+    }
+
+    /// The name leads to another cluster.
+    pub(super) fn exchange_the_server(&mut self) -> Outcome {
+        self.exchange_the_past(Fault::ExchangeServer, |world, until| {
+            world.server.exchange(&mut world.random, until);
+            for _ in 0..world.random.below(6) {
+                world.write_on();
+            }
+            Some(0)
+        })
+    }
+
+    /// `exchange` says what is left of the past, if it could be done. A person has to be called if the witness knows of
+    /// more; may be, if any router does.
+    fn exchange_the_past(
+        &mut self,
+        fault: Fault,
+        exchange: impl FnOnce(&mut Self, Moment) -> Option<u64>,
+    ) -> Outcome {
+        if !self.is_ripe() {
+            return Outcome::Pointless;
+        }
+        let Some(attested) = self.kafka.state.best() else { return Outcome::Pointless };
+        let until = self.soon();
+        let Some(left) = exchange(self, until) else { return Outcome::Pointless };
+        self.judge.went_back(&self.server.history);
+        self.lost_word = self.lost_word.min(self.server.history.end_of_wal);
+        self.overlapped = self.overlapped.min(self.server.history.end_of_wal);
+        self.refused = None;
+        let last = attested.last.map(|last| last.end_lsn.as_u64());
+        let is_due = left == 0 || last.is_some_and(|last| last > left);
+        // What was produced may be attested yet, by a router that has not noticed.
+        self.judge.interrupted();
+        self.call.allow(fault.causes());
+        if is_due {
+            self.call.demand();
+        }
+        Outcome::Done
+    }
+
+    /// The brokers' addresses lead to another cluster, to which somebody has copied the events.
+    pub(super) fn exchange_kafka(&mut self) -> Outcome {
+        // A new producer does not say which cluster it is of: whoever makes one meanwhile would not notice.
+        let makes_one = self.routers.iter().any(|one| one.producer.is_none());
+        if !self.is_ripe() || makes_one {
+            return Outcome::Pointless;
+        }
+        self.kafka.clusters += 1;
+        self.kafka.ghosts.clear();
+        self.kafka.state.ghosts.clear();
+        if self.random.one_in(3) {
+            // The records of the routers were not copied.
+            self.kafka.state.clear();
+            self.is_state_lost = true;
+        }
+        for router in 0..self.routers.len() {
+            if let Some(producer) = &mut self.routers[router].producer {
+                producer.forget_unstored();
+            }
+            self.fail_producer(router);
+        }
+        self.judge.interrupted();
+        self.call.allow(Fault::ExchangeKafka.causes());
+        if !self.is_state_lost {
+            self.call.demand();
+        }
+        Outcome::Done
+    }
+
+    /// Nobody can read or write the state topic.
+    pub(super) fn take_the_state_away(&mut self) -> Outcome {
+        self.kafka.state.is_leaderless = true;
+        self.mend_after(NOW, Mend::State);
+        Outcome::Done
+    }
+
+    /// Somebody deletes the state topic, and makes it again. What a router remembers may be less than what was there.
+    pub(super) fn delete_the_state(&mut self) -> Outcome {
+        self.judge.interrupted();
+        self.kafka.state.delete();
+        self.is_state_lost = true;
+        self.call.allow(&[Code::SlotMoved]);
+        self.mend_after(NOW, Mend::State);
+        Outcome::Done
+    }
+}
