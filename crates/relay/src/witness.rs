@@ -7,7 +7,7 @@
 //!
 //! * A position is told to the server only after the witness with that position is acknowledged. So a slot that stands
 //!   past the witness was moved by somebody else.
-//! * What the witness covers is believed only after its last transaction has come by again ([`crate::session`]). So a
+//! * What the witness covers is believed only after its last transaction has come by again (`session/covered.rs`). So a
 //!   server that was taken back to an earlier state, and has written other rows since, is recognised.
 //!
 //! A router that was stopped (SIGSTOP) or cut off may write late. Such a write must not count, and it cannot be prevented:
