@@ -401,6 +401,10 @@ impl Relay {
         let Phase::Halted(halt) = &mut self.phase else { return };
         halt.look_at = look_at;
         match open {
+            Some(gap) if is_read => {
+                halt.gap = gap;
+                self.keeper.record_again();
+            }
             Some(gap) => halt.gap = gap,
             None if is_read => {
                 self.totals.sessions = self.totals.sessions.max(1);

@@ -177,3 +177,19 @@ fn who_resumes_at_the_end_of_the_wal_pins_nothing() {
     world.script.handle(Input::Topic(id, Ok(facts(6))));
     assert_eq!(world.script.relay.topics.facts(id).unwrap().partitions.get(), 6);
 }
+
+#[test]
+fn a_gap_whose_record_is_gone_is_written_again() {
+    let mut world = World::streaming();
+    world.script.handle(Input::GapSuspected(gap(Code::PublicationReplaced)));
+    world.settle_down();
+    assert_eq!(world.witness().gaps.len(), 1);
+    world.topic.clear();
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.witness().gaps.len(), 1);
+    world.accept();
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None));
+}
