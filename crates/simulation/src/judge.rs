@@ -332,6 +332,11 @@ impl Judge {
         self.attested = self.attested.max(position);
     }
 
+    /// The highest such position.
+    pub fn attested(&self) -> u64 {
+        self.attested
+    }
+
     /// The window of a session begins after this position.
     pub fn is_known_to(&mut self, session: usize, position: u64) {
         if let Some(session) = self.sessions.get_mut(session) {

@@ -139,7 +139,10 @@ impl World {
         // Without a witness that was there all the time: confirmed before a crash, or on a connection that did not carry it.
         let known = match covered {
             Some(_) if !self.is_state_lost => self.overlapped,
-            Some(_) | None => self.server.peak.max(self.lost_word).max(self.overlapped),
+            Some(_) | None => {
+                let told = self.server.peak.max(self.lost_word);
+                told.max(self.overlapped).max(self.judge.attested())
+            }
         };
         let history = self.history();
         let excused = history.serial_past(known).saturating_sub(history.serial_past(from));

@@ -152,11 +152,13 @@ impl World {
 
     /// Whatever is missing after a gap, and not in the slot still, was committed after the position that the gap names.
     fn see_that_the_interval_is_right(&mut self) {
-        let reasons = self.routers.iter().filter_map(|one| one.relay.condition(self.at).reason);
-        let from = reasons.filter(|one| one.class() == Class::Gap).filter_map(|one| one.lsn).min();
+        let reports = self.routers.iter().map(|one| one.relay.snapshot(self.at).witness);
+        let begins = reports.flat_map(|report| report.gaps).map(|gap| gap.interval.from);
+        // A gap that names no beginning says that everything before its end is at risk.
+        let from = begins.min_by_key(|from| from.as_ref().map(|from| from.lsn)).flatten();
         // A monitor that looks at a restored server names positions of the history that is gone.
         let Some(from) = from.filter(|_| self.server.epoch == 0) else { return };
-        let from = from.as_u64();
+        let from = from.lsn.as_u64();
         let history = &self.server.history;
         let is_there = self.server.slot.is_some_and(|slot| !slot.is_lost);
         let confirmed = self.server.confirmed();
