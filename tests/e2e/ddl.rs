@@ -1,11 +1,16 @@
-//! The outbox table changes under load.
+//! The outbox table changes: its columns here, its name in [`renames`], what inherits from it in [`children`], in which
+//! partition its rows are in [`moves`].
 
 use std::time::Duration;
 
-use e2e::{SOON, Stage, committed};
-use serde_json::json;
+use e2e::{SOON, Stage, committed, text};
+use serde_json::{Value, json};
 use testbed::load::{Kind, LEDGER, Load, Mix, Preset, Schema};
 use testbed::postgres::Session;
+
+mod children;
+mod moves;
+mod renames;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -17,11 +22,22 @@ async fn own_aggregate(session: &Session) {
     session.batch_execute(&sql).await.unwrap();
 }
 
+/// What the monitor has found, by its code.
+fn found<'a>(status: &'a Value, code: &str) -> Option<&'a Value> {
+    let findings = status.pointer("/monitor/findings")?.as_array()?;
+    findings.iter().find(|finding| text(finding, "/code") == Some(code))
+}
+
 /// One event of our own aggregate with its ledger row, by the name that the key's column has now.
 async fn insert(session: &Session, key: &str) {
+    insert_into(session, "outbox", key).await;
+}
+
+/// The same, by the name that the table has now.
+async fn insert_into(session: &Session, table: &str, key: &str) {
     let sql = format!(
         "WITH a AS (UPDATE testbed.aggregate SET seq = seq + 1 WHERE n = {OURS} RETURNING *), \
-         o AS (INSERT INTO outbox (aggregate_type, {key}, event_type, payload) \
+         o AS (INSERT INTO {table} (aggregate_type, {key}, event_type, payload) \
                SELECT type, id, 'Changed', jsonb_build_object('seq', seq) FROM a RETURNING *) \
          INSERT INTO {LEDGER} (id, aggregate_type, aggregate_id, seq, event_type, payload_bytes, payload_sha256) \
          SELECT o.id, type, a.id, seq, event_type, octet_length(payload::text), \

@@ -54,9 +54,9 @@ async fn a_new_user_gets_from_an_empty_database_to_a_record_and_back() {
     let apply =
         ["setup", "--apply", "--create-table", "--role", ROLE, "--admin-url", admin.as_str()];
     let made = type_in(&stage, &apply, 0).await;
-    assert_eq!(made.matches("created").count(), 4, "{made}");
+    assert_eq!(made.matches("created").count(), 5, "{made}");
     let again = type_in(&stage, &apply, 0).await;
-    assert_eq!(again.matches("there already").count(), 4, "{again}");
+    assert_eq!(again.matches("there already").count(), 5, "{again}");
 
     stage.restart().await.unwrap();
     let (id, record) = first_record(&stage, &session).await;
@@ -82,6 +82,7 @@ async fn a_new_user_gets_from_an_empty_database_to_a_record_and_back() {
 
     let dropped = type_in(&stage, &teardown, 0).await;
     assert_eq!(dropped.matches("dropped").count(), 3, "{dropped}");
+    assert!(dropped.contains("record: deleted"), "{dropped}");
     let gone = type_in(&stage, &["status", "--set", &format!("postgres.url={admin}")], 1).await;
     assert!(gone.contains(&format!("the slot {SLOT} does not exist")), "{gone}");
     assert_eq!(count(&session, "pg_replication_slots").await, 0);

@@ -9,7 +9,7 @@ use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde_json::Value;
 use testbed::checker::{Options, Verdict, check, confirmed_ahead};
-use testbed::postgres::SlotRow;
+use testbed::postgres::{DATABASE, SUPERUSER, SlotRow};
 use testbed::reader::{Follower, Seen, read_all};
 use testbed::truth::Truth;
 use testbed::wait::{eventually, until_ok};
@@ -98,6 +98,23 @@ impl Stage {
         arrived.with_context(|| {
             format!("{} of {} events are not in Kafka", missing.len(), truth.events.len())
         })
+    }
+
+    /// Accepts every gap that is open, as a person does, and returns when the router streams again.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the command does, or when the router does not go on.
+    pub async fn accept(&mut self) -> anyhow::Result<()> {
+        let url = self.postgres.url(SUPERUSER, DATABASE);
+        let output = self.router.command(&["accept", "--yes", "--admin-url", &url]).await?;
+        ensure!(
+            output.status.success(),
+            "accept: {}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        self.wait_streaming().await
     }
 
     /// The judge's verdict on everything that is in Kafka now.

@@ -94,6 +94,13 @@ impl Builder {
         self
     }
 
+    /// A server with another system identifier than those of other scenarios.
+    #[must_use]
+    pub fn stranger(mut self) -> Self {
+        self.postgres = self.postgres.stranger();
+        self
+    }
+
     /// A line of `pg_hba.conf` before those that trust everybody.
     #[must_use]
     pub fn hba(mut self, line: &str) -> Self {
@@ -378,6 +385,8 @@ fn base(port: u16, bootstrap: &str, schema: &Schema, mapping: &Mapping) -> Confi
         .set("postgres.slot", SLOT)
         .set("postgres.publication", PUBLICATION)
         .set("kafka.bootstrap_servers", bootstrap)
+        // Stages share a cluster, and all have the same name, database and slot.
+        .set("kafka.state_topic", format!("{}router-state", mapping.topic_prefix))
         .set("log.format", "text")
         .set_outbox("table", schema.table.as_str())
         .set_outbox("topic", format!("{}${{aggregate_type}}", mapping.topic_prefix));

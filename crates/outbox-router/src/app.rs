@@ -4,9 +4,12 @@
 //! else can delay a status update; the *monitor* and the *admin endpoint* on the main thread. They share no state: two
 //! `watch` channels carry what each tells of itself, one bounded channel the two events that the monitor may send.
 
-use std::{io, net::SocketAddr, sync::Mutex, thread};
+use std::{io, net::SocketAddr, thread};
 
-use relay::{OnFatal, Outcome, Relay, Settings, Timing, Window};
+use relay::{
+    OnFatal, OutboxTable, Outboxes, Outcome, Relay, Settings, Timestamp, Timing, Window,
+    WitnessSettings, witness::Pipeline,
+};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -21,7 +24,7 @@ use crate::{
     kafka::{CreateTopics, KafkaSettings, SettingRefused},
     monitor::{self, MonitorReport, RelayReport, Thresholds, WindowLimits},
     postgres::{ConnInfo, ConnInfoError},
-    shell::{Clock, Parts, Running, Server, Shell, Source, WAL_SENDER_TIMEOUT},
+    shell::{Clock, Endpoint, Parts, Running, Shell, Source, WAL_SENDER_TIMEOUT},
 };
 
 /// Events of the monitor that the relay has not taken; each code is told once, so this is never full.
@@ -109,29 +112,25 @@ impl App {
         let (relay_reports, relay_seen) = watch::channel(first);
         let (monitor_reports, monitor_seen) =
             watch::channel(MonitorReport::initial(Instant::now()));
-        let (preflights, preflights_seen) = watch::channel(monitor::Preflights::default());
         let (events, monitor_events) = mpsc::channel(MONITOR_EVENTS);
         let (stop, stopping) = watch::channel(Running::On);
 
         let mut ended = on_its_own_thread(Parts {
             relay,
-            source: self.source(preflights, clock),
+            source: self.source(),
             kafka: self.kafka.clone(),
+            state_topic: self.config.kafka.state_topic.clone(),
+            pipeline: self.pipeline(),
             monitor: monitor_events,
             reports: relay_reports,
             shutdown: stopping,
             clock,
         })?;
-        let server = self.server();
+        let endpoint = self.endpoint();
         let monitor = monitor::run(
             self.monitor_settings(),
-            monitor::ConnectBy(|| server.sql()),
-            monitor::Channels {
-                relay: relay_seen.clone(),
-                preflights: preflights_seen,
-                events,
-                report: monitor_reports,
-            },
+            monitor::ConnectBy(|| endpoint.sql()),
+            monitor::Channels { relay: relay_seen.clone(), events, report: monitor_reports },
         );
         let sources = admin::Sources { relay: relay_seen, monitor: monitor_seen };
         // It serves to the end: what drains must be seen draining.
@@ -158,8 +157,17 @@ impl App {
 
     fn core_settings(&self) -> Settings {
         let limits = self.config.limits;
+        let witness = self
+            .config
+            .kafka
+            .state_topic
+            .as_ref()
+            .map(|_| WitnessSettings { pipeline: self.pipeline(), process: process_id() });
         Settings {
+            slot: self.config.postgres.slot.as_str().to_owned(),
+            publication: self.config.postgres.publication.as_str().to_owned(),
             outboxes: self.config.outboxes(),
+            witness,
             window: Window { events: limits.window_events, bytes: limits.window_bytes },
             row_bytes: size(limits.row_bytes),
             timing: Timing {
@@ -172,21 +180,16 @@ impl App {
         }
     }
 
-    fn server(&self) -> Server {
-        Server { conninfo: self.conninfo.clone(), application_name: self.config.name.clone() }
+    fn endpoint(&self) -> Endpoint {
+        Endpoint { conninfo: self.conninfo.clone(), application_name: self.config.name.clone() }
     }
 
-    fn source(&self, preflights: watch::Sender<monitor::Preflights>, clock: Clock) -> Source {
-        Source {
-            server: self.server(),
-            slot: self.config.postgres.slot.as_str().to_owned(),
-            publication: self.config.postgres.publication.as_str().to_owned(),
-            outboxes: self.config.outboxes(),
-            row_bytes: size(self.config.limits.row_bytes),
-            preflights,
-            clock,
-            word: Mutex::default(),
-        }
+    fn pipeline(&self) -> Pipeline {
+        pipeline(&self.config, &self.conninfo.dbname)
+    }
+
+    fn source(&self) -> Source {
+        source(&self.config, self.endpoint())
     }
 
     fn monitor_settings(&self) -> monitor::Settings {
@@ -220,6 +223,31 @@ impl App {
     }
 }
 
+/// What is read of PostgreSQL, and how it is reached.
+pub fn source(config: &Config, endpoint: Endpoint) -> Source {
+    Source {
+        endpoint,
+        slot: config.postgres.slot.as_str().to_owned(),
+        publication: config.postgres.publication.as_str().to_owned(),
+        outboxes: config.outboxes(),
+        row_bytes: size(config.limits.row_bytes),
+    }
+}
+
+/// Under which name this configuration's witness is kept.
+pub fn pipeline(config: &Config, database: &str) -> Pipeline {
+    Pipeline {
+        name: config.name.clone(),
+        database: database.to_owned(),
+        slot: config.postgres.slot.as_str().to_owned(),
+    }
+}
+
+/// Tells this process from every other that ever wrote a witness: containers share process ids.
+fn process_id() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
 /// What librdkafka is told.
 pub fn kafka_settings(config: &Config) -> KafkaSettings {
     let kafka = &config.kafka;
@@ -235,8 +263,19 @@ pub fn kafka_settings(config: &Config) -> KafkaSettings {
             partitions: create.partitions,
             replication_factor: i32::from(create.replication_factor),
         }),
+        timestamp: timestamp(&config.outboxes()),
         window_bytes: size(config.limits.window_bytes),
         row_bytes: size(config.limits.row_bytes),
+    }
+}
+
+/// Without a table in the configuration every outbox has the defaults.
+fn timestamp(outboxes: &Outboxes) -> Timestamp {
+    let now = |table: &OutboxTable| table.timestamp == Timestamp::Now;
+    if !outboxes.tables.is_empty() && outboxes.tables.iter().all(now) {
+        Timestamp::Now
+    } else {
+        Timestamp::Commit
     }
 }
 

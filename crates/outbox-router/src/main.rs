@@ -76,7 +76,10 @@ fn execute(cli: &Cli, task: &cli::Task, config: &Config, environment: &Environme
         input: &mut io::BufReader::new(io::stdin()),
         audience,
     };
-    runtime.block_on(cli::execute(cli, task, config, environment, &mut terminal))
+    let exit = runtime.block_on(cli::execute(cli, task, config, environment, &mut terminal));
+    // What still waits for Kafka on a thread of its own is not waited for.
+    runtime.shutdown_background();
+    exit
 }
 
 #[expect(clippy::print_stderr, reason = "the log is not open yet, and a person waits")]

@@ -217,6 +217,46 @@ async fn a_gap_is_unready_at_once_and_names_its_interval() {
     assert!(message.contains("0/100 (2026-01-01T00:00:00Z) and up to 0/200"), "{message}");
 }
 
+/// Of a series that appears late, an alert misses the beginning.
+#[tokio::test]
+async fn the_metrics_of_gaps_are_there_from_the_start() {
+    let endpoint = start().await;
+    let expect = async |values: [u8; 3]| {
+        let page = endpoint.get("/metrics").await;
+        let names = ["outbox_gaps_open", "outbox_gap_recorded", "outbox_witness_missing"];
+        for (name, value) in names.iter().zip(values) {
+            let line = format!("\n{name}{{pipeline=\"shop\"}} {value}\n");
+            assert!(page.contains(&line), "{line} in {page}");
+        }
+    };
+    expect([0, 0, 0]).await;
+    let mark = Mark { lsn: Lsn::from_u64(0x100), at: None };
+    let interval = Interval { from: Some(mark.clone()), to: mark.clone() };
+    let gap = Gap::new(Failure::new(Code::SlotMissing, "gone"), interval);
+    endpoint.monitor.send_modify(|report| report.gap = Some(gap.clone()));
+    expect([1, 0, 0]).await;
+    let witness = |are_gaps_recorded, gaps, began_without| relay::WitnessReport {
+        kept: relay::source::Kept::InKafka,
+        gaps,
+        are_gaps_recorded,
+        began_without,
+        ..relay::WitnessReport::default()
+    };
+    let tell = |witness| {
+        endpoint.relay.send_modify(|report| report.snapshot.witness = witness);
+    };
+    tell(witness(false, vec![gap.clone()], None));
+    expect([1, 0, 0]).await;
+    assert_eq!(endpoint.probe("/readyz").await.0, 503);
+    tell(witness(true, vec![gap.clone(), gap], Some(mark.clone())));
+    expect([2, 1, 1]).await;
+    endpoint.monitor.send_modify(|report| report.gap = None);
+    assert_eq!(endpoint.probe("/readyz").await.0, 503, "whoever found it");
+    tell(witness(true, Vec::new(), Some(mark)));
+    expect([0, 0, 1]).await;
+    assert_eq!(endpoint.probe("/readyz").await.0, 200);
+}
+
 #[tokio::test]
 async fn the_status_has_its_documented_shape() {
     let endpoint = start().await;
@@ -244,6 +284,14 @@ async fn the_status_has_its_documented_shape() {
             },
             "window": {
                 "events": 42, "bytes": 4200, "unacked_events": 40, "waiting_for_ack_seconds": null,
+            },
+            "witness": {
+                "accepted": [],
+                "began_without": null,
+                "gaps": [],
+                "gaps_recorded": true,
+                "kept": "off",
+                "position": null,
             },
             "lag": {"unread": 512, "unacked": 256, "unconfirmed": 256},
             "totals": {

@@ -5,8 +5,8 @@ use std::{ffi::OsString, io, time::Duration};
 use clap::CommandFactory as _;
 use outbox_router::{
     cli::{
-        self, Audience, Cli, Command, Confirmation, Exit, Form, MissingTable, OnFatal, Repeat,
-        Task, Terminal, Write,
+        self, Audience, Cli, Command, Confirmation, Exit, Form, MissingTable, OnFatal, RecordPart,
+        Repeat, Task, Terminal, Write,
     },
     config::Environment,
 };
@@ -56,6 +56,8 @@ fn setup_prints_unless_told_to_apply() {
         args
     };
     let args = setup("setup");
+    assert_eq!(args.record, RecordPart::Include);
+    assert_eq!(setup("setup --skip-kafka").record, RecordPart::Skip);
     assert_eq!((args.write, args.table), (Write::Print, MissingTable::Expect));
     assert_eq!((args.role, args.wait), (None, Duration::from_secs(60)));
     let args = setup("setup --apply --create-table --role r --wait 2m --admin-url canary");
@@ -73,6 +75,22 @@ fn teardown_asks_unless_told_not_to() {
 }
 
 #[test]
+fn accept_takes_everything_unless_something_is_named_and_asks() {
+    let accept = |line| {
+        let Command::Task(Task::Accept(args)) = read(line).unwrap().command else {
+            panic!("{line}")
+        };
+        args
+    };
+    let args = accept("accept");
+    assert_eq!((args.gaps, args.by, args.confirmation), (vec![], None, Confirmation::Ask));
+    let args = accept("accept --gap p010@0/16b3748 --gap K022@0/1 --by ann --yes");
+    let names: Vec<String> = args.gaps.iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["P010@0/16B3748", "K022@0/1"]);
+    assert_eq!((args.by.as_deref(), args.confirmation), (Some("ann"), Confirmation::Yes));
+}
+
+#[test]
 fn status_is_text_and_once_unless_told_otherwise() {
     for (line, form, repeat) in
         [("status", Form::Text, Repeat::Once), ("status --json --watch", Form::Json, Repeat::Watch)]
@@ -86,7 +104,17 @@ fn status_is_text_and_once_unless_told_otherwise() {
 
 #[test]
 fn wrong_usage_ends_with_code_two() {
-    for line in ["", "fly", "setup --wait 5", "setup --apply yes", "status --yaml"] {
+    for line in [
+        "",
+        "fly",
+        "setup --wait 5",
+        "setup --apply yes",
+        "status --yaml",
+        "accept --gap P010",
+        "accept --gap P999@0/1",
+        "accept --gap P010@one",
+        "accept --by  --yes",
+    ] {
         assert_eq!(read(line).unwrap_err().exit_code(), 2, "{line}");
     }
 }
@@ -163,6 +191,8 @@ async fn setup_prints_the_sql_in_the_order_that_matters() {
         "grant connect on database \"shop\" to \"router\";",
         "create publication \"p\" for table \"sales\".\"outbox\" with (publish = 'insert', publish_via_partition_root = true);",
         "pg_create_logical_replication_slot('s', 'pgoutput');",
+        "-- kafka-topics.sh --bootstrap-server 127.0.0.1:9092 --create --topic outbox-router.state \
+         --partitions 1 --config cleanup.policy=compact",
     ];
     let places: Vec<_> = statements.iter().map(|text| out.find(text).expect(text)).collect();
     assert!(places.is_sorted(), "{out}");

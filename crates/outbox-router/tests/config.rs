@@ -3,7 +3,7 @@
 use std::{io::Write as _, time::Duration};
 
 use outbox_router::config::{self, Config, Environment, effective};
-use relay::{Format, Preset, Role};
+use relay::{Format, Preset, Role, Timestamp};
 
 /// Loads a file's text with environment and flags.
 fn load(
@@ -34,7 +34,11 @@ fn values_arrive_typed() {
     let config = file(
         r#"
         name = "orders"
-        outbox = [{ table = '"Weird Schema".outbox', preset = "debezium", format = "debezium" }]
+        [[outbox]]
+        table = '"Weird Schema".outbox'
+        preset = "debezium"
+        format = "debezium"
+        timestamp = "now"
         [kafka]
         create_topics = { partitions = 6 }
         [kafka.properties]
@@ -51,6 +55,7 @@ fn values_arrive_typed() {
     let table = config.outboxes().tables.remove(0);
     assert_eq!(table.name.schema, "Weird Schema");
     assert_eq!((table.preset, table.format), (Preset::Debezium, Format::Debezium));
+    assert_eq!(table.timestamp, Timestamp::Now);
     let create = config.kafka.create_topics.unwrap();
     assert_eq!((create.partitions, create.replication_factor), (6, -1));
     let properties: Vec<_> = config.kafka.properties.shown().collect();

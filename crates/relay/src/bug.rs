@@ -96,6 +96,8 @@ bugs! {
     SkipHeldRow = "skip-held-row";
     /// A table's new shape is ignored: its columns are read by their old places.
     IgnoreNewShape = "ignore-new-shape";
+    /// A table is recognised by the name in its Relation message alone.
+    BindByNameOnly = "bind-by-name-only";
     /// No status update while reading stands still.
     SilentWhileFull = "silent-while-full";
     /// A stopping server is never let go of.

@@ -20,6 +20,8 @@ pub(crate) struct Columns {
     uses: Vec<Option<Use>>,
     /// Roles whose column has another role already: (that one, this one).
     shared: Vec<(Role, Role)>,
+    /// What the columns are called, for messages.
+    names: Vec<(Role, String)>,
 }
 
 /// The role of one column.
@@ -81,12 +83,13 @@ impl Columns {
         let names: Vec<&[u8]> = columns.iter().map(|column| column.name).collect();
         let roles = map_columns(table, &names)?;
         let mut uses: Vec<Option<Use>> = vec![None; columns.len()];
-        let mut shared = Vec::new();
+        let (mut shared, mut named) = (Vec::new(), Vec::new());
         for (role, position) in roles {
             let (Some(column), Some(place)) = (columns.get(position), uses.get_mut(position))
             else {
                 continue;
             };
+            named.push((role, lossy(column.name)));
             let encoding = encoding(table, role, column)?;
             match place {
                 Some(first) => shared.push((first.role, role)),
@@ -95,7 +98,13 @@ impl Columns {
         }
         let used = uses.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         uses.truncate(used);
-        Ok(Self { width: columns.len(), uses, shared })
+        Ok(Self { width: columns.len(), uses, shared, names: named })
+    }
+
+    /// The name of a role's column; the role's own word when the table has none.
+    pub(crate) fn name(&self, role: Role) -> &str {
+        let found = self.names.iter().find(|(known, _)| *known == role);
+        found.map_or(role.as_str(), |(_, name)| name)
     }
 
     /// Reads the values of one row into `event`, which is as it was made.

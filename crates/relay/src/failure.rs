@@ -98,6 +98,8 @@ codes! {
     RowsMove = "P031", Mendable;
     /// The publication was altered and looks as before: inserts may have been withheld meanwhile.
     PublicationAltered = "P032", Gap;
+    /// The monitor's own connection reaches another server than the one that streams.
+    MonitorElsewhere = "P033", Mendable;
 
     /// No broker can be reached.
     KafkaUnreachable = "K001", Transport;
@@ -119,8 +121,7 @@ codes! {
     TopicShrunk = "K016", Replay;
     /// The cluster does not allow this principal to produce idempotently.
     ClusterForbidden = "K017", Transport;
-    /// A topic takes smaller batches than the producer makes: it is made anew with that limit.
-    BatchLimit = "K018", Transport;
+    // K018 is not to be used again: a topic that takes small batches ended the session once.
     /// Records were reported as delivered, but nobody has seen them stored: replaying them mends it.
     AckWithoutOffset = "K019", Transport;
     /// The state topic is not a compacted topic of one partition.

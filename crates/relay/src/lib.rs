@@ -73,9 +73,9 @@ pub use session::{StatusUpdate, Step};
 pub use state::{Condition, State};
 pub use table::{
     ColumnNames, Format, HeaderNames, IllegalTemplate, OutboxTable, Outboxes, Preset, Role,
-    TableName, TopicTemplate,
+    TableName, Timestamp, TopicTemplate,
 };
 pub use telemetry::{LATENCY_BOUNDS, Latencies, Reconnects, Snapshot, TopicTotals, WitnessReport};
 pub use ticket::{SessionId, Ticket, TransactionRef};
-pub use topic::{IllegalTopicName, TopicName};
+pub use topic::{CharacterKind, IllegalTopicName, TopicName};
 pub use topics::TopicFacts;

@@ -36,7 +36,9 @@ pub struct Refusal {
 pub enum RefusalReason {
     /// The producer's queue is full: offer the same record again after the next acknowledgements.
     Full,
-    /// The first record of its partition is still on its way, and travels alone: the same.
+    /// Its partition takes no further one before what is on its way is acknowledged, because that
+    /// is its first record, which travels alone, or as much as one batch of its topic may hold: the
+    /// same.
     Probing,
     /// An earlier record failed: nothing is produced after it in this session.
     Closed,

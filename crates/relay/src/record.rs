@@ -31,7 +31,7 @@ pub struct Record<'a> {
     pub value: Option<&'a [u8]>,
     /// Headers in the order in which they are written.
     pub headers: Headers<'a>,
-    /// Commit time of the source transaction, milliseconds since 1970.
+    /// Milliseconds since 1970: the commit time of the source transaction, or [`Record::NOW`].
     pub timestamp_ms: i64,
 }
 
@@ -45,7 +45,12 @@ const BATCH_OVERHEAD: usize = 61 + 5 + 1 + 10 + 5 + 5 + 5 + 5;
 const HEADER_OVERHEAD: usize = 5 + 5;
 
 impl Record<'_> {
-    /// What the record holds of the window while it is unacknowledged, in bytes.
+    /// The timestamp that stands for the time at which the sink takes the record. No transaction
+    /// was committed in 1970.
+    pub const NOW: i64 = 0;
+
+    /// What the record holds of the window while it is unacknowledged, in bytes: no less than it
+    /// takes on the wire.
     pub fn held_bytes(&self) -> usize {
         self.size().held_bytes()
     }
@@ -68,10 +73,11 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// See [`Record::held_bytes`].
+    /// See [`Record::held_bytes`]. A record of many headers takes more on the wire than the
+    /// overhead: whoever adds up what records hold has the size of any batch of them, at most.
     #[inline]
     pub(crate) fn held_bytes(self) -> usize {
-        self.payload + OVERHEAD
+        (self.payload + OVERHEAD).max(self.batch_bytes())
     }
 
     /// The most that the record takes as a batch of its own, uncompressed: what `max.message.bytes` is compared with.
@@ -123,5 +129,29 @@ impl<'a> Headers<'a> {
     /// In writing order.
     pub fn iter(&self) -> impl Iterator<Item = Header<'a>> + use<'a> {
         self.format.iter().copied().chain(self.row.iter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever adds up what records hold never has less than a batch of them takes.
+    #[test]
+    fn a_record_holds_no_less_than_it_takes_on_the_wire() {
+        let row = RowHeaders::new();
+        for count in [0, 1, 15, 16, 100] {
+            let headers = vec![Header { name: "n", value: Some(b"v") }; count];
+            let record = Record {
+                topic: TopicId(0),
+                partition: 0,
+                key: b"key",
+                value: None,
+                headers: Headers::new(&headers, &row),
+                timestamp_ms: 1,
+            };
+            let size = record.size();
+            assert!(size.held_bytes() >= size.batch_bytes(), "{count} headers: {size:?}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     headers::RowHeaders,
     partition::partition_for_key,
     record::{Headers, Record, TopicId},
-    table::{Format, OutboxTable, Role},
+    table::{Format, OutboxTable, Role, Timestamp},
     topics::Topics,
 };
 use remembered::Remembered;
@@ -46,6 +46,7 @@ pub(crate) struct Routed<'a> {
     key: &'a [u8],
     value: Option<&'a [u8]>,
     row_headers: &'a RowHeaders,
+    timestamp: Timestamp,
 }
 
 impl Router {
@@ -118,7 +119,7 @@ impl Router {
                 "mend what writes them; to leave the column out, map columns.headers = []",
             ));
         }
-        Ok(Routed { topic, key, value, row_headers: headers })
+        Ok(Routed { topic, key, value, row_headers: headers, timestamp: self.table.timestamp })
     }
 
     fn topic(&mut self, event: &Event<'_>, topics: &mut Topics) -> Result<TopicId, Failure> {
@@ -139,11 +140,11 @@ impl Router {
         }
         let text = String::from_utf8_lossy(routing);
         let name = self.table.topic.render(&text).map_err(|why| {
-            let shown: String = text.chars().take(64).collect();
+            let (column, length) = (self.columns.name(Role::AggregateType), text.chars().count());
             self.refuse(
                 event,
                 Code::TopicIllegal,
-                &format!("its aggregate type {shown:?} makes no legal topic: {why}"),
+                &format!("column {column} ({length} characters) makes no legal topic: {why}"),
                 "mend what writes it, or set a topic without ${aggregate_type} and restart",
             )
         })?;
@@ -181,12 +182,19 @@ impl Router {
     }
 }
 
-/// The row by its id, which is the one value of a row that errors may show.
+/// The longest id that messages show: a UUID has 36 characters, a ULID 26, a `bigint` at most 20.
+const ID_SHOWN_MAX: usize = 64;
+
+/// The row by its id, which is the one value of a row that errors may show, and only if it looks
+/// like an id: when `columns.id` names the wrong column, the value may be a payload.
 pub(crate) fn described(event: &Event<'_>) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte);
     match event.get(Role::Id) {
+        Value::Some(id, _) if id.len() <= ID_SHOWN_MAX && id.iter().all(is_plain) => {
+            format!("the row with id {}", String::from_utf8_lossy(id))
+        }
         Value::Some(id, _) => {
-            let id: String = String::from_utf8_lossy(id).chars().take(64).collect();
-            format!("the row with id {id}")
+            format!("a row whose id of {} bytes is not shown, since it is no plain id", id.len())
         }
         Value::Null | Value::Absent => "a row without an id".to_owned(),
     }
@@ -207,7 +215,10 @@ impl<'a> Routed<'a> {
             key: self.key,
             value: self.value,
             headers: Headers::new(format_headers.as_slice(), self.row_headers),
-            timestamp_ms: committed_at.unix_millis(),
+            timestamp_ms: match self.timestamp {
+                Timestamp::Commit => committed_at.unix_millis(),
+                Timestamp::Now => Record::NOW,
+            },
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     record::{Size, TopicId},
     relay::{Pace, Traffic},
     route::{FormatHeaders, Scratch, described},
+    source::TableOids,
     table::Outboxes,
     ticket::SessionId,
     topic::TopicName,
@@ -103,6 +104,8 @@ pub(crate) struct Beginning {
     pub(crate) slot_at: Lsn,
     /// Where an earlier session failed.
     pub(crate) careful_at: Option<Lsn>,
+    /// Whose a row is.
+    pub(crate) tables: TableOids,
     pub(crate) evidence: Evidence,
     pub(crate) resume: Resume,
 }
@@ -119,7 +122,7 @@ pub(crate) enum Resume {
 
 impl Session {
     pub(crate) fn new(beginning: Beginning, terms: &Terms, at: Moment) -> Self {
-        let Beginning { id, slot_at, careful_at, evidence, resume } = beginning;
+        let Beginning { id, slot_at, careful_at, tables, evidence, resume } = beginning;
         let mut ledger = Ledger::new(id, slot_at, evidence);
         let covered = match resume {
             Resume::AtSlot => None,
@@ -138,7 +141,7 @@ impl Session {
             ledger,
             since: at,
             feedback: Feedback::new(terms.timing, at),
-            relations: Relations::default(),
+            relations: Relations::new(tables),
             scratch: Scratch::default(),
             received: Lsn::ZERO,
             hold: None,
@@ -271,7 +274,7 @@ impl Session {
                 self.rows_ignored += 1;
                 return Ok(Step::Taken);
             }
-            Binding::Broken(failure) => {
+            Binding::Broken(_, failure) => {
                 let failure = failure.clone();
                 return Ok(self.hold_row(failure, None, now.at));
             }

@@ -23,6 +23,8 @@ pub struct OutboxTable {
     pub format: Format,
     /// Where it goes.
     pub topic: TopicTemplate,
+    /// Which time its records carry.
+    pub timestamp: Timestamp,
     /// Columns that differ from the preset's.
     pub columns: ColumnNames,
     /// Names of the headers that the format writes.
@@ -37,6 +39,7 @@ impl OutboxTable {
             preset: Preset::Auto,
             format: Format::Plain,
             topic: TopicTemplate::default(),
+            timestamp: Timestamp::Commit,
             columns: ColumnNames::default(),
             headers: HeaderNames::default(),
         }
@@ -104,6 +107,16 @@ pub enum Format {
     Plain,
     /// What Debezium's `EventRouter` writes with `StringConverter` for key and value: the header `id` alone.
     Debezium,
+}
+
+/// Which time a record carries. Kafka deletes by it (`retention.ms`), and a topic may limit how far
+/// it is from the broker's own clock (`message.timestamp.before.max.ms`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timestamp {
+    /// When the source transaction was committed.
+    Commit,
+    /// When the record is produced: later by as long as an outage lasted.
+    Now,
 }
 
 /// What a column means to the router.
@@ -234,7 +247,7 @@ impl TopicTemplate {
         }
         let template = Self { before: before.to_owned(), after: after.map(str::to_owned) };
         // Whatever the aggregate type is, the fixed parts must be legal: "x" stands in for it.
-        template.render("x").map_err(IllegalTemplate::Topic)?;
+        TopicName::new(&template.joined("x")).map_err(IllegalTemplate::Topic)?;
         Ok(template)
     }
 
@@ -246,11 +259,17 @@ impl TopicTemplate {
     /// The topic of an aggregate type.
     ///
     /// # Errors
-    /// The name that results is not legal in Kafka.
+    /// The name that results is not legal in Kafka. The position of a character is counted within
+    /// the aggregate type, since the fixed parts were found legal before.
     pub fn render(&self, aggregate_type: &str) -> Result<TopicName, IllegalTopicName> {
+        let prefix = self.before.chars().count();
+        TopicName::new(&self.joined(aggregate_type)).map_err(|why| why.counted_behind(prefix))
+    }
+
+    fn joined(&self, aggregate_type: &str) -> String {
         match &self.after {
-            None => TopicName::new(&self.before),
-            Some(after) => TopicName::new(&format!("{}{aggregate_type}{after}", self.before)),
+            None => self.before.clone(),
+            Some(after) => format!("{}{aggregate_type}{after}", self.before),
         }
     }
 }

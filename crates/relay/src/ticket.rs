@@ -68,6 +68,12 @@ impl Ticket {
         Self(opaque)
     }
 
+    /// What the record holds of the window, in bytes, rounded up: no less than it takes in a batch.
+    #[inline]
+    pub fn held_bytes(&self) -> u64 {
+        (self.0 & SIZE_MAX) * SIZE_UNIT
+    }
+
     /// The transaction, without consuming the ticket: for naming what a failed delivery belonged to.
     pub fn transaction(&self) -> TransactionRef {
         TransactionRef {
@@ -108,5 +114,6 @@ mod tests {
         assert_eq!(Ticket::units(1), 1);
         assert_eq!(Ticket::units(65), 2);
         assert_eq!(Ticket::units(usize::MAX), SIZE_MAX);
+        assert_eq!(Ticket::new(SessionId(255), TRANSACTION_MASK, 3).held_bytes(), 192);
     }
 }

@@ -23,8 +23,11 @@ impl TopicName {
             "." | ".." => Err(IllegalTopicName::Dots),
             name if name.len() > LENGTH_MAX => Err(IllegalTopicName::TooLong(name.len())),
             name if name.starts_with("__") => Err(IllegalTopicName::Internal),
-            name => match name.chars().find(|&c| !legal(c)) {
-                Some(c) => Err(IllegalTopicName::Character(c)),
+            name => match name.chars().enumerate().find(|&(_, c)| !legal(c)) {
+                Some((at, c)) => Err(IllegalTopicName::Character {
+                    kind: CharacterKind::of(c),
+                    position: at + 1,
+                }),
                 None => Ok(Self(name.into())),
             },
         }
@@ -42,7 +45,8 @@ impl fmt::Display for TopicName {
     }
 }
 
-/// Which rule of Kafka's a topic name breaks.
+/// Which rule of Kafka's a topic name breaks. Its text never repeats the name, since part of the
+/// name may be a row's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IllegalTopicName {
     /// No characters at all.
@@ -58,8 +62,60 @@ pub enum IllegalTopicName {
     #[error("names that begin with \"__\" are Kafka's own")]
     Internal,
     /// Something outside `[a-zA-Z0-9._-]`.
-    #[error("it has the character {0:?}, Kafka allows a-z, A-Z, 0-9, '.', '_' and '-'")]
-    Character(char),
+    #[error("character {position} is {kind}, Kafka allows a-z, A-Z, 0-9, '.', '_' and '-'")]
+    Character {
+        /// What kind of character it is.
+        kind: CharacterKind,
+        /// Its place, counted from 1.
+        position: usize,
+    },
+}
+
+impl IllegalTopicName {
+    /// The same error, its position counted behind the first `prefix` characters of the name.
+    pub(crate) fn counted_behind(self, prefix: usize) -> Self {
+        match self {
+            Self::Character { kind, position } => {
+                Self::Character { kind, position: position.saturating_sub(prefix) }
+            }
+            Self::Empty | Self::Dots | Self::TooLong(_) | Self::Internal => self,
+        }
+    }
+}
+
+/// What can be said of a character without showing it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CharacterKind {
+    /// U+0020.
+    Space,
+    /// Tab, line feed and whatever else is not printed.
+    Control,
+    /// One of `!"#$%&'()*+,/:;<=>?@[\]^{|}~` and the backtick.
+    Punctuation,
+    /// Anything beyond ASCII; bytes that are no UTF-8 are read as U+FFFD and belong here.
+    BeyondAscii,
+}
+
+impl CharacterKind {
+    fn of(c: char) -> Self {
+        match c {
+            ' ' => Self::Space,
+            c if c.is_ascii_control() => Self::Control,
+            c if c.is_ascii() => Self::Punctuation,
+            _ => Self::BeyondAscii,
+        }
+    }
+}
+
+impl fmt::Display for CharacterKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Space => "a space",
+            Self::Control => "a control character",
+            Self::Punctuation => "a punctuation mark",
+            Self::BeyondAscii => "outside ASCII or no UTF-8",
+        })
+    }
 }
 
 #[cfg(test)]
@@ -72,6 +128,20 @@ mod tests {
         for name in ["", ".", "..", "a/b", "../x", "a b", "ä", "a\n", "__consumer_offsets", &long]
         {
             assert!(TopicName::new(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn an_illegal_character_is_told_by_kind_and_place_and_never_shown() {
+        for (name, words) in [
+            ("ab cd", "character 3 is a space"),
+            ("a\tb", "character 2 is a control character"),
+            ("/b", "character 1 is a punctuation mark"),
+            ("öé", "character 1 is outside ASCII"),
+        ] {
+            let text = TopicName::new(name).unwrap_err().to_string();
+            assert!(text.starts_with(words), "{text}");
+            assert!(!text.contains(name), "{text}");
         }
     }
 

@@ -24,11 +24,13 @@ use pgoutput::{Lsn, PgTimestamp, Xid};
 
 use crate::source::{Catalog, Gap, Mark, Oid};
 
+mod acceptance;
 mod combine;
 mod format;
 mod keeper;
 mod key;
 
+pub use acceptance::Open;
 pub use combine::{StateRecord, combine};
 pub use format::Unreadable;
 pub use keeper::Write;

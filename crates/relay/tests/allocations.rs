@@ -250,12 +250,21 @@ fn catalog() -> Catalog {
     let publication = Publication {
         oid: Oid::from_u32(1),
         written_by: 1,
+        owner: Oid::from_u32(10),
+        options: String::new(),
         inserts: Inserts::Published,
         partitions: Partitions::ViaRoot,
         tables: vec![table],
     };
-    let (columns, generated) = (Vec::new(), Vec::new());
-    let relation = Relation { oid, name, kind, columns, generated };
+    let relation = Relation {
+        oid,
+        name,
+        formerly: Vec::new(),
+        kind,
+        columns: Vec::new(),
+        generated: Vec::new(),
+        children: Vec::new(),
+    };
     Catalog { publication: Some(publication), relations: vec![relation] }
 }
 

@@ -49,6 +49,8 @@ faults! {
     LongTransaction = "long-transaction";
     /// The outbox gets other columns, within a transaction.
     AlterTable = "alter-table";
+    /// The outbox gets another name, and its own back: later, or within the transaction.
+    RenameTable = "rename-table";
 
     /// No broker answers.
     ClusterDown = "cluster-down";
@@ -142,6 +144,7 @@ impl Fault {
             Self::MetadataFlap => &[Code::TopicMissing],
             Self::DeleteTopic => &[Code::TopicMissing, Code::TopicShrunk],
             Self::LowerLimit => &[Code::ProducerFatal, Code::RecordTooLarge],
+            Self::RenameTable => &[Code::TableMissing],
             Self::DropSlot => &[Code::SlotMissing, Code::SlotMoved],
             Self::LoseSlot => &[Code::SlotLost],
             Self::DropPublication => &[Code::PublicationMissing, Code::PublicationReplaced],

@@ -42,6 +42,15 @@ pub enum Health {
     Oversized,
 }
 
+/// What the outbox is called when a row is written. Its OID stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Called {
+    /// As the routers are told.
+    Outbox,
+    /// Something else.
+    Otherwise,
+}
+
 /// How the catalog stands when a row is written.
 #[derive(Debug, Clone, Copy)]
 pub struct Catalog {
@@ -49,6 +58,14 @@ pub struct Catalog {
     pub publishing: Publishing,
     /// Shape of the table.
     pub shape: usize,
+    /// Its name.
+    pub called: Called,
+}
+
+impl Catalog {
+    /// As set-up leaves it.
+    pub const NEW: Self =
+        Self { publishing: Publishing::Published, shape: 0, called: Called::Outbox };
 }
 
 /// A committed row.

@@ -41,8 +41,13 @@ fn cases() -> Vec<Case> {
             names: "aggregate type is NULL",
             mend: one_topic,
         },
-        Case { row: of_type("a/b"), code: "R003", names: "a/b", mend: one_topic },
-        Case { row: of_type(".."), code: "R003", names: "\"..\"", mend: one_topic },
+        Case {
+            row: of_type("a/b"),
+            code: "R003",
+            names: "character 2 is a punctuation mark",
+            mend: one_topic,
+        },
+        Case { row: of_type(".."), code: "R003", names: "(2 characters)", mend: one_topic },
         Case { row: of_type(LONG), code: "R003", names: "250 characters", mend: one_topic },
         Case {
             row: Row { payload: Payload::Plain(20 << 20), ..GOOD },

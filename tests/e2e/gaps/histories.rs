@@ -94,9 +94,9 @@ async fn expect_another_history(how: Comeback, away: Duration) {
     come_back(&mut stage, how).await;
     let stopped = |status: &Value| text(status, "/state") == Some("failed") && has_interval(status);
     let status = stage.router.wait_status("failed, with an interval", SOON, stopped).await.unwrap();
-    assert_eq!(text(&status, "/reason/code"), Some("P014"), "{status}");
+    assert_eq!(text(&status, "/reason/code"), Some("P015"), "{status}");
     let message = text(&status, "/reason/message").unwrap();
-    assert!(message.contains("another history"), "{message}");
+    assert!(message.contains("may be in kafka without being in this database"), "{message}");
     // From the end of the one history to that of the other, and told once.
     let [from, to]: [PgLsn; 2] = ["from", "to"].map(|end| {
         let lsn = text(&status, &format!("/reason/interval/{end}/lsn")).unwrap();
@@ -104,10 +104,11 @@ async fn expect_another_history(how: Comeback, away: Duration) {
         lsn.parse().unwrap()
     });
     assert!(from < to, "{status}");
-    expect_told(&stage, &["P014"]).await;
-    expect_standstill(&mut stage, &["P014"]).await;
+    expect_told(&stage, &["P015"]).await;
+    expect_standstill(&mut stage, &["P015"]).await;
     let log = stage.router.log();
-    assert_eq!(log.lines().filter(|line| line.contains("another history")).count(), 1, "{log}");
+    let errors = log.lines().filter(|line| line.contains("ERROR") && line.contains("P015"));
+    assert_eq!(errors.count(), 1, "{log}");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The two probes. *Alive* asks only about our own tasks: restarting the router mends neither PostgreSQL nor Kafka.
 //! *Ready* asks whether rows flow.
 
-use relay::State;
+use relay::{State, source::publication::is_note};
 use serde::Serialize;
 
 use super::{reason::Reason, view::View};
@@ -62,7 +62,8 @@ fn unfit_to_take_over(view: &View<'_>) -> Option<Reason> {
                 .map_or_else(|| Reason::not_streaming(view), |failure| Reason::of(failure, view)),
         ),
         SlotView::Missing | SlotView::Seen(_) => {
-            view.monitor.findings.first().map(|failure| Reason::of(failure, view))
+            let defect = view.monitor.findings.iter().find(|finding| !is_note(finding));
+            defect.map(|failure| Reason::of(failure, view))
         }
     }
 }

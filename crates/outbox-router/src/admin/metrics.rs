@@ -3,7 +3,7 @@
 //! All carry `pipeline`; those of the slot carry `slot`. Label values come from closed sets, except `topic`, of which a
 //! hundred are told apart. While PostgreSQL does not answer, the slot's numbers are absent, not frozen.
 
-use relay::{Code, LATENCY_BOUNDS, Latencies, Snapshot, State, TopicTotals};
+use relay::{Code, LATENCY_BOUNDS, Latencies, Snapshot, State, TopicTotals, source::Kept};
 
 use super::{
     exposition::{Page, Type, seconds},
@@ -34,6 +34,7 @@ pub fn encode(view: &View<'_>) -> String {
     }
     let mut pipeline = Page::new(&[("pipeline", &settings.name)]);
     of_lag(&mut pipeline, view);
+    of_witness(&mut pipeline, view);
     of_relay(&mut pipeline, &view.relay.snapshot);
     of_topics(&mut pipeline, &view.relay.snapshot.topics);
     pipeline
@@ -109,6 +110,32 @@ fn of_lag(page: &mut Page, view: &View<'_>) {
     family.whole(&[("stage", "unread")], lag.unread);
     family.whole(&[("stage", "unacked")], lag.unacked);
     family.whole(&[("stage", "unconfirmed")], lag.unconfirmed);
+}
+
+/// All of them exist from the start, so that an alert on them cannot be missed.
+fn of_witness(page: &mut Page, view: &View<'_>) {
+    let witness = &view.relay.snapshot.witness;
+    // One that the monitor has found counts before the relay has taken it up.
+    let gaps = witness.gaps.len().max(usize::from(view.gap().is_some()));
+    let is_recorded = witness.kept == Kept::InKafka
+        && witness.are_gaps_recorded
+        && gaps > 0
+        && witness.gaps.len() == gaps;
+    page.gauge(
+        "outbox_gaps_open",
+        "Gaps that nobody has accepted: rows may be missing in Kafka.",
+        u64::try_from(gaps).unwrap_or(u64::MAX),
+    );
+    page.gauge(
+        "outbox_gap_recorded",
+        "Whether a gap is open and in the state topic, so that it outlives a restart.",
+        u64::from(is_recorded),
+    );
+    page.gauge(
+        "outbox_witness_missing",
+        "Whether the pipeline began without a record, and nobody has accepted that.",
+        u64::from(witness.began_without.is_some()),
+    );
 }
 
 fn of_relay(page: &mut Page, snapshot: &Snapshot) {

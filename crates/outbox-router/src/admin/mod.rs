@@ -18,6 +18,7 @@ mod pages;
 pub mod reason;
 pub mod status;
 pub mod view;
+mod witness;
 
 use std::{future::Future, io};
 

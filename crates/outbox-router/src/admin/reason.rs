@@ -4,7 +4,7 @@ use relay::Failure;
 use serde::Serialize;
 
 use super::view::View;
-use crate::monitor::Mark;
+use crate::monitor::{Gap, Mark};
 
 /// A failure as it is shown.
 #[derive(Debug, Serialize)]
@@ -17,7 +17,7 @@ pub struct Reason {
     pub hint: Option<String>,
     /// Where in the WAL.
     pub lsn: Option<String>,
-    /// What is at risk, for a gap that the monitor saw.
+    /// What is at risk, for a gap.
     pub interval: Option<Interval>,
 }
 
@@ -40,15 +40,9 @@ pub struct Moment {
 }
 
 impl Reason {
-    /// A failure, with the interval where the monitor knows it.
+    /// A failure, with its interval where it is the open gap.
     pub(super) fn of(failure: &Failure, view: &View<'_>) -> Self {
-        let interval =
-            view.monitor.gap.as_ref().filter(|gap| gap.failure.code == failure.code).map(|gap| {
-                Interval {
-                    from: gap.interval.from.as_ref().map(Moment::of),
-                    to: Moment::of(&gap.interval.to),
-                }
-            });
+        let interval = view.gap().filter(|gap| gap.failure.code == failure.code).map(Interval::of);
         Self {
             code: failure.code.as_str(),
             message: failure.message.clone(),
@@ -63,9 +57,9 @@ impl Reason {
         view.relay.snapshot.condition.reason.as_ref().map(|failure| Self::of(failure, view))
     }
 
-    /// A gap that the monitor found: it counts before the relay has acted on it, and for ever after.
+    /// An open gap. One that the monitor found counts before the relay has acted on it.
     pub(super) fn of_gap(view: &View<'_>) -> Option<Self> {
-        view.monitor.gap.as_ref().map(|gap| Self::of(&gap.failure, view))
+        view.gap().map(|gap| Self::of(&gap.failure, view))
     }
 
     /// A task that no longer comes round.
@@ -84,8 +78,14 @@ impl Reason {
     }
 }
 
+impl Interval {
+    pub(super) fn of(gap: &Gap) -> Self {
+        Self { from: gap.interval.from.as_ref().map(Moment::of), to: Moment::of(&gap.interval.to) }
+    }
+}
+
 impl Moment {
-    fn of(mark: &Mark) -> Self {
+    pub(super) fn of(mark: &Mark) -> Self {
         Self { lsn: mark.lsn.to_string(), at: mark.at.clone() }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use relay::Lsn;
 use serde::Serialize;
 
-use super::{reason::Reason, view::View};
+use super::{reason::Reason, view::View, witness::Witness};
 use crate::monitor::{
     Blame, SlotHealth,
     pins::{PinHolder, WalPin},
@@ -40,6 +40,8 @@ pub struct Status {
     pub lag: Option<LagBytes>,
     /// Since the start.
     pub totals: Totals,
+    /// What is kept in the state topic.
+    pub witness: Witness,
     /// The monitor itself.
     pub monitor: Monitor,
 }
@@ -205,6 +207,7 @@ impl Status {
                 reconnects_kafka: snapshot.reconnects.kafka,
                 errors: snapshot.errors.iter().map(|(code, &n)| (code.as_str(), n)).collect(),
             },
+            witness: Witness::of(view),
             monitor: Monitor::of(view),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Settings;
-use crate::monitor::{Lag, MonitorReport, RelayReport};
+use crate::monitor::{Gap, Lag, MonitorReport, RelayReport};
 
 /// The relay's task publishes at least every few seconds; blocking calls into librdkafka may hold it for a few more.
 pub const RELAY_STALE_AFTER: Duration = Duration::from_secs(30);
@@ -36,6 +36,12 @@ impl View<'_> {
         } else {
             None
         }
+    }
+
+    /// What waits for a person's acceptance.
+    pub(super) fn gap(&self) -> Option<&Gap> {
+        let recorded = || self.relay.snapshot.witness.gaps.first();
+        self.monitor.gap.as_ref().or_else(recorded)
     }
 
     /// The split of what the slot is behind; `None` when the slot is not seen or another router holds it.

@@ -1,9 +1,13 @@
 //! What may be typed: commands, flags and their help. Flags that say yes or no are enums: at the place where they are
 //! used, `Write::Apply` reads better than `true`.
 
-use std::{convert::Infallible, ffi::OsString, path::PathBuf, sync::OnceLock, time::Duration};
+use std::{
+    convert::Infallible, ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::OnceLock,
+    time::Duration,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use relay::{Code, Lsn};
 
 use crate::config::{Secret, parse_duration};
 
@@ -41,6 +45,7 @@ impl Cli {
             Command::Run(args) => &args.overrides,
             Command::Task(Task::Setup(args)) => &args.overrides,
             Command::Task(Task::Teardown(args)) => &args.overrides,
+            Command::Task(Task::Accept(args)) => &args.overrides,
             Command::Task(Task::Check(args)) => &args.overrides,
             Command::Task(Task::Status(args)) => &args.overrides,
         };
@@ -80,13 +85,18 @@ pub enum Command {
 /// The commands that do their work and end.
 #[derive(Debug, Subcommand)]
 pub enum Task {
-    /// Print the SQL that makes publication and slot, or run it
+    /// Print the SQL that makes publication and slot, or run it and make the first record
     #[command(after_help = "Examples:\n  outbox-router setup | psql\n  \
         outbox-router setup --apply --create-table --role router --admin-url postgres://admin@db/shop")]
     Setup(SetupArgs),
-    /// Print the SQL that drops slot and publication, or run it
+    /// Print the SQL that drops slot and publication, or run it and delete the record
     #[command(after_help = "Example:\n  outbox-router teardown --apply")]
     Teardown(TeardownArgs),
+    /// Accept that rows may be missing: closes the gaps that are open, so that the router goes on
+    #[command(after_help = "Examples:\n  outbox-router status\n  \
+        outbox-router accept --gap P010@0/16B3748 --admin-url postgres://admin@db/shop\n\n\
+        It shows what is given up and asks. Publish the missing rows from the table before.")]
+    Accept(AcceptArgs),
     /// Check the configuration without connecting anywhere, and show it with every default
     #[command(after_help = "Example:\n  outbox-router check --config shop.toml")]
     Check(CheckArgs),
@@ -132,6 +142,10 @@ pub struct SetupArgs {
     /// Make the role that the router runs as: it may log in, connect and replicate, and read no table
     #[arg(long, value_name = "NAME")]
     pub role: Option<String>,
+    /// Leave out the first record in the state topic: the router then begins without it, and warns
+    #[arg(long = "skip-kafka", num_args = 0, default_value = "include")]
+    #[arg(default_missing_value = "skip")]
+    pub record: RecordPart,
     /// How long the slot waits for transactions that are open
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub wait: Duration,
@@ -154,6 +168,10 @@ pub struct TeardownArgs {
     #[arg(long = "yes", num_args = 0, default_value = "ask")]
     #[arg(default_missing_value = "yes")]
     pub confirmation: Confirmation,
+    /// Leave the record in the state topic
+    #[arg(long = "skip-kafka", num_args = 0, default_value = "include")]
+    #[arg(default_missing_value = "skip")]
+    pub record: RecordPart,
     /// Drop this role too
     #[arg(long, value_name = "NAME")]
     pub role: Option<String>,
@@ -195,13 +213,79 @@ pub enum MissingTable {
     Create,
 }
 
-/// Whether to ask before something is dropped.
+/// Whether a command that is about PostgreSQL sees to the record in Kafka as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RecordPart {
+    /// It does.
+    Include,
+    /// It does not.
+    Skip,
+}
+
+/// Whether to ask before something is dropped or given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Confirmation {
     /// The slot's name must be typed.
     Ask,
     /// It was said already.
     Yes,
+}
+
+/// `accept`
+#[derive(Debug, Args)]
+pub struct AcceptArgs {
+    /// Accept this one alone, as `status` names it; may be given several times
+    #[arg(long = "gap", value_name = "CODE@LSN")]
+    pub gaps: Vec<GapName>,
+    /// Who accepts it, for the record [default: the user and the host]
+    #[arg(long, value_name = "NAME", value_parser = person)]
+    pub by: Option<String>,
+    /// Do not ask
+    #[arg(long = "yes", num_args = 0, default_value = "ask")]
+    #[arg(default_missing_value = "yes")]
+    pub confirmation: Confirmation,
+    /// Where to connect.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// What was set after the command.
+    #[command(flatten)]
+    pub overrides: Overrides,
+}
+
+/// What waits for a person, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GapName {
+    /// What happened.
+    pub code: Code,
+    /// Where it begins.
+    pub lsn: Lsn,
+}
+
+impl FromStr for GapName {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (code, lsn) = text.split_once('@').ok_or("write CODE@LSN, such as P010@0/16B3748")?;
+        let code = Code::parse(&code.to_ascii_uppercase())
+            .ok_or("no such code; status shows what is open")?;
+        let lsn = lsn.parse().map_err(|_| "an LSN is written like 0/16B3748")?;
+        Ok(Self { code, lsn })
+    }
+}
+
+impl fmt::Display for GapName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.code, self.lsn)
+    }
+}
+
+/// It is shown in logs and on terminals.
+fn person(text: &str) -> Result<String, &'static str> {
+    const LENGTH_MAX: usize = 100;
+    if text.trim().is_empty() || text.len() > LENGTH_MAX || text.chars().any(char::is_control) {
+        return Err("write a name of 1 to 100 characters, none of them a control character");
+    }
+    Ok(text.trim().to_owned())
 }
 
 /// `check`

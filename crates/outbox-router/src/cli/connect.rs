@@ -12,6 +12,7 @@ use super::Trouble;
 use crate::{
     config::{Environment, Secret},
     postgres::{ConnInfo, connect_failure, connect_sql, sql_failure},
+    shell::Endpoint,
 };
 
 /// Where and as whom to connect.
@@ -19,6 +20,8 @@ use crate::{
 pub(super) struct Access<'a> {
     /// A URL or `key=value` form; without it the environment's `PG*` variables.
     pub(super) url: Option<&'a Secret<String>>,
+    /// The same as the router will connect, which a command may do by `--admin-url`.
+    pub(super) own: Option<&'a Secret<String>>,
     pub(super) environment: &'a Environment,
     /// The router's name; commands append their own.
     pub(super) name: &'a str,
@@ -26,12 +29,27 @@ pub(super) struct Access<'a> {
 
 impl Access<'_> {
     fn conninfo(&self) -> Result<ConnInfo, Failure> {
-        let url = self.url.map(|url| url.expose().as_str());
+        self.resolve(self.url)
+    }
+
+    fn resolve(&self, url: Option<&Secret<String>>) -> Result<ConnInfo, Failure> {
+        let url = url.map(|url| url.expose().as_str());
         let environment = |name: &str| self.environment.get(name).map(str::to_owned);
         // A connection string that cannot be read is wrong for a person to mend, like a password.
         ConnInfo::resolve(url, &environment).map_err(|error| {
             Failure::new(Code::AuthenticationFailed, format!("postgres.url: {error}"))
         })
+    }
+
+    /// For a connection that is made elsewhere.
+    pub(super) fn endpoint(&self, command: &str) -> Result<Endpoint, Failure> {
+        let application_name = format!("{} {command}", self.name);
+        Ok(Endpoint { conninfo: self.conninfo()?, application_name })
+    }
+
+    /// The database that the router connects to: part of the name of its record.
+    pub(super) fn database_of_router(&self) -> Result<String, Failure> {
+        Ok(self.resolve(self.own)?.dbname)
     }
 
     /// The database that is connected to, where the settings say so.

@@ -4,12 +4,14 @@
 //! Commands write to a [`Terminal`] that they are given, so that tests read what a person would. Printed SQL is exactly
 //! what `--apply` runs; nothing is created or dropped without `--apply`.
 
+mod accept;
 mod args;
 mod check;
 mod complaint;
 mod connect;
 mod exit;
 mod http;
+mod record;
 mod setup;
 mod sql;
 mod status;
@@ -23,8 +25,9 @@ use std::{
 use relay::Failure;
 
 pub use args::{
-    AdminArgs, CheckArgs, Cli, Command, Confirmation, Form, MissingTable, OnFatal, Overrides,
-    Repeat, RunArgs, SetupArgs, StatusArgs, Task, TeardownArgs, Write,
+    AcceptArgs, AdminArgs, CheckArgs, Cli, Command, Confirmation, Form, GapName, MissingTable,
+    OnFatal, Overrides, RecordPart, Repeat, RunArgs, SetupArgs, StatusArgs, Task, TeardownArgs,
+    Write,
 };
 pub use exit::Exit;
 
@@ -102,13 +105,15 @@ pub async fn execute(
     let admin = match task {
         Task::Setup(args) => args.admin.admin_url.as_ref(),
         Task::Teardown(args) => args.admin.admin_url.as_ref(),
+        Task::Accept(args) => args.admin.admin_url.as_ref(),
         Task::Check(_) | Task::Status(_) => None,
     };
-    let url = admin.or(config.postgres.url.as_ref());
-    let access = connect::Access { url, environment, name: &config.name };
+    let own = config.postgres.url.as_ref();
+    let access = connect::Access { url: admin.or(own), own, environment, name: &config.name };
     let outcome = match task {
         Task::Setup(args) => Box::pin(setup::setup(args, config, access, terminal)).await,
         Task::Teardown(args) => Box::pin(teardown::teardown(args, config, access, terminal)).await,
+        Task::Accept(args) => Box::pin(accept::accept(args, config, access, terminal)).await,
         Task::Check(_) => check::check(config_file(cli, environment).as_deref(), config, terminal),
         Task::Status(args) => Box::pin(status::status(args, config, access, terminal)).await,
     };

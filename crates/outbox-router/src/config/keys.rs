@@ -2,7 +2,7 @@
 //! test holds it against what they ask for, and another holds the example file against it.
 
 /// Every key. `*` stands for a name that the user chooses; `[]` for one of several tables.
-pub const KEYS: [&str; 32] = [
+pub const KEYS: [&str; 34] = [
     "name",
     "postgres.url",
     "postgres.slot",
@@ -11,6 +11,7 @@ pub const KEYS: [&str; 32] = [
     "outbox[].preset",
     "outbox[].format",
     "outbox[].topic",
+    "outbox[].timestamp",
     "outbox[].columns.id",
     "outbox[].columns.aggregate_type",
     "outbox[].columns.aggregate_id",
@@ -24,6 +25,7 @@ pub const KEYS: [&str; 32] = [
     "kafka.bootstrap_servers",
     "kafka.create_topics.partitions",
     "kafka.create_topics.replication_factor",
+    "kafka.state_topic",
     "kafka.properties.*",
     "limits.window_events",
     "limits.window_bytes",

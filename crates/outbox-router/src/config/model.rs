@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use relay::{OutboxTable, Outboxes};
+use relay::{OutboxTable, Outboxes, TopicName};
 
 use super::{
     names::{PublicationName, SlotName},
@@ -67,6 +67,9 @@ pub struct Postgres {
     pub publication: PublicationName,
 }
 
+/// The state topic of a router that was told nothing else.
+const STATE_TOPIC: &str = "outbox-router.state";
+
 /// `[kafka]`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kafka {
@@ -74,6 +77,8 @@ pub struct Kafka {
     pub bootstrap_servers: String,
     /// How a missing topic is made; absent: it is not, and blocks.
     pub create_topics: Option<CreateTopics>,
+    /// Where the witness is kept; absent: nowhere.
+    pub state_topic: Option<TopicName>,
     /// Properties for librdkafka, checked by the sink.
     pub properties: Properties,
 }
@@ -194,6 +199,7 @@ impl Default for Kafka {
         Self {
             bootstrap_servers: "127.0.0.1:9092".to_owned(),
             create_topics: None,
+            state_topic: TopicName::new(STATE_TOPIC).ok(),
             properties: Properties::default(),
         }
     }

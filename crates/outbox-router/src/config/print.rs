@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use relay::{Format, OutboxTable, Preset, Role, TableName};
+use relay::{Format, OutboxTable, Preset, Role, TableName, Timestamp};
 
 use super::{
     model::Config,
@@ -44,6 +44,8 @@ pub fn effective(config: &Config) -> String {
         .collect();
         lines.push(format!("create_topics = {{ {} }}", members.join(", ")));
     }
+    let state_topic = config.kafka.state_topic.as_ref().map_or("", |name| name.as_str());
+    lines.push(format!("state_topic = {}", text(state_topic)));
     lines.push("[kafka.properties]".to_owned());
     for (name, value) in config.kafka.properties.shown() {
         lines.push(format!("{} = {}", text(name), text(value)));
@@ -81,11 +83,16 @@ fn outbox_lines(outbox: &OutboxTable, lines: &mut Vec<String>) {
         Format::Plain => "plain",
         Format::Debezium => "debezium",
     };
+    let timestamp = match outbox.timestamp {
+        Timestamp::Commit => "commit",
+        Timestamp::Now => "now",
+    };
     lines.extend([
         format!("\n[[outbox]]\ntable = {}", text(&table(&outbox.name))),
         format!("preset = {}", text(preset)),
         format!("format = {}", text(format)),
         format!("topic = {}", text(&outbox.topic.to_string())),
+        format!("timestamp = {}", text(timestamp)),
     ]);
     for role in Role::ALL {
         if let Some(names) = outbox.columns.get(role) {

@@ -36,7 +36,7 @@ impl<T> fmt::Display for Secret<T> {
 
 /// Connection parameters that hold no secret. A list of what may be shown, since a list of what may not would miss
 /// the next parameter that libpq learns.
-const SHOWN: [&str; 20] = [
+const SHOWN: [&str; 21] = [
     "host",
     "hostaddr",
     "port",
@@ -54,6 +54,7 @@ const SHOWN: [&str; 20] = [
     "target_session_attrs",
     "load_balance_hosts",
     "passfile",
+    "require_auth",
     "service",
     "keepalives",
     "tcp_user_timeout",

@@ -4,7 +4,8 @@
 use std::{net::SocketAddr, time::Duration};
 
 use relay::{
-    ColumnNames, Format, HeaderNames, OutboxTable, Preset, Role, TableName, TopicTemplate,
+    ColumnNames, Format, HeaderNames, OutboxTable, Preset, Role, TableName, Timestamp, TopicName,
+    TopicTemplate,
 };
 
 use super::{
@@ -80,6 +81,7 @@ pub fn default_table() -> TableName {
 
 const PRESETS: [(&str, Preset); 3] =
     [("auto", Preset::Auto), ("default", Preset::Default), ("debezium", Preset::Debezium)];
+const TIMESTAMPS: [(&str, Timestamp); 2] = [("commit", Timestamp::Commit), ("now", Timestamp::Now)];
 const FORMATS: [(&str, Format); 2] = [("plain", Format::Plain), ("debezium", Format::Debezium)];
 
 fn outbox(mut section: Section, problems: &mut Problems<'_>) -> OutboxTable {
@@ -91,6 +93,7 @@ fn outbox(mut section: Section, problems: &mut Problems<'_>) -> OutboxTable {
         TopicTemplate::parse(text)
             .map_err(|error| Rejection::value(format!("is no topic: {error}")))
     });
+    let timestamp = section.text("timestamp", problems, |text| choice(text, &TIMESTAMPS));
     let columns = columns(section.section("columns", problems), problems);
     let headers = headers(section.section("headers", problems), problems);
     section.finish(problems);
@@ -98,6 +101,7 @@ fn outbox(mut section: Section, problems: &mut Problems<'_>) -> OutboxTable {
         preset: preset.unwrap_or(default.preset),
         format: format.unwrap_or(default.format),
         topic: topic.unwrap_or(default.topic),
+        timestamp: timestamp.unwrap_or(default.timestamp),
         columns,
         headers,
         name: default.name,
@@ -142,13 +146,25 @@ fn kafka(mut section: Section, problems: &mut Problems<'_>) -> Kafka {
     let create_topics = section
         .optional_section("create_topics", problems)
         .map(|section| create_topics(section, problems));
+    let state_topic = section.text("state_topic", problems, state_topic);
     let properties = section.section("properties", problems).properties(problems);
     section.finish(problems);
     Kafka {
         bootstrap_servers: servers.unwrap_or(default.bootstrap_servers),
         create_topics,
+        state_topic: state_topic.unwrap_or(default.state_topic),
         properties: Properties::new(properties),
     }
+}
+
+/// Empty: there is no witness.
+fn state_topic(text: &str) -> Result<Option<TopicName>, Rejection> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    TopicName::new(text).map(Some).map_err(|error| {
+        Rejection::value("is no topic name").hint(format!("{error}; \"\" keeps no witness at all"))
+    })
 }
 
 fn servers(text: &str) -> Result<String, Rejection> {

@@ -27,6 +27,10 @@ const MEANINGS: &[Meaning] = &[
             E::RequestTimedOut,
             E::LeaderNotAvailable,
             E::NotLeaderForPartition,
+            E::ReplicaNotAvailable,
+            E::OffsetNotAvailable,
+            E::FencedLeaderEpoch,
+            E::UnknownLeaderEpoch,
             E::NotEnoughReplicas,
             E::NotEnoughReplicasAfterAppend,
             E::NotController,
@@ -84,7 +88,6 @@ const MEANINGS: &[Meaning] = &[
         errors: &[
             E::InvalidRecord,
             E::InvalidDifferentRecord,
-            E::InvalidTimestamp,
             E::InvalidMessage,
             E::InvalidMessageSize,
             E::UnsupportedForMessageFormat,
@@ -95,6 +98,16 @@ const MEANINGS: &[Meaning] = &[
         hint: Some(
             "kafka-configs.sh --bootstrap-server {brokers} --describe --all \
              --entity-type topics --entity-name {topic}",
+        ),
+    },
+    Meaning {
+        code: Code::RecordRefused,
+        errors: &[E::InvalidTimestamp],
+        message: "topic {topic} takes no record of this age: {reason}",
+        hint: Some(
+            "set timestamp = \"now\" in [[outbox]], or \
+             kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics --entity-name {topic} \
+             --add-config message.timestamp.before.max.ms=9223372036854775807",
         ),
     },
     Meaning {
@@ -162,6 +175,11 @@ impl Cluster {
         Self { brokers: bootstrap_servers.into() }
     }
 
+    /// What one types after `--bootstrap-server`.
+    pub(super) fn brokers(&self) -> &str {
+        &self.brokers
+    }
+
     /// The failure that an error amounts to. `detail` is librdkafka's own text, empty where it has none.
     pub(super) fn failure(&self, error: E, topic: Option<&str>, detail: &str) -> Failure {
         let meaning =
@@ -198,36 +216,4 @@ impl Cluster {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_error_has_two_meanings() {
-        let mut seen = Vec::new();
-        for error in MEANINGS.iter().flat_map(|meaning| meaning.errors) {
-            assert!(!seen.contains(error), "{error:?}");
-            seen.push(*error);
-        }
-    }
-
-    #[test]
-    fn a_failure_names_the_topic_and_what_to_type() {
-        let failure = Cluster::new("kafka:9092").failure(
-            E::TopicAuthorizationFailed,
-            Some("outbox.event.Order"),
-            "",
-        );
-        assert_eq!(failure.code, Code::TopicForbidden);
-        assert!(failure.message.contains("topic outbox.event.Order"), "{failure}");
-        let hint = failure.hint.unwrap();
-        assert!(hint.contains("--bootstrap-server kafka:9092"), "{hint}");
-        assert!(hint.ends_with("--topic outbox.event.Order"), "{hint}");
-    }
-
-    #[test]
-    fn an_unlisted_error_is_a_failed_delivery_with_its_reason() {
-        let failure = Cluster::new("k:1").failure(E::KafkaStorageError, Some("t"), "disk on fire");
-        assert_eq!(failure.code, Code::DeliveryFailed);
-        assert!(failure.message.ends_with("disk on fire"), "{failure}");
-    }
-}
+mod tests;

@@ -11,9 +11,13 @@
 
 mod admin;
 mod events;
+mod metadata;
+mod reader;
 
-pub(super) use admin::AdminError;
+pub(super) use admin::{AdminError, NewTopic};
 pub(super) use events::{ClientError, Delivery, Events, Report, Severity, TopicAddress};
+pub use metadata::TopicUuid;
+pub(super) use reader::{Fetched, Reader};
 
 use std::{
     ffi::{CString, c_char, c_int, c_void},
@@ -43,6 +47,13 @@ mod raw {
 
     unsafe extern "C" {
         pub(super) fn rd_kafka_event_error(event: *mut sys::rd_kafka_event_t) -> c_int;
+        pub(super) fn rd_kafka_metadata(
+            client: *mut sys::rd_kafka_t,
+            all_topics: c_int,
+            only: *mut sys::rd_kafka_topic_t,
+            metadata: *mut *const sys::rd_kafka_metadata,
+            timeout_ms: c_int,
+        ) -> c_int;
         pub(super) fn rd_kafka_topic_result_error(
             result: *const sys::rd_kafka_topic_result_t,
         ) -> c_int;
@@ -102,16 +113,32 @@ impl Producer {
         NonNull::new(topic).map(|topic| TopicHandle { topic, _producer: Arc::clone(self) })
     }
 
-    /// Enqueues a copy of `record`. A timestamp of 0, the one value that librdkafka takes for "now", cannot be a
-    /// commit time.
+    /// Enqueues a copy of `record`.
     pub(super) fn produce(
         &self,
         topic: &TopicHandle,
         record: &Record<'_>,
         opaque: u64,
     ) -> Result<(), RDKafkaErrorCode> {
-        let headers = NativeHeaders::of(record);
-        let (value, value_len) = match record.value {
+        let message = Message {
+            partition: record.partition,
+            key: record.key,
+            value: record.value,
+            timestamp_ms: record.timestamp_ms,
+        };
+        self.enqueue(topic, &message, NativeHeaders::of(record), opaque)
+    }
+
+    /// Enqueues a copy of `message`. On failure librdkafka has kept nothing of it.
+    #[inline]
+    pub(super) fn enqueue(
+        &self,
+        topic: &TopicHandle,
+        message: &Message<'_>,
+        headers: NativeHeaders,
+        opaque: u64,
+    ) -> Result<(), RDKafkaErrorCode> {
+        let (value, value_len) = match message.value {
             Some(value) => (value.as_ptr().cast::<c_void>(), value.len()),
             None => (ptr::null(), 0),
         };
@@ -128,17 +155,17 @@ impl Producer {
                 vtype::RD_KAFKA_VTYPE_RKT,
                 topic.topic.as_ptr(),
                 vtype::RD_KAFKA_VTYPE_PARTITION,
-                record.partition,
+                message.partition,
                 vtype::RD_KAFKA_VTYPE_MSGFLAGS,
                 sys::RD_KAFKA_MSG_F_COPY,
                 vtype::RD_KAFKA_VTYPE_KEY,
-                record.key.as_ptr().cast::<c_void>(),
-                record.key.len(),
+                message.key.as_ptr().cast::<c_void>(),
+                message.key.len(),
                 vtype::RD_KAFKA_VTYPE_VALUE,
                 value,
                 value_len,
                 vtype::RD_KAFKA_VTYPE_TIMESTAMP,
-                record.timestamp_ms,
+                message.timestamp_ms,
                 vtype::RD_KAFKA_VTYPE_HEADERS,
                 headers.as_ptr(),
                 vtype::RD_KAFKA_VTYPE_OPAQUE,
@@ -204,6 +231,16 @@ impl AsRawFd for Producer {
     fn as_raw_fd(&self) -> RawFd {
         self.wakeup.as_raw_fd()
     }
+}
+
+/// A record as librdkafka takes it, but for its headers.
+pub(super) struct Message<'m> {
+    pub(super) partition: i32,
+    pub(super) key: &'m [u8],
+    pub(super) value: Option<&'m [u8]>,
+    /// Milliseconds since 1970. 0, which is [`Record::NOW`], makes librdkafka take the time at
+    /// which the record is enqueued.
+    pub(super) timestamp_ms: i64,
 }
 
 /// A topic of one producer, which it keeps alive.
@@ -272,12 +309,16 @@ impl Drop for MainQueue {
 }
 
 /// Headers on their way to librdkafka; null where the record has none.
-struct NativeHeaders(*mut sys::rd_kafka_headers_t);
+pub(super) struct NativeHeaders(*mut sys::rd_kafka_headers_t);
 
 impl NativeHeaders {
+    pub(super) fn none() -> Self {
+        Self(ptr::null_mut())
+    }
+
     fn of(record: &Record<'_>) -> Self {
         if record.headers.is_empty() {
-            return Self(ptr::null_mut());
+            return Self::none();
         }
         // SAFETY: a plain constructor, which aborts rather than return null.
         let headers = Self(unsafe { sys::rd_kafka_headers_new(record.headers.len()) });

@@ -6,8 +6,7 @@ use relay::{Code, Failure};
 
 use super::{errors::Cluster, ffi::Producer, settings::KafkaSettings, sink::KafkaSink};
 
-/// Makes a producer whose batches are no larger than `batch_limit` bytes: the smallest `max.message.bytes` of the
-/// topics in use (`usize::MAX` when none is known), so that no batch is refused whose records alone would have passed.
+/// Makes a producer.
 ///
 /// It connects in the background: that no broker can be reached is told by [`KafkaSink::health`], not here.
 ///
@@ -16,10 +15,10 @@ use super::{errors::Cluster, ffi::Producer, settings::KafkaSettings, sink::Kafka
 ///
 /// # Errors
 /// When librdkafka refuses the settings as a whole, a certificate cannot be read, or the machine is out of threads.
-pub fn open(settings: &KafkaSettings, batch_limit: usize) -> Result<KafkaSink, Failure> {
+pub fn open(settings: &KafkaSettings) -> Result<KafkaSink, Failure> {
     let cluster = Cluster::new(&settings.bootstrap_servers);
     let config = settings
-        .client_config(batch_limit)
+        .client_config()
         .map_err(|refused| Failure::new(Code::ProducerFatal, refused.to_string()))?;
     let failed = |reason: &str| {
         Failure::new(code_of_failed_start(settings), format!("the producer cannot start: {reason}"))
@@ -32,7 +31,8 @@ pub fn open(settings: &KafkaSettings, batch_limit: usize) -> Result<KafkaSink, F
             failed(&error.to_string())
         }
     })?;
-    KafkaSink::new(producer, cluster).map_err(|error| failed(&error.to_string()))
+    KafkaSink::new(producer, cluster, settings.batch_bytes())
+        .map_err(|error| failed(&error.to_string()))
 }
 
 /// With TLS or SASL nearly every failed start is a certificate, a key or a mechanism: a person's work.

@@ -1,9 +1,10 @@
-//! The way to Kafka: a [`relay::RecordSink`] over librdkafka that never leaves a gap and then goes on.
+//! The way to Kafka: a [`relay::RecordSink`] over librdkafka that never leaves a gap and then goes
+//! on.
 //!
-//! rdkafka gives configuration and client life cycle; records, delivery reports and admin requests go straight to
-//! librdkafka through `ffi`, the one module with unsafe code. [`KafkaSink`] belongs to the streaming task and
-//! never blocks; [`open`], [`KafkaSink::close`] and everything of [`TopicDirectory`] block and belong on blocking
-//! threads.
+//! rdkafka gives configuration and client life cycle; records, delivery reports and admin requests
+//! go straight to librdkafka through `ffi`, the one module with unsafe code. [`KafkaSink`] belongs
+//! to the streaming task and never blocks; [`open`], [`KafkaSink::close`] and everything of
+//! [`TopicDirectory`] and [`StateTopic`] block and belong on blocking threads.
 
 mod bound;
 mod errors;
@@ -14,14 +15,19 @@ mod log;
 mod overrides;
 mod settings;
 mod sink;
+mod state;
+mod timestamps;
 mod topics;
 
+pub use bound::Identity;
+pub use ffi::TopicUuid;
 pub use health::Health;
 pub use lifecycle::open;
 pub use overrides::SettingRefused;
 pub use settings::{CreateTopics, KafkaSettings};
 pub use sink::{DeliveryTrouble, KafkaSink};
-pub use topics::{Sight, TopicDirectory};
+pub use state::{StateRead, StateRecord, StateTopic, put_state, read_state, state_topic_command};
+pub use topics::{Found, Seen, Sight, TopicDirectory};
 
 #[cfg(test)]
 mod tests;

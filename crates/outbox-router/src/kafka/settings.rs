@@ -1,6 +1,8 @@
 //! From the router's configuration to librdkafka's: what is pinned because a promise rests on it, what is only a good
 //! default, and what follows from the router's limits.
 
+mod reader;
+
 use std::{collections::BTreeMap, fmt};
 
 use rdkafka::{
@@ -8,6 +10,8 @@ use rdkafka::{
     config::RDKafkaLogLevel,
     error::{KafkaError, KafkaResult},
 };
+
+use relay::Timestamp;
 
 use super::overrides::{self, SettingRefused};
 
@@ -22,6 +26,8 @@ pub struct KafkaSettings {
     pub properties: BTreeMap<String, String>,
     /// How to make topics that do not exist; `None` never makes any.
     pub create_topics: Option<CreateTopics>,
+    /// Which time records carry: the commit time as soon as one outbox says so.
+    pub timestamp: Timestamp,
     /// `limits.window_bytes`: what may be unacknowledged.
     pub window_bytes: usize,
     /// `limits.row_bytes`: the largest row.
@@ -44,6 +50,9 @@ const PINNED: &[(&str, &str)] = &[
     ("delivery.report.only.error", "false"),
     ("enable.gapless.guarantee", "true"),
     ("enable.idempotence", "true"),
+    // A consumer's property that `rd_kafka_query_watermark_offsets` obeys in a producer, too: the
+    // end of the state topic must not stay before somebody's open transaction.
+    ("isolation.level", "read_uncommitted"),
     ("message.timeout.ms", "0"),
     ("retries", "2147483647"),
     ("statistics.interval.ms", "0"),
@@ -92,7 +101,7 @@ impl KafkaSettings {
     /// # Errors
     /// The first property that is refused, by us or by librdkafka.
     pub fn check(&self) -> Result<(), SettingRefused> {
-        self.client_config(usize::MAX).map(drop)
+        self.client_config().map(drop)
     }
 
     /// Whether neither TLS nor SASL was asked for.
@@ -112,35 +121,29 @@ impl KafkaSettings {
 
     /// The largest batch that these settings allow, before any topic's own limit.
     pub fn batch_bytes(&self) -> usize {
-        self.properties.get("batch.size").and_then(|size| size.parse().ok()).unwrap_or(BATCH_BYTES)
+        let given = self.properties.get("batch.size");
+        given.and_then(|size| size.trim().parse().ok()).unwrap_or(BATCH_BYTES)
     }
 
-    /// librdkafka's configuration for batches of at most `batch_limit` bytes.
-    pub(super) fn client_config(&self, batch_limit: usize) -> Result<ClientConfig, SettingRefused> {
+    /// librdkafka's configuration for the producer.
+    pub(super) fn client_config(&self) -> Result<ClientConfig, SettingRefused> {
+        checked(self.librdkafka_properties()?)
+    }
+
+    fn librdkafka_properties(&self) -> Result<BTreeMap<String, String>, SettingRefused> {
         let mut properties: BTreeMap<String, String> =
             DEFAULTS.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
         properties.extend(overrides::accept(&self.properties, &self.bootstrap_servers)?);
-        self.size(&mut properties, batch_limit)?;
+        self.size(&mut properties)?;
         properties.extend(PINNED.iter().map(|(key, value)| ((*key).into(), (*value).into())));
         properties.insert("bootstrap.servers".into(), self.bootstrap_servers.clone());
         properties.insert("client.id".into(), self.client_id.clone());
-
-        let mut config: ClientConfig = properties.into_iter().collect();
-        config.set_log_level(match config.get("debug") {
-            Some(_) => RDKafkaLogLevel::Debug,
-            None => RDKafkaLogLevel::Info,
-        });
-        accepted_by_librdkafka(config.create_native_config())?;
-        Ok(config)
+        Ok(properties)
     }
 
     /// What follows from the limits. The queue takes whatever the window admits, and one more record: the window, not
     /// the queue, is what holds the router back.
-    fn size(
-        &self,
-        properties: &mut BTreeMap<String, String>,
-        batch_limit: usize,
-    ) -> Result<(), SettingRefused> {
+    fn size(&self, properties: &mut BTreeMap<String, String>) -> Result<(), SettingRefused> {
         let queue_bytes = self.window_bytes.saturating_add(self.row_bytes);
         let mut set = |key: &str, value: usize| properties.insert(key.into(), value.to_string());
         set("queue.buffering.max.kbytes", bounded(queue_bytes.div_ceil(1024)));
@@ -157,10 +160,21 @@ impl KafkaSettings {
         }
         properties.insert("message.max.bytes".into(), given.unwrap_or(needed).to_string());
 
-        let batch = number(properties, "batch.size")?.unwrap_or(BATCH_BYTES).min(batch_limit);
+        let batch = number(properties, "batch.size")?.unwrap_or(BATCH_BYTES);
         properties.insert("batch.size".into(), batch.to_string());
         Ok(())
     }
+}
+
+/// The configuration with these properties, if librdkafka accepts it.
+fn checked(properties: BTreeMap<String, String>) -> Result<ClientConfig, SettingRefused> {
+    let mut config: ClientConfig = properties.into_iter().collect();
+    config.set_log_level(match config.get("debug") {
+        Some(_) => RDKafkaLogLevel::Debug,
+        None => RDKafkaLogLevel::Info,
+    });
+    accepted_by_librdkafka(config.create_native_config())?;
+    Ok(config)
 }
 
 /// librdkafka's largest integer.
@@ -199,6 +213,7 @@ impl fmt::Debug for KafkaSettings {
             .field("bootstrap_servers", &self.bootstrap_servers)
             .field("properties", &self.properties.keys().collect::<Vec<_>>())
             .field("create_topics", &self.create_topics)
+            .field("timestamp", &self.timestamp)
             .field("window_bytes", &self.window_bytes)
             .field("row_bytes", &self.row_bytes)
             .finish()
@@ -210,12 +225,13 @@ mod tests {
     use super::*;
     use relay::{Headers, Record, RowHeaders, TopicId};
 
-    fn settings(properties: &[(&str, &str)]) -> KafkaSettings {
+    pub(super) fn settings(properties: &[(&str, &str)]) -> KafkaSettings {
         KafkaSettings {
             client_id: "outbox-router".into(),
             bootstrap_servers: "127.0.0.1:9092".into(),
             properties: properties.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
             create_topics: None,
+            timestamp: Timestamp::Commit,
             window_bytes: 32 << 20,
             row_bytes: 16 << 20,
         }
@@ -223,8 +239,7 @@ mod tests {
 
     #[test]
     fn every_pin_and_default_is_in_force_in_librdkafka() {
-        let native =
-            settings(&[]).client_config(1_000_000).unwrap().create_native_config().unwrap();
+        let native = settings(&[]).client_config().unwrap().create_native_config().unwrap();
         let in_force = |key: &str| native.get(key).unwrap();
         for (key, value) in PINNED.iter().chain(DEFAULTS) {
             let expected = match (*key, *value) {
@@ -239,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_queue_takes_the_window_and_one_row_more() {
-        let config = settings(&[]).client_config(1_000_000).unwrap();
+        let config = settings(&[]).client_config().unwrap();
         assert_eq!(config.get("queue.buffering.max.kbytes"), Some("49152"));
         assert_eq!(config.get("queue.buffering.max.messages"), Some("196609"));
         assert_eq!(config.get("message.max.bytes"), Some("16842752"));
@@ -260,22 +275,19 @@ mod tests {
     }
 
     #[test]
-    fn batches_fit_the_smallest_topic_whatever_the_user_asked_for() {
-        for (given, limit, expected) in [
-            (&[][..], 1_048_588, "1000000"),
-            (&[][..], 100_000, "100000"),
-            (&[("batch.size", "50000")][..], 100_000, "50000"),
-            (&[("batch.size", "5000000")][..], 100_000, "100000"),
-        ] {
-            let config = settings(given).client_config(limit).unwrap();
-            assert_eq!(config.get("batch.size"), Some(expected), "{given:?}");
+    fn a_user_may_choose_the_size_of_batches() {
+        for (given, expected) in [(&[][..], 1_000_000), (&[("batch.size", " 50000")][..], 50_000)] {
+            let settings = settings(given);
+            let config = settings.client_config().unwrap();
+            assert_eq!(config.get("batch.size"), Some(&*expected.to_string()));
+            assert_eq!(settings.batch_bytes(), expected);
         }
     }
 
     #[test]
     fn a_user_may_choose_what_is_not_pinned() {
         let config = settings(&[("compression.codec", "lz4"), ("queue.buffering.max.ms", "7")])
-            .client_config(1_000_000)
+            .client_config()
             .unwrap();
         assert_eq!(config.get("compression.type"), Some("lz4"));
         assert_eq!(config.get("linger.ms"), Some("7"));

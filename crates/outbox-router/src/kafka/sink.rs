@@ -12,6 +12,8 @@
 //!
 //! The same lack of memory would let a record overtake an earlier one; `bound` says how that is prevented.
 
+mod state;
+
 use std::{future, io, sync::Arc};
 
 use rdkafka::types::RDKafkaErrorCode;
@@ -22,12 +24,13 @@ use relay::{
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
-    bound::Topics,
+    bound::{Identity, Topics},
     errors::{Cluster, is_collateral},
-    ffi::{ClientError, Delivery, Events, Producer, Report, Served, Severity},
+    ffi::{ClientError, Delivery, Events, Producer, Report, Served, Severity, TopicUuid},
     health::{Complaints, Health},
     log,
 };
+use state::StateWrites;
 
 /// Why the sink is closed: the first failure, told once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,28 +60,50 @@ enum Backlog {
 
 impl KafkaSink {
     /// Wraps a producer, within a tokio runtime that does I/O.
-    pub(super) fn new(producer: Arc<Producer>, cluster: Cluster) -> io::Result<Self> {
+    pub(super) fn new(
+        producer: Arc<Producer>,
+        cluster: Cluster,
+        batch_bytes: usize,
+    ) -> io::Result<Self> {
         let signal = producer.signal()?;
         let reports = Reports {
-            topics: Topics::new(),
+            topics: Topics::new(batch_bytes),
             cluster,
             unacked: 0,
             phase: Phase::Open,
             complaints: Complaints::default(),
+            state: None,
         };
         // The signal tells of the first event in an *empty* queue, and log lines may already be in it.
         Ok(Self { producer, signal, reports, backlog: Backlog::Some })
     }
 
-    /// Makes the handle for a topic whose metadata was looked up. Does nothing when it exists.
-    pub fn bind_topic(&mut self, id: TopicId, name: &TopicName) {
-        if self.reports.topics.contains(id) {
-            return;
+    /// Takes over a topic that was looked up, with its `max.message.bytes` where that is known. One
+    /// that was looked up before may have been made anew since, so that its partitions know nothing
+    /// of this producer: each is sent one record at first, as of any new topic.
+    pub fn bind_topic(&mut self, id: TopicId, name: &TopicName, max_message_bytes: Option<usize>) {
+        if !self.reports.topics.contains(id) {
+            match self.producer.topic(name) {
+                // librdkafka gives the same topic for the same name: its reports could not be told
+                // apart.
+                Some(_) if self.reports.is_state(name) => return self.mixed_up(name),
+                Some(handle) => self.reports.topics.insert(id, name, handle),
+                None => return self.fail(None, Some(id), RDKafkaErrorCode::InvalidTopic),
+            }
         }
-        match self.producer.topic(name) {
-            Some(handle) => self.reports.topics.insert(id, name, handle),
-            None => self.fail(None, Some(id), RDKafkaErrorCode::InvalidTopic),
-        }
+        self.reports.topics.renew(id, max_message_bytes);
+    }
+
+    /// Whether the topic takes smaller batches than the producer makes, and so may have little on
+    /// its way.
+    pub fn holds_back(&self, id: TopicId) -> bool {
+        self.reports.topics.is_limited(id)
+    }
+
+    /// Takes note of the id of a topic in use. When it is another topic than before, its partitions
+    /// are new, and what was looked up of the former one is out of date.
+    pub fn identify_topic(&mut self, id: TopicId, uuid: TopicUuid) -> Identity {
+        self.reports.topics.identify(id, uuid)
     }
 
     /// Collects what has arrived, without waiting, until some `limit` reports are read (the event that reaches the
@@ -116,7 +141,8 @@ impl KafkaSink {
         }
     }
 
-    /// Records that were enqueued and not yet reported, successful or not.
+    /// Records that were enqueued and not yet reported, successful or not; one for the state topic
+    /// included.
     pub fn unacked(&self) -> usize {
         self.reports.unacked
     }
@@ -176,13 +202,14 @@ impl RecordSink for KafkaSink {
             self.fail(Some(&ticket), Some(record.topic), RDKafkaErrorCode::UnknownTopic);
             return Err(Refusal { ticket, reason: RefusalReason::Closed });
         };
-        if !place.is_open() {
+        let bytes = ticket.held_bytes();
+        if !place.is_open(bytes) {
             // The report that opens it is an acknowledgement, after which the record is offered again; or it closes the sink.
             return Err(Refusal { ticket, reason: RefusalReason::Probing });
         }
         let opaque = ticket.into_opaque();
         let Err(error) = self.producer.produce(place.topic, record, opaque) else {
-            place.sent();
+            place.sent(bytes);
             self.reports.unacked += 1;
             return Ok(());
         };
@@ -203,6 +230,7 @@ struct Reports {
     unacked: usize,
     phase: Phase,
     complaints: Complaints,
+    state: Option<StateWrites>,
 }
 
 /// From the first failure on the sink is closed; what remains is to say why.
@@ -227,28 +255,20 @@ impl Reports {
         error: RDKafkaErrorCode,
         detail: &str,
     ) {
-        let name = topic.and_then(|topic| self.topics.name(topic));
-        match (&self.phase, is_collateral(error)) {
-            (Phase::Open, true) => {
-                let failure = self.cluster.failure(error, name, detail);
-                self.phase = Phase::Unexplained(DeliveryTrouble { transaction, topic, failure });
-            }
-            (Phase::Open | Phase::Unexplained(_), false) => {
-                let failure = self.cluster.failure(error, name, detail);
-                self.phase = Phase::Explained(DeliveryTrouble { transaction, topic, failure });
-            }
-            (Phase::Unexplained(_), true) | (Phase::Explained(_) | Phase::Told, _) => {}
-        }
+        self.phase.fail(error, || {
+            let name = topic.and_then(|topic| self.topics.name(topic));
+            let failure = self.cluster.failure(error, name, detail);
+            DeliveryTrouble { transaction, topic, failure }
+        });
     }
 
     /// A record counts as delivered, but no broker said so of this record.
     #[cold]
     fn doubt(&mut self, transaction: TransactionRef, topic: TopicId) {
-        if matches!(self.phase, Phase::Open | Phase::Unexplained(_)) {
+        self.phase.explain(|| {
             let failure = self.cluster.ack_without_offset(self.topics.name(topic));
-            let (transaction, topic) = (Some(transaction), Some(topic));
-            self.phase = Phase::Explained(DeliveryTrouble { transaction, topic, failure });
-        }
+            DeliveryTrouble { transaction: Some(transaction), topic: Some(topic), failure }
+        });
     }
 
     fn take_trouble(&mut self) -> Option<DeliveryTrouble> {
@@ -267,6 +287,24 @@ impl Reports {
     }
 }
 
+impl Phase {
+    /// Notes a failure, whose trouble is put into words only if it is the one to be told.
+    fn fail(&mut self, error: RDKafkaErrorCode, trouble: impl FnOnce() -> DeliveryTrouble) {
+        match (&self, is_collateral(error)) {
+            (Self::Open, true) => *self = Self::Unexplained(trouble()),
+            (_, false) => self.explain(trouble),
+            (Self::Unexplained(_) | Self::Explained(_) | Self::Told, true) => {}
+        }
+    }
+
+    /// Notes what closes the sink, unless that is known already.
+    fn explain(&mut self, trouble: impl FnOnce() -> DeliveryTrouble) {
+        if matches!(self, Self::Open | Self::Unexplained(_)) {
+            *self = Self::Explained(trouble());
+        }
+    }
+}
+
 /// One call of [`KafkaSink::poll_acks`].
 struct Pass<'a> {
     reports: &'a mut Reports,
@@ -274,29 +312,39 @@ struct Pass<'a> {
     served: usize,
 }
 
+impl Pass<'_> {
+    /// A report about a topic that no event goes to.
+    #[cold]
+    fn unbound(&mut self, report: &Report) {
+        if self.reports.state_report(report).is_none() {
+            // Cannot be: a report comes from a topic that was produced to. Not to be counted for a
+            // success.
+            let transaction = Ticket::from_opaque(report.opaque).transaction();
+            let error = RDKafkaErrorCode::UnknownTopic;
+            let detail = "a report names a topic that is not known here";
+            self.reports.fail(Some(transaction), None, error, detail);
+        }
+    }
+}
+
 impl Events for Pass<'_> {
     #[inline]
     fn report(&mut self, report: Report) {
         self.served += 1;
         self.reports.unacked = self.reports.unacked.saturating_sub(1);
+        let Some(topic) = self.reports.topics.find(report.topic) else {
+            return self.unbound(&report);
+        };
         let ticket = Ticket::from_opaque(report.opaque);
-        let topic = self.reports.topics.find(report.topic);
-        match (report.delivery, topic) {
-            (Delivery::Stored, Some(topic)) => {
+        match report.delivery {
+            Delivery::Stored => {
                 self.reports.complaints.clear();
-                self.reports.topics.stored(topic, report.partition);
+                self.reports.topics.stored(topic, report.partition, ticket.held_bytes());
                 self.acks.push(ticket, topic);
             }
-            (Delivery::Inferred, Some(topic)) => self.reports.doubt(ticket.transaction(), topic),
-            // Cannot be: a report comes from a topic that was produced to. Not to be counted for a success.
-            (Delivery::Stored | Delivery::Inferred, None) => self.reports.fail(
-                Some(ticket.transaction()),
-                None,
-                RDKafkaErrorCode::UnknownTopic,
-                "a report names a topic that is not known here",
-            ),
-            (Delivery::Failed(error), topic) => {
-                self.reports.fail(Some(ticket.transaction()), topic, error, "");
+            Delivery::Inferred => self.reports.doubt(ticket.transaction(), topic),
+            Delivery::Failed(error) => {
+                self.reports.fail(Some(ticket.transaction()), Some(topic), error, "");
             }
         }
     }

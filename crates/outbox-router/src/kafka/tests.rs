@@ -4,4 +4,6 @@ mod cluster;
 mod delivery;
 mod failures;
 mod retries;
+mod small_topics;
+mod state;
 mod topics;

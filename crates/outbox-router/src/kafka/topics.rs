@@ -1,16 +1,17 @@
 //! What Kafka knows of a topic: looked up before the first record, so that nothing is ever produced to a topic that
 //! might not be there (gapless does not cover that), and made only where the configuration says so. It blocks.
 
-use std::{num::NonZeroI32, sync::Arc, thread, time::Duration};
+use std::{ffi::CStr, num::NonZeroI32, sync::Arc, thread, time::Duration};
 
 use rdkafka::{error::KafkaError, types::RDKafkaErrorCode, util::Timeout};
-use relay::{Code, Failure, TopicFacts, TopicName};
+use relay::{Code, Failure, Timestamp, TopicFacts, TopicName};
 
 use super::{
     errors::Cluster,
-    ffi::{AdminError, Producer},
+    ffi::{AdminError, NewTopic, Producer, TopicUuid},
     settings::{CreateTopics, KafkaSettings},
     sink::KafkaSink,
+    timestamps,
 };
 
 /// A topic in use, seen again.
@@ -24,6 +25,24 @@ pub enum Sight {
     Unclear,
 }
 
+/// A topic that was looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// What is needed to produce to it.
+    pub facts: TopicFacts,
+    /// What may become of its records, where that is not what anybody wants: for a warning.
+    pub caution: Option<Failure>,
+}
+
+/// A topic in use, and which one it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// Whether it is there.
+    pub sight: Sight,
+    /// Its id, where the broker tells it.
+    pub uuid: Option<TopicUuid>,
+}
+
 /// Asks the cluster about topics through the sink's own client, from any thread, while the sink is in use. It keeps
 /// the producer alive: let go of it before the sink is closed.
 #[derive(Clone)]
@@ -31,12 +50,16 @@ pub struct TopicDirectory {
     producer: Arc<Producer>,
     cluster: Cluster,
     create: Option<CreateTopics>,
+    timestamp: Timestamp,
 }
 
 const MISSING: RDKafkaErrorCode = RDKafkaErrorCode::UnknownTopicOrPartition;
 
 /// How long one question may take: a connection to a broker that has to be found first, and the answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// librdkafka looks each topic of an answer up among those asked for, one by one.
+const DESCRIBED_AT_ONCE: usize = 1_000;
 
 /// A topic made a moment ago takes some 100 ms to be known to every broker.
 const APPEARS_AFTER: Duration = Duration::from_millis(100);
@@ -49,35 +72,92 @@ impl TopicDirectory {
             producer: Arc::clone(sink.producer()),
             cluster: sink.cluster().clone(),
             create: settings.create_topics,
+            timestamp: settings.timestamp,
         }
+    }
+
+    /// A directory that looks no topic up for events.
+    pub(super) fn of(producer: Arc<Producer>, cluster: Cluster) -> Self {
+        Self { producer, cluster, create: None, timestamp: Timestamp::Now }
+    }
+
+    pub(super) fn producer(&self) -> &Arc<Producer> {
+        &self.producer
+    }
+
+    pub(super) fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
 
     /// Looks a topic up, and makes it where it is missing and the configuration says how.
     ///
     /// # Errors
     /// The topic is missing or forbidden, or nobody answered: [`Failure`] says which.
-    pub fn look_up(&self, name: &TopicName) -> Result<TopicFacts, Failure> {
+    pub fn look_up(&self, name: &TopicName) -> Result<Found, Failure> {
         let known = match (self.metadata(name), self.create) {
             (Err(Unknown::Missing(_)), Some(create)) => self.create(name, create)?,
             (known, _) => known.map_err(Failure::from)?,
         };
-        let max_message_bytes = self.max_message_bytes(name, known.broker)?;
-        Ok(TopicFacts { partitions: known.partitions, max_message_bytes })
+        let [a, b, c, d, e, f] = timestamps::SETTINGS;
+        let [limit, a, b, c, d, e, f] =
+            self.settings(name, [c"max.message.bytes", a, b, c, d, e, f], known.broker)?;
+        let max_message_bytes = limit.and_then(|limit| limit.parse().ok());
+        let caution = match self.timestamp {
+            Timestamp::Commit => timestamps::caution(&self.cluster, name, &[a, b, c, d, e, f]),
+            Timestamp::Now => None,
+        };
+        let facts = TopicFacts { partitions: known.partitions, max_message_bytes };
+        Ok(Found { facts, caution })
     }
 
-    /// What a topic in use looks like now.
+    /// What the topics in use look like now, in the order of `names`. One request for all of them:
+    /// they are bound, and librdkafka asks for all topics that it has handles of. A second one, for
+    /// their ids, may fail without harm.
     ///
     /// # Errors
     /// Nobody answered.
-    pub fn see(&self, name: &TopicName) -> Result<Sight, Failure> {
-        match self.metadata(name) {
-            Ok(known) => Ok(Sight::Partitions(known.partitions)),
-            Err(Unknown::Missing(_)) => Ok(Sight::Gone),
-            Err(Unknown::Otherwise(failure)) if failure.code == Code::KafkaUnreachable => {
-                Err(failure)
+    pub fn see(&self, names: &[TopicName]) -> Result<Vec<Seen>, Failure> {
+        let known = self
+            .producer
+            .known_topics(ANSWER_WITHIN)
+            .map_err(|error| self.cluster.failure(error, None, ""))?;
+        let sight = |name: &TopicName| match known.topics.get(name.as_str()) {
+            Some(Ok(partitions)) => {
+                NonZeroI32::new(*partitions).map_or(Sight::Gone, Sight::Partitions)
             }
-            Err(Unknown::Otherwise(_)) => Ok(Sight::Unclear),
+            Some(Err(error)) => {
+                let failure = self.cluster.failure(*error, Some(name.as_str()), "");
+                if failure.code == Code::TopicMissing { Sight::Gone } else { Sight::Unclear }
+            }
+            None => Sight::Unclear,
+        };
+        let sights: Vec<Sight> = names.iter().map(sight).collect();
+        let there: Vec<&TopicName> = names
+            .iter()
+            .zip(&sights)
+            .filter_map(|(name, sight)| matches!(sight, Sight::Partitions(_)).then_some(name))
+            .collect();
+        let mut uuids = self.uuids(&there, known.broker).into_iter();
+        let seen = |sight| match sight {
+            Sight::Partitions(_) => Seen { sight, uuid: uuids.next().flatten() },
+            Sight::Gone | Sight::Unclear => Seen { sight, uuid: None },
+        };
+        Ok(sights.into_iter().map(seen).collect())
+    }
+
+    /// The topics' ids, as far as they can be had.
+    fn uuids(&self, names: &[&TopicName], broker: i32) -> Vec<Option<TopicUuid>> {
+        let mut uuids = Vec::with_capacity(names.len());
+        for names in names.chunks(DESCRIBED_AT_ONCE) {
+            match self.producer.topic_uuids(names, broker, ANSWER_WITHIN) {
+                Ok(found) => uuids.extend(found),
+                Err(error) => {
+                    tracing::debug!(code = %error.code, "no ids of topics: {}", error.text);
+                    break;
+                }
+            }
         }
+        uuids
     }
 
     /// Whether any broker answers: for a time when no topic is in use yet.
@@ -92,7 +172,7 @@ impl TopicDirectory {
             .map_err(|error| self.cluster.failure(code_of(&error), None, ""))
     }
 
-    fn metadata(&self, name: &TopicName) -> Result<Known, Unknown> {
+    pub(super) fn metadata(&self, name: &TopicName) -> Result<Known, Unknown> {
         let unknown = |code, detail: &str| {
             let failure = self.cluster.failure(code, Some(name.as_str()), detail);
             if failure.code == Code::TopicMissing {
@@ -125,12 +205,25 @@ impl TopicDirectory {
 
     fn create(&self, name: &TopicName, create: CreateTopics) -> Result<Known, Failure> {
         let CreateTopics { partitions, replication_factor } = create;
-        match self.producer.create_topic(name, partitions, replication_factor, ANSWER_WITHIN) {
+        self.make(&NewTopic { name, partitions, replication_factor, settings: &[] })
+            .map_err(|error| self.not_made(name, &error))?;
+        self.await_topic(name)
+    }
+
+    /// Has a topic made. That it is there already is as good.
+    pub(super) fn make(&self, topic: &NewTopic<'_>) -> Result<(), AdminError> {
+        let NewTopic { name, partitions, replication_factor, .. } = topic;
+        match self.producer.create_topic(topic, ANSWER_WITHIN) {
             Ok(()) => tracing::info!(topic = %name, partitions, replication_factor, "made topic"),
             // Somebody else was faster.
             Err(error) if error.code == RDKafkaErrorCode::TopicAlreadyExists => {}
-            Err(error) => return Err(self.not_made(name, &error)),
+            Err(error) => return Err(error),
         }
+        Ok(())
+    }
+
+    /// Waits until the brokers know a topic that was made a moment ago.
+    pub(super) fn await_topic(&self, name: &TopicName) -> Result<Known, Failure> {
         for _ in 1..APPEARS_TRIES {
             match self.metadata(name) {
                 Ok(known) => return Ok(known),
@@ -151,26 +244,33 @@ impl TopicDirectory {
         self.cluster.failure(MISSING, Some(name.as_str()), &reason)
     }
 
-    fn max_message_bytes(&self, name: &TopicName, broker: i32) -> Result<Option<usize>, Failure> {
-        match self.producer.topic_setting(name, c"max.message.bytes", broker, ANSWER_WITHIN) {
-            Ok(value) => Ok(value.and_then(|value| value.parse().ok())),
-            Err(error) => {
-                let failure = self.cluster.failure(error.code, Some(name.as_str()), &error.text);
-                // Not told (no permission, or a broker that has no such request) is an answer, silence is none.
-                if failure.code == Code::KafkaUnreachable { Err(failure) } else { Ok(None) }
+    /// Settings of a topic, as far as the broker tells them. Not told (no permission, or a broker
+    /// that has no such request) is an answer, silence is none.
+    pub(super) fn settings<const N: usize>(
+        &self,
+        name: &TopicName,
+        settings: [&CStr; N],
+        broker: i32,
+    ) -> Result<[Option<String>; N], Failure> {
+        self.producer.topic_settings(name, settings, broker, ANSWER_WITHIN).or_else(|error| {
+            let failure = self.cluster.failure(error.code, Some(name.as_str()), &error.text);
+            if failure.code == Code::KafkaUnreachable {
+                return Err(failure);
             }
-        }
+            tracing::debug!(topic = %name, "the broker does not tell settings: {failure}");
+            Ok([const { None }; N])
+        })
     }
 }
 
 /// What the metadata says of a topic, and which broker said so.
-struct Known {
-    partitions: NonZeroI32,
-    broker: i32,
+pub(super) struct Known {
+    pub(super) partitions: NonZeroI32,
+    pub(super) broker: i32,
 }
 
 /// Why a topic's partitions are not known.
-enum Unknown {
+pub(super) enum Unknown {
     Missing(Failure),
     Otherwise(Failure),
 }
@@ -183,6 +283,6 @@ impl From<Unknown> for Failure {
     }
 }
 
-fn code_of(error: &KafkaError) -> RDKafkaErrorCode {
+pub(super) fn code_of(error: &KafkaError) -> RDKafkaErrorCode {
     error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail)
 }

@@ -3,11 +3,12 @@
 
 use relay::{
     Failure, Outboxes, TableName,
-    source::{Catalog, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation},
+    source::{
+        Catalog, Child, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation,
+    },
 };
-use tokio_postgres::{Client, Row};
 
-use crate::postgres::sql_failure;
+use crate::postgres::{TextQuery, TextRow, quote_literal};
 
 /// Row filters and column lists appeared here.
 const FILTERS_SINCE: i32 = 15_00_00;
@@ -29,149 +30,215 @@ pub struct Sought<'a> {
 ///
 /// # Errors
 /// The server did not answer, or not with what its version should have.
-pub async fn look(client: &Client, version: i32, sought: Sought<'_>) -> Result<Catalog, Failure> {
-    let publication = client
-        .query_opt(PUBLICATION, &[&sought.publication])
-        .await
-        .map_err(|e| sql_failure(&e))?
-        .as_ref()
-        .map(read_publication)
-        .transpose()
-        .map_err(|e| sql_failure(&e))?;
+pub async fn look(
+    sql: &mut impl TextQuery,
+    version: i32,
+    sought: Sought<'_>,
+) -> Result<Catalog, Failure> {
     let mut names: Vec<TableName> =
         sought.outboxes.tables.iter().map(|outbox| outbox.name.clone()).collect();
-    let publication = match publication {
+    let mut oids = Vec::new();
+    if let Some(remembered) = sought.remembered {
+        oids.extend(remembered.relations.iter().map(|relation| relation.oid));
+    }
+    let publication = match publication(sql, sought.publication).await? {
         Some(mut publication) => {
-            publication.tables = published(client, version, sought.publication, &names).await?;
+            let wanted = Wanted { names: &names, oids: &oids };
+            publication.tables = published(sql, version, sought.publication, wanted).await?;
+            oids.extend(publication.tables.iter().map(|table| table.oid));
             Some(publication)
         }
         None => None,
     };
-    let mut oids = Vec::new();
-    if let Some(publication) = &publication {
-        oids.extend(publication.tables.iter().map(|table| table.oid));
-    }
     if let Some(remembered) = sought.remembered {
-        oids.extend(remembered.relations.iter().map(|relation| relation.oid));
         names.extend(remembered.relations.iter().map(|relation| relation.name.clone()));
     }
-    Ok(Catalog { publication, relations: relations(client, &oids, &names).await? })
+    let mut relations = relations(sql, Wanted { names: &names, oids: &oids }).await?;
+    add_children(sql, &mut relations).await?;
+    Ok(Catalog { publication, relations })
 }
 
-const PUBLICATION: &str = "\
-    select oid, xmin::text::oid as written_by, pubinsert, pubviaroot from pg_publication \
-    where pubname = $1";
-
-fn read_publication(row: &Row) -> Result<Publication, tokio_postgres::Error> {
-    let inserts = if row.try_get("pubinsert")? { Inserts::Published } else { Inserts::Withheld };
-    let partitions =
-        if row.try_get("pubviaroot")? { Partitions::ViaRoot } else { Partitions::ByLeaf };
-    let (oid, written_by) = (read_oid(row)?, row.try_get("written_by")?);
-    Ok(Publication { oid, written_by, inserts, partitions, tables: Vec::new() })
+async fn publication(sql: &mut impl TextQuery, name: &str) -> Result<Option<Publication>, Failure> {
+    // Of the row only what ALTER PUBLICATION writes: `to_jsonb` has whatever columns this version has.
+    let statement = format!(
+        "select p.oid, p.xmin::text::oid, p.pubowner, \
+           to_jsonb(p) - '{{oid,pubname,pubowner,puballtables}}'::text[], \
+           p.pubinsert, p.pubviaroot \
+         from pg_publication p where p.pubname = {}",
+        quote_literal(name)
+    );
+    let Some(mut row) = sql.rows("the publication", &statement).await?.pop() else {
+        return Ok(None);
+    };
+    Ok(Some(Publication {
+        oid: oid(&mut row)?,
+        written_by: row.parsed()?,
+        owner: oid(&mut row)?,
+        options: row.text()?,
+        inserts: if row.boolean()? { Inserts::Published } else { Inserts::Withheld },
+        partitions: if row.boolean()? { Partitions::ViaRoot } else { Partitions::ByLeaf },
+        tables: Vec::new(),
+    }))
 }
 
-/// The view, not `pg_publication_rel`: it is the server's own answer to what a subscriber would get. From the latter comes
+/// Tables by name, and by OID those that may have been renamed.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    names: &'a [TableName],
+    oids: &'a [Oid],
+}
+
+impl Wanted<'_> {
+    /// Whether `c` in the schema `n` is one of them, in SQL.
+    fn condition(&self) -> String {
+        let mut conditions = vec!["false".to_owned()];
+        if !self.oids.is_empty() {
+            conditions.push(format!("c.oid in ({})", numbers(self.oids)));
+        }
+        if !self.names.is_empty() {
+            let names = values(self.names);
+            conditions.push(format!("(n.nspname::text, c.relname::text) in ({names})"));
+        }
+        conditions.join(" or ")
+    }
+}
+
+/// Those that are wanted, and children (`INHERITS`) always; all, where none has a name. The view, not `pg_publication_rel`: it is the server's own answer to what a subscriber would get. From the latter comes
 /// only which entry it is.
 async fn published(
-    client: &Client,
+    sql: &mut impl TextQuery,
     version: i32,
     publication: &str,
-    names: &[TableName],
+    wanted: Wanted<'_>,
 ) -> Result<Vec<PublishedTable>, Failure> {
     let (filter, columns) = if version >= GENERATED_SINCE {
-        ("t.rowfilter", "t.attnames::text[]".to_owned())
+        ("t.rowfilter", "array_to_json(t.attnames)".to_owned())
     } else if version >= FILTERS_SINCE {
         ("t.rowfilter", columns_where("a.attgenerated = '' and a.attname = any(t.attnames)"))
     } else {
-        ("null::text", columns_where("a.attgenerated = ''"))
+        ("null", columns_where("a.attgenerated = ''"))
     };
-    let query = format!(
-        "select c.oid, t.schemaname::text as schema, t.tablename::text as name, \
-           c.relkind::text as relkind, c.relispartition, r.oid as entry, {filter} as rowfilter, \
-           {columns} as columns \
+    let wanted = if wanted.names.is_empty() {
+        "true".to_owned()
+    } else {
+        let child =
+            "(not c.relispartition and exists (select from pg_inherits where inhrelid = c.oid))";
+        format!("({child} or {})", wanted.condition())
+    };
+    let statement = format!(
+        "select c.oid, t.schemaname, t.tablename, c.relkind, c.relispartition, r.oid, {filter}, \
+           {columns} \
          from pg_publication_tables t \
          join pg_publication p on p.pubname = t.pubname \
          join pg_namespace n on n.nspname = t.schemaname \
          join pg_class c on c.relnamespace = n.oid and c.relname = t.tablename \
          left join pg_publication_rel r on r.prpubid = p.oid and r.prrelid = c.oid \
-         where t.pubname = $1 and (cardinality($2::text[]) = 0 \
-           or (t.schemaname::text, t.tablename::text) in (select * from unnest($2, $3::text[]))) \
-         order by 2, 3"
+         where t.pubname = {} and {wanted} order by 2, 3",
+        quote_literal(publication)
     );
-    let (schemas, tables) = split(names);
-    let rows = client
-        .query(&query, &[&publication, &schemas, &tables])
-        .await
-        .map_err(|e| sql_failure(&e))?;
-    rows.iter().map(read_published).collect::<Result<_, _>>().map_err(|e| sql_failure(&e))
+    let rows = sql.rows("the published tables", &statement).await?;
+    rows.into_iter().map(read_published).collect()
 }
 
-fn read_published(row: &Row) -> Result<PublishedTable, tokio_postgres::Error> {
+fn read_published(mut row: TextRow) -> Result<PublishedTable, Failure> {
     Ok(PublishedTable {
-        oid: read_oid(row)?,
-        name: read_name(row)?,
-        kind: read_kind(row)?,
-        entry: row.try_get::<_, Option<u32>>("entry")?.map(Oid::from_u32),
-        row_filter: row.try_get("rowfilter")?,
-        columns: row.try_get("columns")?,
+        oid: oid(&mut row)?,
+        name: read_name(&mut row)?,
+        kind: read_kind(&mut row)?,
+        entry: row.parsed_nullable()?.map(Oid::from_u32),
+        row_filter: row.nullable()?,
+        columns: row.json()?,
     })
 }
 
-/// The names of the columns of `c` for which this is true, as SQL.
+/// The names of the columns of `c` for which this is true, as JSON.
 fn columns_where(condition: &str) -> String {
     format!(
-        "array(select a.attname::text from pg_attribute a where a.attrelid = c.oid \
-         and a.attnum > 0 and not a.attisdropped and {condition} order by a.attnum)"
+        "array_to_json(array(select a.attname::text from pg_attribute a where a.attrelid = c.oid \
+         and a.attnum > 0 and not a.attisdropped and {condition} order by a.attnum))"
     )
 }
 
-async fn relations(
-    client: &Client,
-    oids: &[Oid],
-    names: &[TableName],
-) -> Result<Vec<Relation>, Failure> {
-    let oids: Vec<u32> = oids.iter().map(|oid| oid.as_u32()).collect();
-    let (schemas, tables) = split(names);
-    let query = format!(
-        "select c.oid, n.nspname::text as schema, c.relname::text as name, \
-           c.relkind::text as relkind, c.relispartition, {} as columns, {} as generated \
+async fn relations(sql: &mut impl TextQuery, wanted: Wanted<'_>) -> Result<Vec<Relation>, Failure> {
+    let statement = format!(
+        "select c.oid, n.nspname, c.relname, c.relkind, c.relispartition, {}, {} \
          from pg_class c join pg_namespace n on n.oid = c.relnamespace \
-         where c.relkind in ('r', 'p') and (c.oid = any($1) or (n.nspname::text, c.relname::text) \
-           in (select * from unnest($2::text[], $3::text[])))",
+         where c.relkind in ('r', 'p') and ({})",
         columns_where("true"),
-        columns_where("a.attgenerated <> ''")
+        columns_where("a.attgenerated <> ''"),
+        wanted.condition()
     );
-    let rows =
-        client.query(&query, &[&oids, &schemas, &tables]).await.map_err(|e| sql_failure(&e))?;
-    rows.iter().map(read_relation).collect::<Result<_, _>>().map_err(|e| sql_failure(&e))
+    let rows = sql.rows("the outbox tables", &statement).await?;
+    rows.into_iter().map(read_relation).collect()
 }
 
-fn read_relation(row: &Row) -> Result<Relation, tokio_postgres::Error> {
+fn read_relation(mut row: TextRow) -> Result<Relation, Failure> {
     Ok(Relation {
-        oid: read_oid(row)?,
-        name: read_name(row)?,
-        kind: read_kind(row)?,
-        columns: row.try_get("columns")?,
-        generated: row.try_get("generated")?,
+        oid: oid(&mut row)?,
+        name: read_name(&mut row)?,
+        formerly: Vec::new(),
+        kind: read_kind(&mut row)?,
+        columns: row.json()?,
+        generated: row.json()?,
+        children: Vec::new(),
     })
 }
 
-fn read_oid(row: &Row) -> Result<Oid, tokio_postgres::Error> {
-    row.try_get("oid").map(Oid::from_u32)
+/// Neither a partitioned table nor a partition can have them. A temporary child is not in the WAL, and is seen by its own
+/// session alone.
+async fn add_children(sql: &mut impl TextQuery, relations: &mut [Relation]) -> Result<(), Failure> {
+    let plain = relations.iter().filter(|relation| relation.kind == Kind::Plain);
+    let plain: Vec<Oid> = plain.map(|relation| relation.oid).collect();
+    if plain.is_empty() {
+        return Ok(());
+    }
+    let statement = format!(
+        "with recursive child (ancestor, oid) as ( \
+           select inhparent, inhrelid from pg_inherits where inhparent in ({}) \
+           union \
+           select child.ancestor, i.inhrelid \
+           from child join pg_inherits i on i.inhparent = child.oid) \
+         select child.ancestor, c.oid, n.nspname, c.relname \
+         from child join pg_class c on c.oid = child.oid \
+         join pg_namespace n on n.oid = c.relnamespace \
+         where c.relkind = 'r' and c.relpersistence <> 't' order by 1, 3, 4",
+        numbers(&plain)
+    );
+    for mut row in sql.rows("the children of the outbox tables", &statement).await? {
+        let ancestor = oid(&mut row)?;
+        let child = Child { oid: oid(&mut row)?, name: read_name(&mut row)? };
+        if let Some(relation) = relations.iter_mut().find(|relation| relation.oid == ancestor) {
+            relation.children.push(child);
+        }
+    }
+    Ok(())
 }
 
-fn read_name(row: &Row) -> Result<TableName, tokio_postgres::Error> {
-    Ok(TableName { schema: row.try_get("schema")?, name: row.try_get("name")? })
+fn oid(row: &mut TextRow) -> Result<Oid, Failure> {
+    row.parsed().map(Oid::from_u32)
 }
 
-fn read_kind(row: &Row) -> Result<Kind, tokio_postgres::Error> {
-    Ok(match (row.try_get("relkind")?, row.try_get("relispartition")?) {
+fn read_name(row: &mut TextRow) -> Result<TableName, Failure> {
+    Ok(TableName { schema: row.text()?, name: row.text()? })
+}
+
+fn read_kind(row: &mut TextRow) -> Result<Kind, Failure> {
+    let relkind = row.text()?;
+    Ok(match (relkind.as_str(), row.boolean()?) {
         ("p", _) => Kind::Partitioned,
         (_, true) => Kind::Leaf,
         (_, false) => Kind::Plain,
     })
 }
 
-fn split(names: &[TableName]) -> (Vec<&str>, Vec<&str>) {
-    names.iter().map(|name| (name.schema.as_str(), name.name.as_str())).unzip()
+fn numbers(oids: &[Oid]) -> String {
+    oids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Names as a list of rows.
+fn values(names: &[TableName]) -> String {
+    let pair = |name: &TableName| {
+        format!("({}, {})", quote_literal(&name.schema), quote_literal(&name.name))
+    };
+    names.iter().map(pair).collect::<Vec<_>>().join(", ")
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use relay::{
-    Condition, Lsn, Reconnects, Snapshot, State,
+    Condition, Lsn, Reconnects, Snapshot, State, WitnessReport,
     source::{SlotHealth, SlotKind, WalStatus},
 };
 
@@ -44,5 +44,7 @@ pub(crate) fn snapshot(state: State) -> Snapshot {
         reconnects: Reconnects::default(),
         errors: BTreeMap::new(),
         slot_holder: None,
+        baseline: None,
+        witness: WitnessReport::default(),
     }
 }

@@ -1,14 +1,19 @@
 //! The monitor's loop: look, judge, tell, wait.
 
-use std::{collections::BTreeSet, time::Duration, time::SystemTime};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use relay::{
     Code, Failure, Outboxes, Snapshot, State,
     source::{
-        Catalog, LastGood, SlotHealth, SlotLook,
-        publication::{Watched, compare},
+        Baseline, Catalog, Gap, LastGood, Moves, SlotHealth, SlotLook,
+        publication::{Watched, compare, is_note},
         verdict,
     },
+    witness::History,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -20,14 +25,13 @@ use super::{
     catalog::{self, Sought},
     connection::{ANSWER_WITHIN, Connect, Driver, SqlSession, drive, unanswered},
     lag::{Blame, Lag, WindowLimits},
+    moves,
     pace::Pace,
     pins::{self, WalPin},
-    preflight::Preflights,
     report::{MonitorReport, Polled, RelayReport, SlotView},
-    slot,
+    server, slot,
     threshold::{Thresholds, Watch},
 };
-use crate::postgres::sql_failure;
 
 mod gaps;
 
@@ -48,13 +52,24 @@ pub struct Settings {
     pub window: WindowLimits,
 }
 
-/// The two things that the relay is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What the relay is told.
+#[derive(Debug, Clone, PartialEq)]
 pub enum MonitorEvent {
     /// Rows may have been left out: confirm nothing more. Once per code.
-    GapSuspected(Failure),
+    GapSuspected(Box<Gap>),
+    /// Slot, publication and tables are as they must be.
+    SourceSeen(Box<Sight>),
     /// The server wants to stop and waits for what is unconfirmed: let go, stay away. Once per stop.
     ServerStopping,
+}
+
+/// A look at which nothing was wrong.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sight {
+    /// The slot.
+    pub look: SlotLook,
+    /// Publication and tables.
+    pub catalog: Catalog,
 }
 
 /// How the monitor is connected to the rest.
@@ -62,8 +77,6 @@ pub enum MonitorEvent {
 pub struct Channels {
     /// The relay's side of the story.
     pub relay: watch::Receiver<RelayReport>,
-    /// What preflight saw before the latest session, and what it found instead of another.
-    pub preflights: watch::Receiver<Preflights>,
     /// To the relay. When it is full, the same is told again after the next look.
     pub events: mpsc::Sender<MonitorEvent>,
     /// To whoever shows it.
@@ -76,6 +89,9 @@ const STOP_INTERVAL: Duration = Duration::from_millis(500);
 /// After the connection broke the server is asked at once why, but no more often than this.
 const BREATH: Duration = Duration::from_millis(200);
 
+/// Room in the channel that good looks leave to what is wrong.
+const KEPT_FREE: usize = 2;
+
 /// Watches until nobody receives the events any more.
 pub async fn run(settings: Settings, connect: impl Connect + Send + Sync, channels: Channels) {
     let mut monitor = Monitor {
@@ -85,6 +101,7 @@ pub async fn run(settings: Settings, connect: impl Connect + Send + Sync, channe
         connect,
         channels,
         session: None,
+        baseline: None,
         remembered: None,
         last_good: None,
         told: BTreeSet::new(),
@@ -118,6 +135,8 @@ struct Monitor<C> {
     channels: Channels,
     session: Option<Session>,
     report: MonitorReport,
+    /// What the relay's latest session found: what was remembered before says nothing more.
+    baseline: Option<Arc<Baseline>>,
     /// Publication and tables as they were when all was well.
     remembered: Option<Catalog>,
     last_good: Option<LastGood>,
@@ -131,6 +150,8 @@ struct Monitor<C> {
 struct Session {
     connection: SqlSession,
     version: i32,
+    /// Which server this is, where the role may ask.
+    history: Option<History>,
 }
 
 /// The relay knows that the server is stopping.
@@ -141,7 +162,9 @@ struct StopTold;
 struct Look {
     slot: SlotLook,
     catalog: Catalog,
+    moves: Vec<Moves>,
     pin: Option<WalPin>,
+    history: Option<History>,
 }
 
 impl<C: Connect> Monitor<C> {
@@ -160,13 +183,14 @@ impl<C: Connect> Monitor<C> {
         let connected = tokio::time::timeout(ANSWER_WITHIN, self.connect.connect()).await;
         let mut connection = connected.map_err(|_| unanswered("a connection attempt"))??;
         let SqlSession { client, driver } = &mut connection;
-        let version = drive(driver, async {
-            let query = "select current_setting('server_version_num')::int4";
-            let row = client.query_one(query, &[]).await.map_err(|e| sql_failure(&e))?;
-            row.try_get(0).map_err(|e| sql_failure(&e))
+        let (version, history) = drive(driver, async {
+            let version = server::version(&mut &*client).await?;
+            // A role may be kept from asking; then only the stream knows where it is.
+            let history = server::identity(&mut &*client).await.ok();
+            Ok((version, history))
         })
         .await?;
-        Ok(Session { connection, version })
+        Ok(Session { connection, version, history })
     }
 
     /// Reads everything; the connection is kept only when all of it was answered.
@@ -177,15 +201,17 @@ impl<C: Connect> Monitor<C> {
             outboxes: &self.settings.outboxes,
             remembered: before.as_ref(),
         };
-        let Session { connection: SqlSession { client, driver }, version } = &mut session;
+        let Session { connection: SqlSession { client, driver }, version, history } = &mut session;
+        let history = history.clone();
         let look = drive(driver, async {
-            let slot = slot::look(client, *version, &self.settings.slot).await?;
-            let catalog = catalog::look(client, *version, sought).await?;
+            let slot = slot::look(&mut &*client, *version, &self.settings.slot).await?;
+            let catalog = catalog::look(&mut &*client, *version, sought).await?;
+            let moves = moves::look(client, &catalog).await?;
             let pin = match &slot.slot {
                 Some(slot) if pins::is_worth_asking(slot) => pins::oldest(client).await?,
                 _ => None,
             };
-            Ok(Look { slot, catalog, pin })
+            Ok(Look { slot, catalog, moves, pin, history })
         })
         .await?;
         self.session = Some(session);
@@ -216,12 +242,22 @@ async fn closed(driver: &mut Driver) {
 }
 
 impl<C> Monitor<C> {
-    /// What publication and tables are compared with: our own memory, or what preflight saw before our first look.
-    fn before(&self) -> Option<Catalog> {
-        self.remembered.clone().or_else(|| {
-            let preflights = self.channels.preflights.borrow();
-            preflights.baseline.as_ref().map(|baseline| baseline.catalog.clone())
-        })
+    /// What publication and tables are compared with: our own memory, since the relay's latest session.
+    fn before(&mut self) -> Option<Catalog> {
+        let latest = self.channels.relay.borrow().snapshot.baseline.clone();
+        let is_known = match (&latest, &self.baseline) {
+            (Some(latest), Some(known)) => Arc::ptr_eq(latest, known),
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        if let Some(latest) = latest.filter(|_| !is_known) {
+            self.remembered = Some(latest.catalog.clone());
+            self.last_good = Some(LastGood::from(&*latest));
+            self.told.clear();
+            self.report.gap = None;
+            self.baseline = Some(latest);
+        }
+        self.remembered.clone()
     }
 
     /// PostgreSQL answered.
@@ -233,7 +269,10 @@ impl<C> Monitor<C> {
         let at = self.report.ticked_at;
         self.report.polled_at = Some(Polled { at, wall: SystemTime::now() });
         self.report.pin = look.pin;
-        self.judge(&look.slot, look.catalog);
+        match self.elsewhere(look.history.as_ref()) {
+            None => self.judge(&look.slot, look.catalog, &look.moves),
+            Some(finding) => self.report.findings = vec![finding],
+        }
         self.report.slot = match look.slot.slot {
             Some(slot) => {
                 self.measure(&slot, at);
@@ -246,23 +285,53 @@ impl<C> Monitor<C> {
         };
     }
 
-    fn judge(&mut self, look: &SlotLook, catalog: Catalog) {
+    /// The monitor reaches another server than the stream, by the same name: what it sees there says nothing about the
+    /// stream's slot, and no more than that is said.
+    fn elsewhere(&self, here: Option<&History>) -> Option<Failure> {
+        let snapshot = self.channels.relay.borrow();
+        let there = &snapshot.snapshot.baseline.as_ref()?.server.history;
+        let here = here.filter(|here| *here != there)?;
+        let name = |history: &History| {
+            format!("system identifier {}, timeline {}", history.system_id, history.timeline)
+        };
+        Some(
+            Failure::new(
+                Code::MonitorElsewhere,
+                format!(
+                    "the monitor reaches another server ({}) than the stream comes from ({})",
+                    name(here),
+                    name(there)
+                ),
+            )
+            .hint("see which servers the host of postgres.url resolves to, and what stands in between"),
+        )
+    }
+
+    fn judge(&mut self, look: &SlotLook, catalog: Catalog, moves: &[Moves]) {
+        let before = self.before();
         let watched =
             Watched { publication: &self.settings.publication, outboxes: &self.settings.outboxes };
-        let before = self.before();
         let checked = look.mark();
         let slot = verdict::fit(&self.settings.slot, look);
         let published = compare(watched, before.as_ref(), &catalog);
         let confirmed = slot.as_ref().ok().and_then(|slot| slot.confirmed_flush_lsn);
-        self.report.findings = slot.err().into_iter().chain(published).collect();
-        self.keep_gap_of_preflight();
+        let moves = moves.iter().map(Moves::finding);
+        let findings: Vec<Failure> = slot.err().into_iter().chain(published).chain(moves).collect();
+        self.announce_notes(&findings);
+        self.report.findings = findings;
         for failure in self.report.findings.clone() {
             self.gap(failure, &checked);
         }
-        self.adopt_gap(&checked);
-        if self.report.findings.is_empty() {
+        if self.report.findings.iter().all(is_note) {
             self.announce_alteration(before.as_ref(), &catalog, &checked);
-            self.remembered = Some(catalog.remember(before.as_ref()));
+            let catalog = catalog.remember(&self.settings.outboxes, before.as_ref());
+            let sight = Sight { look: look.clone(), catalog: catalog.clone() };
+            // The next look will do as well; what is wrong must find room.
+            if self.channels.events.capacity() > KEPT_FREE {
+                let event = MonitorEvent::SourceSeen(Box::new(sight));
+                let _unsent = self.channels.events.try_send(event);
+            }
+            self.remembered = Some(catalog);
             self.last_good = Some(LastGood { checked, confirmed });
         }
     }

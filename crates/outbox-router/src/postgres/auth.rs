@@ -1,7 +1,15 @@
-//! Proving who we are: trust, SCRAM-SHA-256 (with channel binding under TLS), MD5, and clear text where nobody listens.
+//! Proving who we are: trust, SCRAM-SHA-256 (with channel binding under TLS), MD5, and clear text.
 //!
-//! A server that asks for the password as it is gets it only over TLS, loopback or a unix socket: on the open network whoever
-//! answers could ask. With SCRAM the server must prove that it knows the password too, before anything else it says counts.
+//! A server that asks for the password as it is gets it only where no other can be on the far end:
+//! under TLS with a certificate that was checked, on loopback, or through a unix socket. Whoever
+//! else answers could ask, also under TLS. With SCRAM the server must prove that it knows the
+//! password too, before anything else that it says counts.
+//!
+//! MD5 goes to any server, as in libpq: servers that know no better are still in use, and the hash
+//! is salted. Who recorded it can try passwords against it, though: `require_auth=scram-sha-256`
+//! rules MD5 out.
+
+use std::ops::RangeInclusive;
 
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{
@@ -11,10 +19,20 @@ use postgres_protocol::message::frontend;
 
 use super::link::{Link, LinkError};
 use super::reply::{Authentication, Reply};
+use super::startup::MESSAGES_MAX;
 use super::transport::Privacy;
-use super::{ConnInfo, ConnectError, Password, ProtocolError};
+use super::{ConnInfo, ConnectError, Method, Password, ProtocolError, Unfit};
+
+#[cfg(test)]
+mod tests;
 
 const DOING: &str = "authenticating";
+
+/// How many SCRAM iterations a server may ask for (RFC 5802 §5.1, `i=`). PostgreSQL asks for 4,096
+/// unless `scram_iterations` says otherwise. The upper bound is that of `postgres-protocol` and of
+/// PostgreSQL's JDBC driver: some tenths of a second, where an unbounded number lets whoever
+/// answers occupy us for minutes. libpq, too, refuses zero and no other small number.
+const ITERATIONS: RangeInclusive<u64> = 1..=100_000;
 
 /// Answers the server's questions until it is satisfied. `privacy` is that of the link.
 pub(super) async fn authenticate(
@@ -24,21 +42,20 @@ pub(super) async fn authenticate(
 ) -> Result<(), ConnectError> {
     let exchange = Exchange { info };
     match exchange.question(link).await? {
-        Authentication::Ok => return Ok(()),
+        Authentication::Ok => return exchange.allow(Method::None),
         Authentication::Cleartext => {
-            let password = exchange.password()?;
-            if privacy == Privacy::Exposed {
-                return Err(ConnectError::PlaintextPassword { target: info.target() });
-            }
+            exchange.allow(Method::Password)?;
+            let password = exchange.cleartext_password(privacy)?;
             exchange.send_password(link, password.expose()).await?;
         }
         Authentication::Md5 { salt } => {
+            exchange.allow(Method::Md5)?;
             let hash = md5_hash(info.user.as_bytes(), exchange.password()?.expose(), salt);
             exchange.send_password(link, hash.as_bytes()).await?;
         }
         Authentication::Sasl { mechanisms } => exchange.scram(link, &mechanisms).await?,
         Authentication::SaslContinue(_) | Authentication::SaslFinal(_) => {
-            return Err(exchange.unexpected());
+            return Err(exchange.unexpected('R'));
         }
         Authentication::Unsupported(method) => return Err(exchange.unsupported(method)),
     }
@@ -49,7 +66,7 @@ pub(super) async fn authenticate(
         | Authentication::Sasl { .. }
         | Authentication::SaslContinue(_)
         | Authentication::SaslFinal(_)
-        | Authentication::Unsupported(_) => Err(exchange.unexpected()),
+        | Authentication::Unsupported(_) => Err(exchange.unexpected('R')),
     }
 }
 
@@ -59,23 +76,35 @@ struct Exchange<'a> {
 
 impl Exchange<'_> {
     async fn question(&self, link: &mut Link) -> Result<Authentication, ConnectError> {
-        loop {
+        for _ in 0..MESSAGES_MAX {
             match link.reply(DOING).await.map_err(|error| failed(self.info, error))? {
                 Reply::Authentication(question) => return Ok(question),
                 Reply::Error(message) => {
                     return Err(ConnectError::Server { target: self.info.target(), message });
                 }
                 Reply::Notice(_) => {}
-                Reply::Parameter { .. }
-                | Reply::BackendKey { .. }
+                reply @ (Reply::Parameter { .. }
+                | Reply::BackendKey(_)
                 | Reply::Ready
                 | Reply::Columns
                 | Reply::Row(_)
                 | Reply::Complete
                 | Reply::CopyBoth
-                | Reply::Nothing => return Err(self.unexpected()),
+                | Reply::Nothing) => return Err(self.unexpected(reply.tag())),
             }
         }
+        let source = ProtocolError::TooManyMessages { limit: MESSAGES_MAX };
+        Err(ConnectError::Protocol { target: self.info.target(), source })
+    }
+
+    /// The server wants this method: does the user?
+    fn allow(&self, method: Method) -> Result<(), ConnectError> {
+        let require_auth = &self.info.require_auth;
+        if require_auth.allows(method) {
+            return Ok(());
+        }
+        let (target, require_auth) = (self.info.target(), require_auth.clone());
+        Err(ConnectError::MethodRuledOut { target, method, require_auth })
     }
 
     async fn scram(&self, link: &mut Link, mechanisms: &[String]) -> Result<(), ConnectError> {
@@ -86,9 +115,15 @@ impl Exchange<'_> {
             }
             // Says "I could, you did not offer": a server that did offer knows that somebody stands in between.
             Some(_) if offers(SCRAM_SHA_256) => (SCRAM_SHA_256, ChannelBinding::unrequested()),
+            // A server offers channel binding only under TLS. The server has TLS and we have none, so
+            // somebody in between took it off.
+            None if offers(SCRAM_SHA_256_PLUS) && !link.transport().is_encrypted() => {
+                return Err(ConnectError::TlsStripped { target: self.info.target() });
+            }
             None if offers(SCRAM_SHA_256) => (SCRAM_SHA_256, ChannelBinding::unsupported()),
             Some(_) | None => return Err(self.unsupported("SASL without SCRAM-SHA-256")),
         };
+        self.allow(Method::ScramSha256)?;
         let unproven = |source| ConnectError::ServerProof { target: self.info.target(), source };
         let mut scram = ScramSha256::new(self.password()?.expose(), binding);
         frontend::sasl_initial_response(mechanism, scram.message(), &mut link.out)
@@ -98,6 +133,10 @@ impl Exchange<'_> {
         let Authentication::SaslContinue(data) = &question else {
             return Err(self.refuse_in_scram(&question));
         };
+        self.judge_iterations(data)?;
+        if attribute(data, b"r=") == attribute(scram.message(), b"r=") {
+            return Err(unproven(std::io::Error::other("the server added nothing to our nonce")));
+        }
         scram.update(data).map_err(unproven)?;
         frontend::sasl_response(scram.message(), &mut link.out)
             .map_err(|source| self.unsendable(source))?;
@@ -107,6 +146,20 @@ impl Exchange<'_> {
             return Err(self.refuse_in_scram(&question));
         };
         scram.finish(data).map_err(unproven)
+    }
+
+    /// Before a single one is done. What cannot be read is left to the parser, which refuses it.
+    fn judge_iterations(&self, server_first: &[u8]) -> Result<(), ConnectError> {
+        let asked = attribute(server_first, b"i=")
+            .and_then(|digits| str::from_utf8(digits).ok()?.parse().ok());
+        match asked {
+            Some(asked) if !ITERATIONS.contains(&asked) => Err(ConnectError::ScramIterations {
+                target: self.info.target(),
+                asked,
+                accepted: ITERATIONS,
+            }),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// A server that skips its own proof has none.
@@ -121,8 +174,18 @@ impl Exchange<'_> {
             | Authentication::Sasl { .. }
             | Authentication::SaslContinue(_)
             | Authentication::SaslFinal(_)
-            | Authentication::Unsupported(_) => self.unexpected(),
+            | Authentication::Unsupported(_) => self.unexpected('R'),
         }
+    }
+
+    /// The password for a server that wants it as it is, if nobody else can be at the other end.
+    fn cleartext_password(&self, privacy: Privacy) -> Result<&Password, ConnectError> {
+        let connection = match privacy {
+            Privacy::Verified | Privacy::Local => return self.password(),
+            Privacy::Unverified => Unfit::Unverified,
+            Privacy::Exposed => Unfit::Unencrypted,
+        };
+        Err(ConnectError::PlaintextPassword { target: self.info.target(), connection })
     }
 
     fn password(&self) -> Result<&Password, ConnectError> {
@@ -151,12 +214,17 @@ impl Exchange<'_> {
         ConnectError::AuthenticationMethod { target: self.info.target(), method: method.to_owned() }
     }
 
-    fn unexpected(&self) -> ConnectError {
+    fn unexpected(&self, tag: char) -> ConnectError {
         ConnectError::Protocol {
             target: self.info.target(),
-            source: ProtocolError::Unexpected { tag: 'R', doing: DOING },
+            source: ProtocolError::Unexpected { tag, doing: DOING },
         }
     }
+}
+
+/// The value of an attribute in a SCRAM message (RFC 5802 §5.1).
+fn attribute<'a>(message: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    message.split(|byte| *byte == b',').find_map(|attribute| attribute.strip_prefix(name))
 }
 
 /// A link that broke, or spoke something else, before the session was ready.
@@ -169,88 +237,5 @@ pub(super) fn failed(info: &ConnInfo, error: LinkError) -> ConnectError {
             ConnectError::Closed { target: info.target(), source: Some(source) }
         }
         LinkError::Protocol(source) => ConnectError::Protocol { target: info.target(), source },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use postgres_protocol::authentication::md5_hash;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::UnixStream;
-
-    use super::super::ConnectErrorKind;
-    use super::super::frames::FrameLimits;
-    use super::super::transport::Transport;
-    use super::*;
-
-    const CLEARTEXT: &[u8] = b"R\0\0\0\x08\0\0\0\x03";
-    const OK: &[u8] = b"R\0\0\0\x08\0\0\0\0";
-
-    /// The outcome against a server that sends `script`, and what that server got.
-    async fn run(script: &[u8], privacy: Privacy) -> (Result<(), ConnectError>, Vec<u8>) {
-        let (ours, mut server) = UnixStream::pair().unwrap();
-        let mut link =
-            Link::new(Transport::Unix(ours), FrameLimits { read_buffer: 4096, row_bytes: 4096 });
-        let text = "host=db.example user=router password=canary";
-        let info = ConnInfo::resolve(Some(text), &|_| None).unwrap();
-        server.write_all(script).await.unwrap();
-        let exchange = authenticate(&mut link, &info, privacy);
-        let outcome = tokio::time::timeout(std::time::Duration::from_secs(20), exchange)
-            .await
-            .expect("the script is complete");
-        drop(link);
-        let mut got = Vec::new();
-        server.read_to_end(&mut got).await.unwrap();
-        (outcome, got)
-    }
-
-    #[tokio::test]
-    async fn the_password_goes_out_in_clear_text_only_where_nobody_listens() {
-        let script = [CLEARTEXT, OK].concat();
-        for privacy in [Privacy::Encrypted, Privacy::Local] {
-            let (outcome, got) = run(&script, privacy).await;
-            outcome.unwrap();
-            assert_eq!(got, b"p\0\0\0\x0bcanary\0");
-        }
-        let (outcome, got) = run(&script, Privacy::Exposed).await;
-        let error = outcome.unwrap_err();
-        assert!(matches!(error, ConnectError::PlaintextPassword { .. }), "{error}");
-        assert_eq!((error.kind(), got.len()), (ConnectErrorKind::Authentication, 0));
-    }
-
-    #[tokio::test]
-    async fn md5_sends_the_salted_hash() {
-        let (outcome, got) =
-            run(&[b"R\0\0\0\x0c\0\0\0\x05salt", OK].concat(), Privacy::Exposed).await;
-        outcome.unwrap();
-        let hash = md5_hash(b"router", b"canary", *b"salt");
-        assert_eq!(&got[5..got.len() - 1], hash.as_bytes());
-    }
-
-    #[tokio::test]
-    async fn a_server_that_leaves_its_scram_proof_out_is_not_believed() {
-        let script = [b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0", OK].concat();
-        let (outcome, got) = run(&script, Privacy::Encrypted).await;
-        let error = outcome.unwrap_err();
-        assert!(matches!(error, ConnectError::ServerProof { .. }), "{error}");
-        assert!(!got.windows(6).any(|window| window == b"canary"));
-    }
-
-    #[tokio::test]
-    async fn methods_we_do_not_have_are_named() {
-        for (request, name) in [
-            (&b"R\0\0\0\x08\0\0\0\x07"[..], "GSSAPI"),
-            (b"R\0\0\0\x13\0\0\0\x0aOTHER-256\0\0", "SASL without SCRAM-SHA-256"),
-        ] {
-            let (outcome, _) = run(request, Privacy::Encrypted).await;
-            assert!(outcome.unwrap_err().to_string().contains(name), "{name}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_refusal_is_the_servers_own_message() {
-        let (outcome, _) = run(b"E\0\0\0\x14C28P01\0Mwrong!\0\0", Privacy::Encrypted).await;
-        let error = outcome.unwrap_err();
-        assert_eq!(error.kind(), ConnectErrorKind::Authentication, "{error}");
     }
 }

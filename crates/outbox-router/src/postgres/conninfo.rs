@@ -9,6 +9,7 @@
 mod parameters;
 mod parse;
 mod passfile;
+pub mod variables;
 
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,8 @@ use thiserror::Error;
 
 pub use parameters::Environment;
 use parameters::{Values, supported_names};
+
+use super::require_auth::RequireAuth;
 
 /// What libpq calls a connection string, resolved: every default filled in.
 #[derive(Clone, Debug)]
@@ -42,6 +45,8 @@ pub struct ConnInfo {
     pub application_name: Option<String>,
     /// The limit for the whole way from the first packet to a session that is ready.
     pub connect_timeout: Duration,
+    /// Which methods of authentication the server may ask for.
+    pub require_auth: RequireAuth,
     /// How much of TLS is demanded.
     pub sslmode: SslMode,
     /// Which certificate authorities count.
@@ -71,18 +76,6 @@ impl Host {
             Ok(Self::Unix(PathBuf::from(text)))
         } else {
             Ok(Self::Tcp(text.to_owned()))
-        }
-    }
-
-    /// By name only: what is really reached is looked at again when the socket is connected.
-    fn place(&self) -> Place {
-        match self {
-            Self::Unix(_) => Place::UnixSocket,
-            Self::Tcp(name) if name.eq_ignore_ascii_case("localhost") => Place::Loopback,
-            Self::Tcp(name) => match name.parse::<IpAddr>() {
-                Ok(address) if address.is_loopback() => Place::Loopback,
-                Ok(_) | Err(_) => Place::Remote,
-            },
         }
     }
 }
@@ -243,10 +236,17 @@ impl ConnInfo {
         let host = Host::parse(values.get("host").unwrap_or(DEFAULT_SOCKET_DIRECTORY))?;
         let hostaddr =
             values.parsed("hostaddr", "one IP address", |text| text.parse::<IpAddr>().ok())?;
-        // As in libpq, an address alone means TCP.
-        let host = match (values.get("host"), hostaddr) {
-            (None, Some(address)) => Host::Tcp(address.to_string()),
-            (Some(_), _) | (None, None) => host,
+        let host = match (values.get("host"), hostaddr, host) {
+            // As in libpq, an address alone means TCP.
+            (None, Some(address), _) => Host::Tcp(address.to_string()),
+            // libpq would connect to the address and leave the socket alone.
+            (Some(_), Some(_), Host::Unix(_)) => {
+                return Err(ConnInfoError::Value {
+                    name: "hostaddr",
+                    expected: "left out when host is the directory of a unix socket",
+                });
+            }
+            (_, _, host) => host,
         };
         let port = values
             .parsed("port", "one number between 1 and 65535", |text| {
@@ -268,6 +268,9 @@ impl ConnInfo {
                 .or_else(|| values.get("fallback_application_name"))
                 .map(str::to_owned),
             connect_timeout,
+            require_auth: values
+                .get("require_auth")
+                .map_or_else(|| Ok(RequireAuth::default()), RequireAuth::parse)?,
             sslmode: SslMode::Disable,
             sslrootcert: None,
             client_certificate: values.client_certificate()?,
@@ -300,9 +303,27 @@ impl ConnInfo {
         directory.join(format!(".s.PGSQL.{}", self.port))
     }
 
+    /// By configuration only: what is really reached is looked at again when the socket is
+    /// connected.
+    fn place(&self) -> Place {
+        let address = match (&self.host, self.hostaddr) {
+            (Host::Unix(_), _) => return Place::UnixSocket,
+            // The address is what is connected to; the name is only what a certificate must carry.
+            (Host::Tcp(_), Some(address)) => Some(address),
+            (Host::Tcp(name), None) if name.eq_ignore_ascii_case("localhost") => {
+                return Place::Loopback;
+            }
+            (Host::Tcp(name), None) => name.parse().ok(),
+        };
+        match address {
+            Some(address) if address.to_canonical().is_loopback() => Place::Loopback,
+            Some(_) | None => Place::Remote,
+        }
+    }
+
     fn settle_tls(&mut self, values: &Values) -> Result<(), ConnInfoError> {
         let named = values.get("sslmode").map(SslMode::parse).transpose()?;
-        let place = self.host.place();
+        let place = self.place();
         let default = match place {
             Place::UnixSocket => SslMode::Disable,
             Place::Loopback => SslMode::Prefer,

@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use super::frames::FrameError;
 
-pub use connect::{ConnectError, ConnectErrorKind, TlsSetupError};
+pub use connect::{ConnectError, ConnectErrorKind, TlsSetupError, Unfit};
 
 /// An ErrorResponse or NoticeResponse, with the fields people and programs need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -276,6 +276,12 @@ pub enum ProtocolError {
         tag: char,
         /// What we were doing.
         doing: &'static str,
+    },
+    /// More messages than any server sends before its session is ready.
+    #[error("more than {limit} messages and no session that is ready")]
+    TooManyMessages {
+        /// The most we take.
+        limit: usize,
     },
     /// More rows than any replication command returns.
     #[error("the answer to a replication command has more than {limit} rows")]

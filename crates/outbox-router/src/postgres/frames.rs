@@ -136,6 +136,11 @@ impl FrameBuffer {
         self.bytes.get(self.start..self.start + self.shown).unwrap_or_default()
     }
 
+    /// Everything that was received and not consumed.
+    pub(super) fn received(&self) -> &[u8] {
+        self.bytes.get(self.start..self.end).unwrap_or_default()
+    }
+
     /// Steps past the frame that [`Self::head`] showed; without such a frame, does nothing.
     #[inline]
     pub fn consume(&mut self) {

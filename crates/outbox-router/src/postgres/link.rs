@@ -87,6 +87,12 @@ impl Link {
         &self.transport
     }
 
+    /// The transport, and what was read from it and not consumed.
+    pub(super) fn into_parts(self) -> (Transport, Vec<u8>) {
+        let received = self.frames.received().to_vec();
+        (self.transport, received)
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.end, End::Closed)
     }
@@ -179,6 +185,12 @@ impl Link {
     /// The next message outside of streaming, with nothing left to do for its frame.
     pub(super) async fn reply(&mut self, doing: &'static str) -> Result<Reply, LinkError> {
         loop {
+            // Before its length is believed: a row has no place here, and an oversized one would
+            // be waited for to its end.
+            if self.frames.received().first() == Some(&b'd') {
+                let unexpected = ProtocolError::Unexpected { tag: 'd', doing };
+                return Err(LinkError::Protocol(unexpected));
+            }
             match self.frames.head().map_err(|error| LinkError::Protocol(error.into()))? {
                 Some(Head::Whole { .. }) => {
                     let reply = Reply::parse(self.frames.shown_bytes(), doing);

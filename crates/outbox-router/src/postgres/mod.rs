@@ -1,9 +1,12 @@
 //! PostgreSQL as seen from the wire: where to connect, how to be sure who answers, and the replication stream.
 //!
-//! No published client speaks the replication protocol, so the connection is ours: small, on the message builders
-//! and SCRAM of `postgres-protocol`, with its own framing because a frame's announced length must be judged before
-//! anything is reserved for it. Ordinary SQL goes through `tokio-postgres`, over the very same transport, so that
-//! both connections of a router apply the same TLS rules.
+//! No published client speaks the replication protocol, so the connection is ours: small, on the
+//! message builders and SCRAM of `postgres-protocol`, with its own framing because a frame's
+//! announced length must be judged before anything is reserved for it. Ordinary SQL goes through
+//! `tokio-postgres`, in a session that was opened here.
+//!
+//! Both connections start in the same place (`startup`), so that what one refuses the other
+//! refuses too.
 //!
 //! Read in this order: [`conninfo`] (text → [`ConnInfo`]), `transport` and [`tls`] (a byte stream to the right
 //! server), `auth` and `startup` (a session on it), [`replication`] (commands), [`stream`] (the walsender's
@@ -18,16 +21,18 @@ mod link;
 pub mod quote;
 pub mod replication;
 mod reply;
+pub mod require_auth;
 pub mod sql;
 mod startup;
 pub mod stream;
+pub mod text;
 pub mod tls;
 pub mod transport;
 
 pub use conninfo::{ConnInfo, ConnInfoError, Host, Password, SslMode};
 pub use errors::{
     CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerMessage, ServerTrouble,
-    TlsSetupError,
+    TlsSetupError, Unfit,
 };
 pub use failure::{
     command_failure, connect_failure, protocol_failure, sql_failure, stream_failure,
@@ -35,5 +40,7 @@ pub use failure::{
 pub use link::Fill;
 pub use quote::{quote_identifier, quote_literal, quote_table};
 pub use replication::{ClientEncoding, IdentifySystem, Options, ReplicationConnection};
+pub use require_auth::{Method, RequireAuth};
 pub use sql::{SqlConnection, connect_sql};
 pub use stream::{Incoming, Output, ReplicationStream, STATUS_UPDATE_BYTES};
+pub use text::{TextQuery, TextRow, one_row};

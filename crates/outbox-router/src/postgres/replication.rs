@@ -110,7 +110,9 @@ impl ReplicationConnection {
             let limits =
                 FrameLimits { read_buffer: options.read_buffer, row_bytes: options.row_bytes };
             let mut link = Link::new(transport, limits);
-            let session = startup::start(&mut link, info, options).await?;
+            let timeout = format!("{}ms", options.wal_sender_timeout.as_millis());
+            let parameters = startup::for_replication(info, options, &timeout);
+            let session = startup::start(&mut link, info, &parameters).await?;
             Ok(Self { link, session })
         };
         let limit = info.connect_timeout;
@@ -138,6 +140,21 @@ impl ReplicationConnection {
             })
         });
         answer.ok_or(CommandError::Protocol { command, source: malformed })
+    }
+
+    /// The content of a timeline's history file (`TIMELINE_HISTORY`).
+    ///
+    /// # Errors
+    /// When the command fails, as it does for the first timeline, or its answer is not what every PostgreSQL gives.
+    pub async fn timeline_history(&mut self, timeline: u32) -> Result<String, CommandError> {
+        let command = "TIMELINE_HISTORY";
+        let rows = self.query(command, &format!("{command} {timeline}")).await?;
+        let source = ProtocolError::Malformed { tag: 'D', doing: "reading TIMELINE_HISTORY" };
+        let content = rows.into_iter().next().and_then(|row| {
+            let [_name, content] = row.try_into().ok()?;
+            content
+        });
+        content.ok_or(CommandError::Protocol { command, source })
     }
 
     /// Runs a replication command (or, on this kind of connection, an SQL statement) and returns its rows as text.
@@ -168,7 +185,7 @@ impl ReplicationConnection {
                 Reply::Authentication(_) => return Err(unexpected(name, 'R')),
                 Reply::Parameter { name, value } => self.session.note_parameter(name, value),
                 Reply::Notice(notice) => self.session.note_notice(*notice),
-                Reply::BackendKey { .. } => return Err(unexpected(name, 'K')),
+                Reply::BackendKey(_) => return Err(unexpected(name, 'K')),
             }
         }
         match refusal {
@@ -204,7 +221,7 @@ impl ReplicationConnection {
                 Reply::Columns => return Err(unexpected(name, 'T')),
                 Reply::Complete => return Err(unexpected(name, 'C')),
                 Reply::Authentication(_) => return Err(unexpected(name, 'R')),
-                Reply::BackendKey { .. } => return Err(unexpected(name, 'K')),
+                Reply::BackendKey(_) => return Err(unexpected(name, 'K')),
             }
         }
     }
@@ -212,7 +229,7 @@ impl ReplicationConnection {
     /// The walsender's process id, as in `pg_stat_activity`.
     #[must_use]
     pub fn backend_pid(&self) -> Option<u32> {
-        self.session.pid
+        self.session.pid()
     }
 
     /// What the server reported of its parameters: `server_version`, `server_encoding`, …

@@ -3,6 +3,8 @@
 //! Bodies are parsed by `postgres-protocol`, which may be trusted with a frame that is already whole: it is its
 //! framing alone that reserves whatever length is announced. CopyBothResponse it does not know.
 
+use std::fmt;
+
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::{DataRowBody, Message};
@@ -17,9 +19,7 @@ pub(super) enum Reply {
         name: String,
         value: String,
     },
-    BackendKey {
-        pid: u32,
-    },
+    BackendKey(BackendKey),
     Ready,
     Columns,
     Row(Vec<Option<String>>),
@@ -29,6 +29,19 @@ pub(super) enum Reply {
     Notice(Box<ServerMessage>),
     /// A notification, or an empty query: nothing that concerns us.
     Nothing,
+}
+
+/// The server's process, and the secret that lets its queries be cancelled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct BackendKey {
+    pub(super) pid: i32,
+    pub(super) secret: i32,
+}
+
+impl fmt::Debug for BackendKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackendKey").field("pid", &self.pid).finish_non_exhaustive()
+    }
 }
 
 /// What the server wants to know.
@@ -44,6 +57,23 @@ pub(super) enum Authentication {
 }
 
 impl Reply {
+    /// The message's tag, for an error that names it.
+    pub(super) fn tag(&self) -> char {
+        match self {
+            Self::Authentication(_) => 'R',
+            Self::Parameter { .. } => 'S',
+            Self::BackendKey(_) => 'K',
+            Self::Ready => 'Z',
+            Self::Columns => 'T',
+            Self::Row(_) => 'D',
+            Self::Complete => 'C',
+            Self::CopyBoth => 'W',
+            Self::Error(_) => 'E',
+            Self::Notice(_) => 'N',
+            Self::Nothing => 'A',
+        }
+    }
+
     /// Reads a whole frame with its header.
     pub(super) fn parse(frame: &[u8], doing: &'static str) -> Result<Self, ProtocolError> {
         let tag = frame.first().copied().unwrap_or_default();
@@ -80,7 +110,8 @@ impl Reply {
                 value: body.value().map_err(malformed)?.to_owned(),
             }),
             Message::BackendKeyData(body) => {
-                Ok(Self::BackendKey { pid: body.process_id().unsigned_abs() })
+                let (pid, secret) = (body.process_id(), body.secret_key());
+                Ok(Self::BackendKey(BackendKey { pid, secret }))
             }
             Message::ReadyForQuery(_) => Ok(Self::Ready),
             Message::RowDescription(_) => Ok(Self::Columns),

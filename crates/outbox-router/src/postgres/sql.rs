@@ -1,30 +1,37 @@
-//! Ordinary SQL sessions, by `tokio-postgres` over our own transport.
+//! Ordinary SQL sessions: opened by ourselves, used through `tokio-postgres`.
 //!
-//! Connecting is ours because the rules for TLS and for passwords in clear text must be the same on both connections
-//! of a router: what the replication connection refuses, the monitor must not do. `tokio-postgres` is handed the finished
-//! transport as if it had negotiated TLS itself, which also gives it the channel binding for SCRAM.
+//! What the replication connection refuses, the monitor must not do. So the session starts in
+//! `startup` as the other does: the same TLS, the same authentication, the same limits.
+//! `tokio-postgres` has no way in for a session that is open already; it is handed a transport
+//! that swallows its start-up message and answers it with what the server has said. It never
+//! learns the password.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::future::{Ready, ready};
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
+use bytes::{Buf, BufMut, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
-use super::transport::{Privacy, SocketOptions, Transport};
-use super::{ConnInfo, ConnectError, Host};
+use super::frames::FrameLimits;
+use super::link::Link;
+use super::startup::{self, Session};
+use super::transport::{SocketOptions, Transport};
+use super::{ConnInfo, ConnectError};
 
 /// Drives an SQL session; the caller runs it for as long as the client is used.
 pub type SqlConnection = tokio_postgres::Connection<SqlTransport, SqlTransport>;
 
+/// While the session starts: no server has more to say. No row comes before the session is ready.
+const START_UP: FrameLimits = FrameLimits { read_buffer: 8 * 1024, row_bytes: 0 };
+
 /// Opens an SQL session, all within `connect_timeout`.
 ///
-/// `search_path` is `pg_catalog`: names of tables are to be qualified, and no schema of somebody else's can put its own function
-/// in the place of a system one.
+/// `search_path` is `pg_catalog`: names of tables are to be qualified.
 ///
 /// # Errors
 /// Whatever stands in the way; see [`ConnectError`].
@@ -33,68 +40,26 @@ pub async fn connect_sql(
     application_name: &str,
 ) -> Result<(tokio_postgres::Client, SqlConnection), ConnectError> {
     let connect = async {
-        let socket = SocketOptions::default();
-        let transport = SqlTransport::new(Transport::connect(info, &socket).await?);
-        info.to_sql_config(application_name)
-            .connect_raw(transport, AlreadyConnected)
+        let transport = Transport::connect(info, &SocketOptions::default()).await?;
+        let mut link = Link::new(transport, START_UP);
+        let parameters = startup::for_sql(info, application_name);
+        let session = startup::start(&mut link, info, &parameters).await?;
+        // What its start-up message would carry has been said; it insists on a user and on having
+        // TLS.
+        let mut config = tokio_postgres::Config::new();
+        config
+            .user(&info.user)
+            .ssl_mode(SslMode::Require)
+            .ssl_negotiation(SslNegotiation::Direct)
+            .connect_raw(SqlTransport::new(link, &session), AlreadyConnected)
             .await
-            .map_err(|error| client_error(info, error))
+            .map_err(|source| ConnectError::Client { target: info.target(), source })
     };
     let limit = info.connect_timeout;
     match tokio::time::timeout(limit, Box::pin(connect)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(ConnectError::Timeout { target: info.target(), after: limit }),
     }
-}
-
-impl ConnInfo {
-    /// The same server, role and database in the words of `tokio-postgres`.
-    ///
-    /// To be used with a transport that is already secured, as [`connect_sql`] does: of `sslmode` it carries nothing.
-    #[must_use]
-    pub fn to_sql_config(&self, application_name: &str) -> tokio_postgres::Config {
-        let mut config = tokio_postgres::Config::new();
-        match &self.host {
-            Host::Tcp(name) => config.host(name),
-            Host::Unix(directory) => config.host_path(directory),
-        };
-        config
-            .port(self.port)
-            .user(&self.user)
-            .dbname(&self.dbname)
-            .application_name(application_name)
-            .options("-c search_path=pg_catalog")
-            .connect_timeout(self.connect_timeout)
-            .ssl_mode(SslMode::Require)
-            .ssl_negotiation(SslNegotiation::Direct);
-        if let Some(password) = &self.password {
-            config.password(password.expose());
-        }
-        config
-    }
-}
-
-fn client_error(info: &ConnInfo, error: tokio_postgres::Error) -> ConnectError {
-    let target = info.target();
-    if let Some(refusal) = error.as_db_error() {
-        return ConnectError::Server { target, message: Box::new(refusal.into()) };
-    }
-    let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref());
-    match source.and_then(io::Error::get_ref) {
-        Some(inner) if inner.is::<CleartextRequested>() => {
-            ConnectError::PlaintextPassword { target }
-        }
-        Some(_) | None if says_password_missing(&error) => {
-            ConnectError::PasswordMissing { target, user: info.user.clone() }
-        }
-        Some(_) | None => ConnectError::Client { target, source: error },
-    }
-}
-
-/// `tokio-postgres` has no type for it.
-fn says_password_missing(error: &tokio_postgres::Error) -> bool {
-    let source = std::error::Error::source(error).map(ToString::to_string);
-    source.is_some_and(|text| text == "password missing")
 }
 
 /// "TLS" that is already there.
@@ -110,57 +75,55 @@ impl TlsConnect<SqlTransport> for AlreadyConnected {
     }
 }
 
-/// A transport that will not let a password out in clear text where others can read it.
+/// The transport of a session that is open, for a client that is about to open it.
 #[derive(Debug)]
 pub struct SqlTransport {
     inner: Transport,
-    watch: Watch,
+    /// The server's side of the start-up once more, then what it has said since.
+    greeting: BytesMut,
+    phase: Phase,
 }
 
-/// What was seen of the server's first message, the only one that can ask for a password.
-#[derive(Debug)]
-enum Watch {
-    Watching { seen: Vec<u8> },
-    Done,
+/// The client writes its start-up message, and nothing else, before it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// What it writes is swallowed.
+    StartUp,
+    /// What it writes is sent.
+    Open,
 }
-
-/// AuthenticationCleartextPassword.
-const CLEARTEXT_REQUEST: [u8; 9] = [b'R', 0, 0, 0, 8, 0, 0, 0, 3];
-
-/// The reason for ending the connection, found again in `tokio-postgres`' error.
-#[derive(Debug)]
-struct CleartextRequested;
-
-impl fmt::Display for CleartextRequested {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the server asks for the password in clear text")
-    }
-}
-
-impl std::error::Error for CleartextRequested {}
 
 impl SqlTransport {
-    fn new(inner: Transport) -> Self {
-        let watch = match inner.privacy() {
-            Privacy::Exposed => Watch::Watching { seen: Vec::new() },
-            Privacy::Encrypted | Privacy::Local => Watch::Done,
-        };
-        Self { inner, watch }
+    fn new(link: Link, session: &Session) -> Self {
+        let (inner, received) = link.into_parts();
+        let mut greeting = greeting(session);
+        greeting.extend_from_slice(&received);
+        Self { inner, greeting, phase: Phase::StartUp }
     }
 }
 
-impl Watch {
-    fn see(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Self::Watching { seen } = self else { return Ok(()) };
-        let missing = CLEARTEXT_REQUEST.len() - seen.len();
-        seen.extend(bytes.iter().take(missing));
-        if *seen == CLEARTEXT_REQUEST {
-            return Err(io::Error::other(CleartextRequested));
-        }
-        if seen.len() == CLEARTEXT_REQUEST.len() {
-            *self = Self::Done;
-        }
-        Ok(())
+/// AuthenticationOk, the parameters, the key for cancelling, ReadyForQuery (manual, section
+/// "Message Formats").
+fn greeting(session: &Session) -> BytesMut {
+    let mut out = BytesMut::new();
+    message(&mut out, b'R', &[&0_i32.to_be_bytes()]);
+    for (name, value) in &session.parameters {
+        message(&mut out, b'S', &[name.as_bytes(), b"\0", value.as_bytes(), b"\0"]);
+    }
+    if let Some(key) = session.backend_key {
+        message(&mut out, b'K', &[&key.pid.to_be_bytes(), &key.secret.to_be_bytes()]);
+    }
+    message(&mut out, b'Z', &[b"I"]);
+    out
+}
+
+fn message(out: &mut BytesMut, tag: u8, parts: &[&[u8]]) {
+    let length = 4 + parts.iter().map(|part| part.len()).sum::<usize>();
+    out.put_u8(tag);
+    // What came in one frame of at most a megabyte fits.
+    out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    for part in parts {
+        out.put_slice(part);
     }
 }
 
@@ -170,10 +133,14 @@ impl AsyncRead for SqlTransport {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
-        let verdict = self.watch.see(buffer.filled().get(before..).unwrap_or_default());
-        Poll::Ready(verdict)
+        self.phase = Phase::Open;
+        if self.greeting.is_empty() {
+            return Pin::new(&mut self.inner).poll_read(cx, buffer);
+        }
+        let count = buffer.remaining().min(self.greeting.len());
+        buffer.put_slice(self.greeting.get(..count).unwrap_or_default());
+        self.greeting.advance(count);
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -183,7 +150,10 @@ impl AsyncWrite for SqlTransport {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, bytes)
+        match self.phase {
+            Phase::StartUp => Poll::Ready(Ok(bytes.len())),
+            Phase::Open => Pin::new(&mut self.inner).poll_write(cx, bytes),
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -196,33 +166,8 @@ impl AsyncWrite for SqlTransport {
 }
 
 impl TlsStream for SqlTransport {
+    /// Authentication is over.
     fn channel_binding(&self) -> ChannelBinding {
-        self.inner
-            .channel_binding()
-            .map_or_else(ChannelBinding::none, ChannelBinding::tls_server_end_point)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_for_the_password_is_seen_however_it_is_cut() {
-        for cut in 0..CLEARTEXT_REQUEST.len() {
-            let mut watch = Watch::Watching { seen: Vec::new() };
-            let (first, second) = CLEARTEXT_REQUEST.split_at(cut);
-            watch.see(first).unwrap();
-            let error = watch.see(second).unwrap_err();
-            assert!(error.get_ref().unwrap().is::<CleartextRequested>());
-        }
-    }
-
-    #[test]
-    fn any_other_first_message_ends_the_watch() {
-        let mut watch = Watch::Watching { seen: Vec::new() };
-        watch.see(b"R\0\0\0\x0c\0\0\0\x05salt").unwrap();
-        assert!(matches!(watch, Watch::Done));
-        watch.see(&CLEARTEXT_REQUEST).unwrap();
+        ChannelBinding::none()
     }
 }

@@ -1,5 +1,7 @@
-//! From a fresh transport to a session that is ready for replication commands, with every parameter pinned that could
-//! change the bytes of a row.
+//! From a fresh transport to a session that is ready for commands. The replication connection and
+//! the SQL connection both start here, so that neither accepts a server that the other refuses.
+//!
+//! A session that streams has every parameter pinned that could change the bytes of a row.
 //!
 //! `ALTER ROLE … SET bytea_output = 'escape'` must not alter what reaches Kafka, so the parameters travel in the start-up
 //! message, where they override the settings of role and database.
@@ -11,10 +13,13 @@ use postgres_protocol::message::frontend;
 use super::auth::{authenticate, failed};
 use super::link::Link;
 use super::replication::Options;
-use super::reply::Reply;
+use super::reply::{BackendKey, Reply};
 use super::{ConnInfo, ConnectError, ProtocolError, ServerMessage};
 
 const DOING: &str = "starting the session";
+/// More than any server sends before it is ready. One that sends more is not waited for until
+/// `connect_timeout`: what it sends costs us time that the connections of other servers may need.
+pub(super) const MESSAGES_MAX: usize = 1000;
 /// A server reports some fifteen parameters and rarely a notice; the limits stop one that would not end.
 const PARAMETERS_MAX: usize = 128;
 pub(super) const NOTICES_MAX: usize = 16;
@@ -22,13 +27,18 @@ pub(super) const NOTICES_MAX: usize = 16;
 /// What the server told about itself.
 #[derive(Debug, Default)]
 pub(super) struct Session {
-    pub(super) pid: Option<u32>,
+    pub(super) backend_key: Option<BackendKey>,
     pub(super) parameters: BTreeMap<String, String>,
     /// Notices that came before streaming.
     pub(super) notices: Vec<ServerMessage>,
 }
 
 impl Session {
+    /// The server's process id, as in `pg_stat_activity`.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.backend_key.map(|key| key.pid.unsigned_abs())
+    }
+
     pub(super) fn note_parameter(&mut self, name: String, value: String) {
         if self.parameters.len() < PARAMETERS_MAX || self.parameters.contains_key(&name) {
             self.parameters.insert(name, value);
@@ -46,25 +56,23 @@ impl Session {
 pub(super) async fn start(
     link: &mut Link,
     info: &ConnInfo,
-    options: &Options,
+    parameters: &[(&str, &str)],
 ) -> Result<Session, ConnectError> {
     let closed = |source| ConnectError::Closed { target: info.target(), source: Some(source) };
-    let timeout = format!("{}ms", options.wal_sender_timeout.as_millis());
-    frontend::startup_message(parameters(info, options, &timeout), &mut link.out)
-        .map_err(closed)?;
+    frontend::startup_message(parameters.iter().copied(), &mut link.out).map_err(closed)?;
     link.flush().await.map_err(|error| failed(info, error))?;
     let privacy = link.transport().privacy();
     authenticate(link, info, privacy).await?;
     let mut session = Session::default();
-    loop {
+    for _ in 0..MESSAGES_MAX {
         let unexpected = match link.reply(DOING).await.map_err(|error| failed(info, error))? {
             Reply::Ready => return Ok(session),
             Reply::Parameter { name, value } => {
                 session.note_parameter(name, value);
                 continue;
             }
-            Reply::BackendKey { pid } => {
-                session.pid = Some(pid);
+            Reply::BackendKey(key) => {
+                session.backend_key = Some(key);
                 continue;
             }
             Reply::Notice(notice) => {
@@ -74,23 +82,44 @@ pub(super) async fn start(
             Reply::Error(message) => {
                 return Err(ConnectError::Server { target: info.target(), message });
             }
-            Reply::Authentication(_) => 'R',
-            Reply::Columns => 'T',
-            Reply::Row(_) => 'D',
-            Reply::Complete => 'C',
-            Reply::CopyBoth => 'W',
-            Reply::Nothing => 'A',
+            reply @ (Reply::Authentication(_)
+            | Reply::Columns
+            | Reply::Row(_)
+            | Reply::Complete
+            | Reply::CopyBoth
+            | Reply::Nothing) => reply.tag(),
         };
         let source = ProtocolError::Unexpected { tag: unexpected, doing: DOING };
         return Err(ConnectError::Protocol { target: info.target(), source });
     }
+    let source = ProtocolError::TooManyMessages { limit: MESSAGES_MAX };
+    Err(ConnectError::Protocol { target: info.target(), source })
 }
 
-fn parameters<'a>(
+/// The parameters of a session for ordinary SQL.
+///
+/// `search_path` is `pg_catalog`, so that no schema of somebody else's can put a function of its
+/// own in the place of a system one.
+/// It travels in `options` because connection poolers know that parameter and refuse `search_path`.
+pub(super) fn for_sql<'a>(
+    info: &'a ConnInfo,
+    application_name: &'a str,
+) -> [(&'static str, &'a str); 5] {
+    [
+        ("user", &info.user),
+        ("database", &info.dbname),
+        ("application_name", application_name),
+        ("client_encoding", "UTF8"),
+        ("options", "-c search_path=pg_catalog -c standard_conforming_strings=on"),
+    ]
+}
+
+/// The parameters of a session that streams.
+pub(super) fn for_replication<'a>(
     info: &'a ConnInfo,
     options: &'a Options,
     wal_sender_timeout: &'a str,
-) -> [(&'static str, &'a str); 13] {
+) -> [(&'static str, &'a str); 14] {
     [
         ("user", &info.user),
         ("database", &info.dbname),
@@ -102,6 +131,8 @@ fn parameters<'a>(
         ("extra_float_digits", "3"),
         ("bytea_output", "hex"),
         ("TimeZone", "UTC"),
+        // Our statements hold values as literals.
+        ("standard_conforming_strings", "on"),
         // PostgreSQL 18 tells of a missing publication by a WARNING only.
         ("client_min_messages", "warning"),
         // No query of ours is long, and a limit set for people's sessions must not end the stream.

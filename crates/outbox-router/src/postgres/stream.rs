@@ -196,7 +196,7 @@ impl ReplicationStream {
     /// The walsender's process id, as in `pg_stat_activity`.
     #[must_use]
     pub fn backend_pid(&self) -> Option<u32> {
-        self.session.pid
+        self.session.pid()
     }
 
     /// What the server reported of its parameters.

@@ -32,26 +32,58 @@ use super::{ConnInfo, Host, SslMode};
 pub use binding::server_end_point;
 use verifier::{Check, ServerVerifier};
 
+/// What is known of the other end of a TLS connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// An authority that was named for this purpose signed its certificate, or the host's name in
+    /// it was checked.
+    Verified,
+    /// It is whoever answered: TLS keeps others from listening, not from answering.
+    Unverified,
+}
+
+/// A connector, the name that a certificate must bear, and what a handshake will have shown.
+pub(super) struct Client {
+    pub(super) connector: TlsConnector,
+    pub(super) server_name: ServerName<'static>,
+    pub(super) peer: Peer,
+}
+
 /// What a connection attempt needs. Files are read anew each time, so that renewed certificates are picked up.
-pub(super) fn connector(
-    info: &ConnInfo,
-) -> Result<(TlsConnector, ServerName<'static>), TlsSetupError> {
+pub(super) fn client(info: &ConnInfo) -> Result<Client, TlsSetupError> {
     let name = match &info.host {
         Host::Tcp(name) => name.clone(),
         Host::Unix(directory) => directory.display().to_string(),
     };
     let server_name =
         ServerName::try_from(name.clone()).map_err(|_| TlsSetupError::HostName { host: name })?;
-    Ok((TlsConnector::from(Arc::new(client_config(info)?)), server_name))
+    let check = check(info);
+    let connector = TlsConnector::from(Arc::new(client_config(info, check)?));
+    Ok(Client { connector, server_name, peer: peer(info, check) })
 }
 
-fn client_config(info: &ConnInfo) -> Result<ClientConfig, TlsSetupError> {
-    let provider = Arc::new(ring::default_provider());
-    let check = match (info.sslmode, &info.sslrootcert) {
+fn check(info: &ConnInfo) -> Check {
+    match (info.sslmode, &info.sslrootcert) {
         (SslMode::VerifyFull, _) => Check::ChainAndName,
         (SslMode::VerifyCa, _) | (SslMode::Require, Some(_)) => Check::Chain,
         (SslMode::Require, None) | (SslMode::Prefer | SslMode::Disable, _) => Check::Possession,
-    };
+    }
+}
+
+fn peer(info: &ConnInfo, check: Check) -> Peer {
+    match (check, &info.sslrootcert) {
+        (Check::ChainAndName, _) | (Check::Chain, Some(RootCertificates::File(_))) => {
+            Peer::Verified
+        }
+        // Anybody can have a certificate of a public authority, for a name of his own.
+        (Check::Chain, Some(RootCertificates::System) | None) | (Check::Possession, _) => {
+            Peer::Unverified
+        }
+    }
+}
+
+fn client_config(info: &ConnInfo, check: Check) -> Result<ClientConfig, TlsSetupError> {
+    let provider = Arc::new(ring::default_provider());
     let pinned = match (check, &info.sslrootcert) {
         (Check::Possession, _) => Vec::new(),
         (Check::Chain | Check::ChainAndName, Some(RootCertificates::File(path))) => {

@@ -5,7 +5,7 @@
 //! nothing an attacker slips in behind it can be taken for decrypted data: it would reach the handshake and break it.
 
 use std::io::{self, Read};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -48,35 +48,57 @@ const READ_AHEAD: usize = 1024 * 1024;
 pub enum Transport {
     /// Plain TCP.
     Tcp(TcpStream),
-    /// TCP under TLS.
-    Tls(Box<TlsStream<BufReader<TcpStream>>>),
+    /// TCP under TLS, and whether the certificate was checked.
+    Tls(Box<TlsStream<BufReader<TcpStream>>>, tls::Peer),
     /// A socket in the file system.
     Unix(UnixStream),
 }
 
-/// Who could read what is sent.
+/// Who could read what is sent. Only the first two are fit for a password in clear text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privacy {
-    /// Nobody: it is encrypted.
-    Encrypted,
-    /// Nobody: it does not leave this machine.
+    /// The server alone: it is encrypted, and the server's certificate was checked.
+    Verified,
+    /// Nobody else: it does not leave this machine.
     Local,
+    /// Whoever answered, and that may be somebody on the way: it is encrypted, and no certificate
+    /// was checked.
+    Unverified,
     /// Anybody on the way.
     Exposed,
+}
+
+impl Privacy {
+    fn of(encryption: Option<tls::Peer>, address: Option<IpAddr>) -> Self {
+        let is_local = address.is_some_and(|address| address.to_canonical().is_loopback());
+        match encryption {
+            Some(tls::Peer::Verified) => Self::Verified,
+            // TLS that verifies nothing is no worse than none.
+            Some(tls::Peer::Unverified) | None if is_local => Self::Local,
+            Some(tls::Peer::Unverified) => Self::Unverified,
+            None => Self::Exposed,
+        }
+    }
 }
 
 impl Transport {
     /// Decided by what was really connected, not by how the host was written.
     #[must_use]
     pub fn privacy(&self) -> Privacy {
+        let address = |stream: &TcpStream| stream.peer_addr().ok().map(|address| address.ip());
         match self {
-            Self::Tls(_) => Privacy::Encrypted,
             Self::Unix(_) => Privacy::Local,
-            Self::Tcp(stream) => match stream.peer_addr() {
-                Ok(address) if address.ip().to_canonical().is_loopback() => Privacy::Local,
-                Ok(_) | Err(_) => Privacy::Exposed,
-            },
+            Self::Tcp(stream) => Privacy::of(None, address(stream)),
+            Self::Tls(stream, peer) => {
+                Privacy::of(Some(*peer), address(stream.get_ref().0.get_ref()))
+            }
         }
+    }
+
+    /// Whether TLS protects it, whoever the other end may be.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self, Self::Tls(..))
     }
 
     /// How long the socket may be left alone while the server sends, without making the server wait.
@@ -86,7 +108,7 @@ impl Transport {
     #[must_use]
     pub fn rest(&self) -> Duration {
         match self {
-            Self::Tcp(_) | Self::Tls(_) => Duration::MAX,
+            Self::Tcp(_) | Self::Tls(..) => Duration::MAX,
             Self::Unix(_) => Duration::from_micros(250),
         }
     }
@@ -95,7 +117,7 @@ impl Transport {
     #[must_use]
     pub fn channel_binding(&self) -> Option<Vec<u8>> {
         match self {
-            Self::Tls(stream) => {
+            Self::Tls(stream, _) => {
                 let (_, session) = stream.get_ref();
                 let certificate = session.peer_certificates()?.first()?;
                 tls::server_end_point(certificate)
@@ -110,7 +132,7 @@ impl Transport {
             Self::Tcp(stream) => received(SockRef::from(&*stream), room),
             Self::Unix(stream) => received(SockRef::from(&*stream), room),
             // Behind the runtime's back its records could not be decrypted.
-            Self::Tls(stream) => {
+            Self::Tls(stream, _) => {
                 Pin::new(stream).poll_read(&mut Context::from_waker(Waker::noop()), room)
             }
         }
@@ -191,7 +213,7 @@ async fn encrypt(info: &ConnInfo, mut stream: TcpStream) -> Result<Transport, Co
     let target = || info.target();
     let setup = |source| ConnectError::TlsSetup { target: target(), source };
     // Before a word is sent: a missing file should not depend on what the server answers.
-    let (connector, server_name) = tls::connector(info).map_err(setup)?;
+    let client = tls::client(info).map_err(setup)?;
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);
     let closed = |source| ConnectError::Closed { target: target(), source: Some(source) };
@@ -203,10 +225,11 @@ async fn encrypt(info: &ConnInfo, mut stream: TcpStream) -> Result<Transport, Co
         // Also an ErrorResponse: it is unauthenticated, so its text is not worth showing.
         answer => return Err(ConnectError::TlsAnswer { target: target(), answer }),
     }
-    connector
-        .connect(server_name, BufReader::with_capacity(READ_AHEAD, stream))
+    client
+        .connector
+        .connect(client.server_name, BufReader::with_capacity(READ_AHEAD, stream))
         .await
-        .map(|stream| Transport::Tls(Box::new(stream)))
+        .map(|stream| Transport::Tls(Box::new(stream), client.peer))
         .map_err(|source| ConnectError::TlsHandshake { target: target(), source })
 }
 
@@ -230,7 +253,7 @@ impl AsyncRead for Transport {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Tls(stream, _) => Pin::new(stream).poll_read(cx, buffer),
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
         }
     }
@@ -244,7 +267,7 @@ impl AsyncWrite for Transport {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream, _) => Pin::new(stream).poll_write(cx, bytes),
             Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
@@ -252,7 +275,7 @@ impl AsyncWrite for Transport {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream, _) => Pin::new(stream).poll_flush(cx),
             Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
@@ -260,8 +283,35 @@ impl AsyncWrite for Transport {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream, _) => Pin::new(stream).poll_shutdown(cx),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_could_read_along_follows_from_the_certificate_and_from_where_the_peer_is() {
+        let (here, mapped) = ("127.0.0.9".parse().ok(), "::ffff:127.0.0.1".parse().ok());
+        let elsewhere = "192.0.2.7".parse().ok();
+        let (verified, unverified) = (Some(tls::Peer::Verified), Some(tls::Peer::Unverified));
+        for (encryption, address, expected) in [
+            (None, here, Privacy::Local),
+            (None, mapped, Privacy::Local),
+            (None, elsewhere, Privacy::Exposed),
+            // A connection that is already gone has no address.
+            (None, None, Privacy::Exposed),
+            (unverified, here, Privacy::Local),
+            (unverified, elsewhere, Privacy::Unverified),
+            (unverified, None, Privacy::Unverified),
+            (verified, here, Privacy::Verified),
+            (verified, elsewhere, Privacy::Verified),
+        ] {
+            let found = Privacy::of(encryption, address);
+            assert_eq!(found, expected, "{encryption:?} {address:?}");
         }
     }
 }

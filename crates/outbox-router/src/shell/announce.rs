@@ -1,16 +1,27 @@
 //! Log lines when the state changes, and only then: a person who reads them at night wants the story, not the noise.
 
-use relay::{Condition, Failure, State};
+mod witness;
+
+use relay::{Condition, Failure, Snapshot, State};
+use tokio::time::Instant;
 
 /// Remembers what was said last.
 #[derive(Debug, Default)]
 pub(super) struct Announcer {
     said: Option<(State, Option<String>)>,
+    witness: witness::Said,
 }
 
 impl Announcer {
     /// Says what changed: ERROR wakes somebody, WARN is out of the ordinary but handled, INFO is a change of state.
-    pub(super) fn announce(&mut self, condition: &Condition) {
+    pub(super) fn announce(&mut self, snapshot: &Snapshot, now: Instant) {
+        self.announce_condition(&snapshot.condition);
+        for news in self.witness.news(&snapshot.witness, now) {
+            news.say();
+        }
+    }
+
+    fn announce_condition(&mut self, condition: &Condition) {
         let reason = condition.reason.as_ref();
         let now = (condition.state, reason.map(subject));
         if self.said.as_ref() == Some(&now) {

@@ -1,11 +1,12 @@
 //! What is asked of Kafka beside the stream, and when: the partitions of the topics in use, and whether anybody
 //! answers at all. Everything belongs to one producer; what a former producer's client still answers is thrown away.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
+use relay::{Failure, TopicId};
 use tokio::time::Instant;
 
-use crate::kafka::TopicDirectory;
+use crate::kafka::{StateTopic, TopicDirectory};
 
 /// How often the partition counts of the topics in use are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -13,6 +14,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 const LOOK_WHEN_TROUBLED: Duration = Duration::from_secs(1);
 /// How long after a producer could not be made the next is tried.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
+
+/// How many topics are looked up after a look: each is a request of its own.
+const LOOKED_UP_AT_ONCE: usize = 16;
 
 /// Numbers producers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,6 +26,10 @@ pub(super) struct Generation(u64);
 pub(super) struct Care {
     generation: Generation,
     phase: Phase,
+    /// How many looks were done.
+    looks: usize,
+    /// What was said of topics, so that it is said once.
+    said: HashMap<TopicId, Failure>,
 }
 
 enum Phase {
@@ -30,7 +38,7 @@ enum Phase {
     /// None could be made.
     Unavailable { again_at: Instant },
     /// There is one; the next look at its topics, unless one is under way.
-    Open { directory: TopicDirectory, look_at: Option<Instant> },
+    Open { directory: TopicDirectory, state: Option<Box<StateTopic>>, look_at: Option<Instant> },
 }
 
 /// What is due.
@@ -43,7 +51,12 @@ pub(super) enum Due {
 
 impl Care {
     pub(super) fn new() -> Self {
-        Self { generation: Generation::default(), phase: Phase::Opening }
+        Self {
+            generation: Generation::default(),
+            phase: Phase::Opening,
+            looks: 0,
+            said: HashMap::new(),
+        }
     }
 
     /// A new producer is being made: what is asked of the former one says nothing any more.
@@ -52,8 +65,9 @@ impl Care {
         self.phase = Phase::Opening;
     }
 
-    pub(super) fn opened(&mut self, directory: TopicDirectory) {
-        self.phase = Phase::Open { directory, look_at: Some(Instant::now() + LOOK_EVERY) };
+    pub(super) fn opened(&mut self, directory: TopicDirectory, state: Option<StateTopic>) {
+        let look_at = Some(Instant::now() + LOOK_EVERY);
+        self.phase = Phase::Open { directory, state: state.map(Box::new), look_at };
     }
 
     pub(super) fn failed_to_open(&mut self) {
@@ -76,6 +90,13 @@ impl Care {
         }
     }
 
+    pub(super) fn state(&self) -> Option<&StateTopic> {
+        match &self.phase {
+            Phase::Open { state, .. } => state.as_deref(),
+            Phase::Opening | Phase::Unavailable { .. } => None,
+        }
+    }
+
     /// Something is wrong, or may be: look soon.
     pub(super) fn troubled(&mut self) {
         if let Phase::Open { look_at: Some(look_at), .. } = &mut self.phase {
@@ -85,16 +106,48 @@ impl Care {
 
     /// A look is done.
     pub(super) fn looked(&mut self) {
+        self.looks = self.looks.wrapping_add(1);
         if let Phase::Open { look_at, .. } = &mut self.phase {
             *look_at = Some(Instant::now() + LOOK_EVERY);
         }
+    }
+
+    /// The caution about a topic, unless it was given before.
+    pub(super) fn news<'f>(
+        &mut self,
+        id: TopicId,
+        caution: Option<&'f Failure>,
+    ) -> Option<&'f Failure> {
+        match caution {
+            None => {
+                self.said.remove(&id);
+                None
+            }
+            Some(caution) => {
+                let before = self.said.insert(id, caution.clone());
+                (before.as_ref() != Some(caution)).then_some(caution)
+            }
+        }
+    }
+
+    /// Some of the topics to look up after a look; the others have their turn after one of the
+    /// next.
+    pub(super) fn some_of<T>(&self, mut topics: Vec<T>) -> Vec<T> {
+        if topics.len() > LOOKED_UP_AT_ONCE {
+            let turn = self.looks.wrapping_mul(LOOKED_UP_AT_ONCE) % topics.len();
+            topics.rotate_left(turn);
+            topics.truncate(LOOKED_UP_AT_ONCE);
+        }
+        topics
     }
 
     /// What to do now; it counts as begun.
     pub(super) fn due(&mut self, now: Instant) -> Option<Due> {
         match &mut self.phase {
             Phase::Unavailable { again_at } if *again_at <= now => Some(Due::Open),
-            Phase::Open { directory, look_at } if look_at.is_some_and(|look_at| look_at <= now) => {
+            Phase::Open { directory, look_at, .. }
+                if look_at.is_some_and(|look_at| look_at <= now) =>
+            {
                 *look_at = None;
                 Some(Due::Look(directory.clone()))
             }
@@ -109,5 +162,40 @@ impl Care {
             Phase::Unavailable { again_at } => Some(*again_at),
             Phase::Open { look_at, .. } => *look_at,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relay::Code;
+
+    use super::*;
+
+    #[test]
+    fn a_caution_is_given_once_until_it_changes() {
+        let mut care = Care::new();
+        let [a, b] = [0, 1].map(|index| TopicId::from_index(index).unwrap());
+        let first = Failure::new(Code::TopicTimestamps, "first");
+        let other = Failure::new(Code::TopicTimestamps, "other");
+        assert_eq!(care.news(a, Some(&first)), Some(&first));
+        assert_eq!(care.news(b, Some(&first)), Some(&first));
+        assert_eq!(care.news(a, Some(&first)), None);
+        assert_eq!(care.news(a, Some(&other)), Some(&other));
+        assert_eq!(care.news(a, None), None);
+        assert_eq!(care.news(a, Some(&other)), Some(&other));
+    }
+
+    #[test]
+    fn every_topic_has_its_turn() {
+        let mut care = Care::new();
+        assert_eq!(care.some_of(vec![1, 2, 3]), [1, 2, 3]);
+        let mut left: Vec<usize> = (0..100).collect();
+        for _ in 0..100_usize.div_ceil(LOOKED_UP_AT_ONCE) {
+            care.looked();
+            let some = care.some_of((0..100).collect::<Vec<_>>());
+            assert_eq!(some.len(), LOOKED_UP_AT_ONCE);
+            left.retain(|topic| !some.contains(topic));
+        }
+        assert!(left.is_empty(), "{left:?}");
     }
 }

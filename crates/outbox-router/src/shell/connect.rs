@@ -1,39 +1,34 @@
-//! From nothing to a running stream: look by SQL whether everything is as it must be, then start replication.
+//! What the core asks of PostgreSQL before a stream: each step on a replication connection, each with its limit. What the answers mean is the core's to say.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{future::Future, time::Duration};
 
 use relay::{
     Code, Failure, Lsn, Outboxes,
-    failpoint::{self, Failpoint},
-    source::{Baseline, Encoding, Expectations, Obstacle, Word},
+    source::{Catalog, Encoding, Server, SlotLook, TimelineHistory},
+    witness::History,
 };
-use tokio::sync::watch;
 
-use super::clock::Clock;
 use crate::{
-    monitor::{Preflights, SqlSession, connection::drive, preflight},
+    monitor::{self, SqlSession, catalog::Sought, connection::drive, server::ServerSettings},
     postgres::{
         ClientEncoding, ConnInfo, Options, ReplicationConnection, ReplicationStream, ServerTrouble,
-        command_failure, connect_failure, connect_sql, sql_failure,
+        TextQuery, command_failure, connect_failure, connect_sql, quote_literal, sql_failure,
     },
 };
 
 /// How to reach PostgreSQL.
 #[derive(Clone)]
-pub struct Server {
+pub struct Endpoint {
     /// Where.
     pub conninfo: ConnInfo,
     /// `application_name` of every connection.
     pub application_name: String,
 }
 
-/// The server, and what to expect there.
+/// The server, and what to ask for there.
 pub struct Source {
     /// How to reach it.
-    pub server: Server,
+    pub endpoint: Endpoint,
     /// The slot.
     pub slot: String,
     /// The publication.
@@ -42,29 +37,42 @@ pub struct Source {
     pub outboxes: Outboxes,
     /// The largest row that is read whole.
     pub row_bytes: usize,
-    /// What the last preflights saw, for the monitor, and for the next one to compare with.
-    pub preflights: watch::Sender<Preflights>,
-    /// The clock whose origin the core was made with.
-    pub clock: Clock,
-    /// What we last told the slot.
-    pub word: Mutex<Word>,
 }
 
-/// A connection, or why there is none.
-pub(super) enum Connected {
-    /// The stream, and where the slot stood before it.
-    Streaming(Box<ReplicationStream>, Lsn),
+/// Everything that is judged before a stream starts, read on one connection.
+pub(crate) struct Seen {
+    /// The server.
+    pub(crate) server: Server,
+    /// The slot.
+    pub(crate) look: SlotLook,
+    /// Publication and tables.
+    pub(crate) catalog: Catalog,
+}
+
+/// A connection between two steps: ready for a command.
+pub(super) struct Open {
+    connection: ReplicationConnection,
+    version: i32,
+    encoding: ClientEncoding,
+    history: History,
+}
+
+/// How `START_REPLICATION` ended.
+pub(super) enum Started {
+    Streaming(Box<ReplicationStream>),
     Held(Option<i32>),
-    Failed(Failure),
 }
 
 /// How often a standby looks.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How long one attempt to connect may take.
+/// How long one step may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-impl Server {
+impl Endpoint {
     /// An SQL connection.
+    ///
+    /// # Errors
+    /// Whatever stands in the way.
     pub async fn sql(&self) -> Result<SqlSession, Failure> {
         let (client, connection) = connect_sql(&self.conninfo, &self.application_name)
             .await
@@ -76,120 +84,168 @@ impl Server {
         });
         Ok(SqlSession { client, driver })
     }
-}
 
-impl Source {
-    /// Notes what the server was told: for a while the slot can stand no further than this when we come back.
-    pub(super) fn told(&self, flush: Lsn) {
-        self.word().told(flush, self.clock.now().at);
-    }
-
-    /// Time has passed that nobody noticed: another process may have held the slot.
-    pub(super) fn doubt_word(&self) {
-        self.word().forget();
-    }
-
-    fn word(&self) -> MutexGuard<'_, Word> {
-        self.word.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Looks at slot and publication, connects and starts streaming.
-    pub(super) async fn connect(&self) -> Connected {
-        match tokio::time::timeout(PATIENCE, self.try_connect()).await {
-            Ok(connected) => connected,
-            Err(_) => Connected::Failed(Failure::new(
+    async fn within<T>(
+        &self,
+        step: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        match tokio::time::timeout(PATIENCE, step).await {
+            Ok(done) => done,
+            Err(_) => Err(Failure::new(
                 Code::ServerUnreachable,
                 format!(
                     "{} did not answer within {} s",
-                    self.server.conninfo.target(),
+                    self.conninfo.target(),
                     PATIENCE.as_secs()
                 ),
             )),
         }
     }
+}
 
-    async fn try_connect(&self) -> Connected {
-        let baseline = match self.preflight().await {
-            Ok(baseline) => baseline,
-            Err(Obstacle::SlotInUse { pid }) => {
-                self.word().forget();
-                return Connected::Held(Some(pid));
-            }
-            Err(Obstacle::Gap(gap)) => {
-                let failure = gap.failure.clone();
-                self.preflights.send_modify(|preflights| preflights.gap = Some(*gap));
-                return Connected::Failed(failure);
-            }
-            Err(Obstacle::Failed(failure)) => return Connected::Failed(failure),
-        };
-        failpoint::reached(Failpoint::SlotChecked);
-        let encoding = match &baseline.server.encoding {
+impl Source {
+    /// Connects, and asks the server who it is.
+    pub(super) async fn open(&self) -> Result<(Open, Server), Failure> {
+        self.endpoint.within(self.try_open()).await
+    }
+
+    async fn try_open(&self) -> Result<(Open, Server), Failure> {
+        let mut connection = self.connect(ClientEncoding::Utf8).await?;
+        // Statements name system objects without their schema.
+        connection.rows("search_path", "set search_path = pg_catalog").await?;
+        let ServerSettings { version, encoding } =
+            monitor::server::settings(&mut connection).await?;
+        let (history, wal_end) = identify(&mut connection).await?;
+        let server = Server { version, encoding, history: history.clone(), wal_end };
+        let encoding = match server.encoding {
+            // The server cannot convert what has no known encoding: the first row that is no UTF-8 would end every stream.
             Encoding::SqlAscii => ClientEncoding::SqlAscii,
             Encoding::Known(_) => ClientEncoding::Utf8,
         };
+        Ok((Open { connection, version, encoding, history }, server))
+    }
+
+    async fn connect(
+        &self,
+        client_encoding: ClientEncoding,
+    ) -> Result<ReplicationConnection, Failure> {
         let options = Options {
-            application_name: self.server.application_name.clone(),
-            client_encoding: encoding,
+            application_name: self.endpoint.application_name.clone(),
+            client_encoding,
             row_bytes: self.row_bytes,
             ..Options::default()
         };
-        let connection = match ReplicationConnection::connect(&self.server.conninfo, &options).await
-        {
-            Ok(connection) => connection,
-            Err(error) => return Connected::Failed(connect_failure(&error)),
-        };
-        failpoint::reached(Failpoint::Connected);
-        match connection.start_replication(&self.slot, &[&self.publication]).await {
-            Ok(stream) => {
-                let slot_at = baseline.confirmed();
-                self.remember(baseline);
-                Connected::Streaming(Box::new(stream), slot_at)
+        let conninfo = &self.endpoint.conninfo;
+        ReplicationConnection::connect(conninfo, &options).await.map_err(|error| {
+            let failure = connect_failure(&error);
+            // The server refuses such a role before anything can be asked.
+            if failure.code == Code::RoleLacksReplication {
+                monitor::server::may_not_replicate(&conninfo.user)
+            } else {
+                failure
             }
-            Err(error) => match error.trouble() {
-                Some(ServerTrouble::SlotInUse { pid }) => {
-                    self.word().forget();
-                    Connected::Held(pid.and_then(|pid| i32::try_from(pid).ok()))
-                }
-                _ => Connected::Failed(command_failure(&error)),
-            },
-        }
+        })
     }
 
-    async fn preflight(&self) -> Result<Baseline, Obstacle> {
-        let word = *self.word();
-        let expected = Expectations {
-            slot: self.slot.clone(),
-            publication: self.publication.clone(),
-            outboxes: self.outboxes.clone(),
-            confirmed: word.holds(self.clock.now().at),
-            furthest: word.furthest(),
-            earlier: self.preflights.borrow().baseline.clone(),
+    /// Reads the history of a timeline.
+    pub(super) async fn timelines(
+        &self,
+        mut open: Open,
+        timeline: u32,
+    ) -> Result<(Open, TimelineHistory), Failure> {
+        let read = async {
+            let content = open
+                .connection
+                .timeline_history(timeline)
+                .await
+                .map_err(|error| command_failure(&error))?;
+            TimelineHistory::parse(&content)
         };
-        let SqlSession { client, mut driver } = self.server.sql().await?;
-        let look = async { Ok(preflight(&client, &expected).await) };
-        drive(&mut driver, look).await?
+        let timelines = self.endpoint.within(read).await?;
+        Ok((open, timelines))
     }
 
-    fn remember(&self, baseline: Baseline) {
-        self.word().found(baseline.confirmed(), self.clock.now().at);
-        self.preflights.send_replace(Preflights { baseline: Some(baseline), gap: None });
+    /// Reads the slot.
+    pub(super) async fn look(&self, mut open: Open) -> Result<(Open, SlotLook), Failure> {
+        let look = monitor::slot::look(&mut open.connection, open.version, &self.slot);
+        let look = self.endpoint.within(look).await?;
+        Ok((open, look))
+    }
+
+    /// Reads publication and tables.
+    pub(super) async fn catalog(
+        &self,
+        mut open: Open,
+        remembered: Option<&Catalog>,
+    ) -> Result<(Open, Catalog), Failure> {
+        let sought =
+            Sought { publication: &self.publication, outboxes: &self.outboxes, remembered };
+        let look = monitor::catalog::look(&mut open.connection, open.version, sought);
+        let catalog = self.endpoint.within(look).await?;
+        Ok((open, catalog))
+    }
+
+    /// Reads all of it, for commands, and disconnects.
+    pub(crate) async fn see(&self) -> Result<Seen, Failure> {
+        let (open, server) = self.open().await?;
+        let (open, look) = self.look(open).await?;
+        let (_, catalog) = self.catalog(open, None).await?;
+        Ok(Seen { server, look, catalog })
+    }
+
+    /// Starts streaming, on a connection that has run no SQL. A walsender decodes by its relation cache, and SQL fills that
+    /// with the tables as they are now: rows from before a rename, or before a column was dropped, would be sent with the
+    /// name and the columns of today (seen on 15 and 18). So the server is asked again who it is.
+    pub(super) async fn start(&self, judged: Open) -> Result<Started, Failure> {
+        let Open { connection, encoding, history, .. } = judged;
+        drop(connection);
+        let start = async {
+            let mut connection = self.connect(encoding).await?;
+            let (now, _) = identify(&mut connection).await?;
+            if now != history {
+                return Err(Failure::new(
+                    Code::ServerUnreachable,
+                    "another server answers than a moment ago, or it was promoted",
+                ));
+            }
+            let publications = [self.publication.as_str()];
+            match connection.start_replication(&self.slot, &publications).await {
+                Ok(stream) => Ok(Started::Streaming(Box::new(stream))),
+                Err(error) => match error.trouble() {
+                    Some(ServerTrouble::SlotInUse { pid }) => {
+                        Ok(Started::Held(pid.and_then(|pid| i32::try_from(pid).ok())))
+                    }
+                    _ => Err(command_failure(&error)),
+                },
+            }
+        };
+        self.endpoint.within(start).await
     }
 
     /// Returns when the slot is free. Every look has its limit: a frozen server keeps connections alive that nobody
     /// answers on.
     pub(super) async fn watch_slot(&self) -> Result<(), Failure> {
-        const HELD: &str =
-            "select from pg_catalog.pg_replication_slots where slot_name = $1 and active";
-        let SqlSession { client, mut driver } = self.server.sql().await?;
+        let held = format!(
+            "select from pg_replication_slots where slot_name = {} and active",
+            quote_literal(&self.slot)
+        );
+        let SqlSession { client, mut driver } = self.endpoint.sql().await?;
         loop {
-            let look = async {
-                client.query_opt(HELD, &[&self.slot]).await.map_err(|error| sql_failure(&error))
-            };
-            // A slot that is gone is for the preflight to report.
+            let look =
+                async { client.query_opt(&held, &[]).await.map_err(|error| sql_failure(&error)) };
+            // A slot that is gone is for the core to judge.
             if drive(&mut driver, look).await?.is_none() {
                 return Ok(());
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
+}
+
+async fn identify(connection: &mut ReplicationConnection) -> Result<(History, Lsn), Failure> {
+    let identity = connection.identify_system().await.map_err(|error| command_failure(&error))?;
+    let wal_end = identity.flush_lsn.parse().map_err(|_| {
+        Failure::new(Code::Protocol, "the answer to IDENTIFY_SYSTEM has no position")
+    })?;
+    Ok((History { system_id: identity.system_id, timeline: identity.timeline }, wal_end))
 }

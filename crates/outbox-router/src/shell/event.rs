@@ -18,7 +18,7 @@ pub(super) enum Event {
     /// The process is to stop.
     Shutdown,
     /// A job is done.
-    Job(Done),
+    Job(Box<Done>),
     /// The monitor has something to say.
     Monitor(MonitorEvent),
     /// A deadline of the core's, or of the care for Kafka.
@@ -60,7 +60,7 @@ impl Shell {
             // 3. What the monitor saw: stop confirming, or let go of the server.
             Some(event) = monitor.recv() => Event::Monitor(event),
             // 4. Jobs.
-            Some(done) = jobs.join_next(), if !jobs.is_empty() => Event::Job(Done::from_join(done)),
+            Some(done) = jobs.join_next(), if !jobs.is_empty() => Event::Job(Box::new(Done::from_join(done))),
             // 5. Deadlines: feedback to the server, back-off, pauses.
             () = sleep_until(wake_at) => Event::Due,
             // 6. Status updates on their way out, written while reading stands still, too; then WAL, and only if there

@@ -2,37 +2,61 @@
 
 use std::sync::Arc;
 
-use relay::failpoint::{self, Failpoint};
-use relay::{Code, Failure, Input, Lsn, TopicFacts, TopicId, TopicName};
+use relay::{
+    Code, Failure, Input, StateRead, TopicFacts, TopicId, TopicName,
+    source::{Catalog, Server, SlotLook, TimelineHistory},
+};
 use tokio::task::JoinError;
 
-use super::{Shell, care::Generation, connect::Connected, gulp::Gulp};
+use super::{
+    Shell,
+    care::Generation,
+    connect::{Open, Started},
+    gulp::Gulp,
+    state::{self, StateCache},
+};
 use crate::{
-    kafka::{self, KafkaSink, Sight, TopicDirectory},
+    kafka::{self, Found, Identity, KafkaSink, Seen, Sight, StateTopic, TopicDirectory},
     postgres::{Incoming, ReplicationStream},
 };
 
 /// What to start.
 pub(super) enum Job {
-    /// Preflight, connection, `START_REPLICATION`.
-    Connect,
+    /// A step towards a stream.
+    Connect(Step),
     /// Wait until the slot is free.
     WatchSlot,
     /// Destroy the present producer, if there is one, and make a new one.
     OpenSink,
+    /// The pipeline's records in the state topic.
+    ReadState,
     /// Partitions of one topic.
     LookUpTopic(TopicId, TopicName),
     /// Partitions of all topics in use; with none in use, whether anybody answers.
     LookAtTopics(TopicDirectory),
 }
 
+/// What is asked of PostgreSQL on the way to a stream.
+pub(super) enum Step {
+    Open,
+    Timelines(u32),
+    Slot,
+    Catalog(Option<Box<Catalog>>),
+    Start,
+}
+
 /// What came of it.
 pub(super) enum Done {
-    Connected(Connected),
+    Opened(Result<(Box<Open>, Server), Failure>),
+    Timelines(Result<(Box<Open>, TimelineHistory), Failure>),
+    Slot(Result<(Box<Open>, SlotLook), Failure>),
+    Catalog(Result<(Box<Open>, Catalog), Failure>),
+    Started(Result<Started, Failure>),
     SlotWatched(Result<(), Failure>),
     SinkOpened(Box<Result<KafkaSink, Failure>>),
-    Topic(Generation, TopicId, TopicName, Result<TopicFacts, Failure>),
-    Looked(Generation, Result<Vec<(TopicId, Sight)>, Failure>),
+    StateRead(Generation, Result<(StateCache, StateRead), Failure>),
+    Topic(Generation, TopicId, TopicName, Result<Found, Failure>),
+    Looked(Generation, Result<Vec<(TopicId, TopicName, Seen)>, Failure>),
     /// Aborted: nobody waits for it any more.
     Nothing,
 }
@@ -54,12 +78,7 @@ impl Done {
 impl Shell {
     pub(super) fn start(&mut self, job: Job) {
         match job {
-            Job::Connect => {
-                let source = Arc::clone(&self.source);
-                let handle =
-                    self.jobs.spawn(async move { Done::Connected(source.connect().await) });
-                self.connecting = Some(handle);
-            }
+            Job::Connect(step) => self.connect(step),
             Job::WatchSlot => {
                 let source = Arc::clone(&self.source);
                 let handle =
@@ -67,22 +86,67 @@ impl Shell {
                 self.connecting = Some(handle);
             }
             Job::OpenSink => self.open_sink(),
+            Job::ReadState => self.read_state(),
             Job::LookUpTopic(id, name) => self.look_up(id, name),
             Job::LookAtTopics(directory) => self.look_at_topics(directory),
         }
     }
 
+    /// Takes a step; the connection travels with it, and is dropped with it when it is called off.
+    fn connect(&mut self, step: Step) {
+        let source = Arc::clone(&self.source);
+        let open = self.open.take().map(|open| *open);
+        let handle = match (step, open) {
+            (Step::Open, _) => self.jobs.spawn(async move {
+                let opened = source.open().await;
+                Done::Opened(opened.map(|(open, server)| (Box::new(open), server)))
+            }),
+            (Step::Timelines(timeline), Some(open)) => self.jobs.spawn(async move {
+                let read = source.timelines(open, timeline).await;
+                Done::Timelines(read.map(|(open, timelines)| (Box::new(open), timelines)))
+            }),
+            (Step::Slot, Some(open)) => self.jobs.spawn(async move {
+                let read = source.look(open).await;
+                Done::Slot(read.map(|(open, look)| (Box::new(open), look)))
+            }),
+            (Step::Catalog(remembered), Some(open)) => self.jobs.spawn(async move {
+                let read = source.catalog(open, remembered.as_deref()).await;
+                Done::Catalog(read.map(|(open, catalog)| (Box::new(open), catalog)))
+            }),
+            (Step::Start, Some(open)) => {
+                self.jobs.spawn(async move { Done::Started(source.start(open).await) })
+            }
+            // The core asks for these only while there is a connection.
+            (Step::Timelines(_) | Step::Slot | Step::Catalog(_) | Step::Start, None) => return,
+        };
+        self.connecting = Some(handle);
+    }
+
+    /// Reads the state topic, unless nobody has written to it since the last time.
+    fn read_state(&mut self) {
+        let Some(state) = self.care.state().cloned() else {
+            // Without a producer there is nobody to ask through: the core asks again when there is one.
+            let failure = Failure::new(Code::KafkaUnreachable, "the producer is being replaced");
+            self.input(Input::State(Err(failure)));
+            return;
+        };
+        let generation = self.care.generation();
+        let (prefix, cache) = (self.pipeline.prefix(), self.state.take());
+        self.jobs.spawn_blocking(move || {
+            Done::StateRead(generation, state::read(&state, &prefix, cache))
+        });
+    }
+
     /// The old producer is gone before the new one is made: its threads and its memory with it.
     fn open_sink(&mut self) {
         let settings = self.kafka.clone();
-        let batch_bytes = self.batch_bytes;
         let old = self.sink.take();
         self.care.opening();
         self.jobs.spawn_blocking(move || {
             if let Some(old) = old {
                 old.close();
             }
-            Done::SinkOpened(Box::new(kafka::open(&settings, batch_bytes)))
+            Done::SinkOpened(Box::new(kafka::open(&settings)))
         });
     }
 
@@ -97,44 +161,81 @@ impl Shell {
 
     fn look_at_topics(&mut self, directory: TopicDirectory) {
         let generation = self.care.generation();
-        let topics: Vec<(TopicId, TopicName)> =
-            self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).collect();
+        let (ids, names): (Vec<TopicId>, Vec<TopicName>) =
+            self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).unzip();
         self.jobs.spawn_blocking(move || {
-            let sights = if topics.is_empty() {
+            let seen = if names.is_empty() {
                 directory.ping().map(|()| Vec::new())
             } else {
-                topics.iter().map(|(id, name)| Ok((*id, directory.see(name)?))).collect()
+                directory.see(&names)
             };
-            Done::Looked(generation, sights)
+            let topics = ids.into_iter().zip(names);
+            let told = |seen: Vec<Seen>| {
+                topics.zip(seen).map(|((id, name), seen)| (id, name, seen)).collect()
+            };
+            Done::Looked(generation, seen.map(told))
         });
     }
 
     pub(super) fn finished(&mut self, done: Done) {
         match done {
             // One that was called off, but was done before it heard so: its connection is dropped here.
-            Done::Connected(_) | Done::SlotWatched(_) if self.connecting.take().is_none() => {}
-            Done::Connected(Connected::Streaming(stream, slot_at)) => {
-                self.connected(*stream, slot_at);
+            Done::Opened(_)
+            | Done::Timelines(_)
+            | Done::Slot(_)
+            | Done::Catalog(_)
+            | Done::Started(_)
+            | Done::SlotWatched(_)
+                if self.connecting.take().is_none() => {}
+            Done::Opened(Ok((open, server))) => self.stepped(open, Input::Opened(server)),
+            Done::Timelines(Ok((open, timelines))) => {
+                self.stepped(open, Input::Timelines(timelines));
             }
-            Done::Connected(Connected::Held(pid)) => self.input(Input::SlotHeld(pid)),
-            Done::Connected(Connected::Failed(failure)) | Done::SlotWatched(Err(failure)) => {
-                self.input(Input::Disconnected(failure));
-            }
+            Done::Slot(Ok((open, look))) => self.stepped(open, Input::Slot(look)),
+            Done::Catalog(Ok((open, catalog))) => self.stepped(open, Input::Catalog(catalog)),
+            Done::Started(Ok(Started::Streaming(stream))) => self.connected(*stream),
+            Done::Started(Ok(Started::Held(pid))) => self.input(Input::SlotHeld(pid)),
+            Done::Opened(Err(failure))
+            | Done::Timelines(Err(failure))
+            | Done::Slot(Err(failure))
+            | Done::Catalog(Err(failure))
+            | Done::Started(Err(failure))
+            | Done::SlotWatched(Err(failure)) => self.input(Input::Disconnected(failure)),
             Done::SlotWatched(Ok(())) => self.input(Input::SlotFree),
+            Done::StateRead(generation, read) => {
+                // A former producer's client has read the same topic, but what it says may be old by now.
+                let read = match read {
+                    Ok((cache, read)) if generation == self.care.generation() => {
+                        self.state = Some(cache);
+                        Ok(read)
+                    }
+                    Ok(_) => Err(Failure::new(
+                        Code::KafkaUnreachable,
+                        "the producer was replaced while the state topic was read",
+                    )),
+                    Err(failure) => Err(failure),
+                };
+                self.input(Input::State(read));
+            }
             Done::SinkOpened(opened) => self.sink_opened(*opened),
             Done::Topic(generation, id, name, answer) if generation == self.care.generation() => {
                 self.topic(id, &name, answer);
             }
-            Done::Looked(generation, sights) if generation == self.care.generation() => {
-                self.looked(sights);
+            Done::Looked(generation, seen) if generation == self.care.generation() => {
+                self.looked(seen);
             }
             // A former producer's client says nothing about the present one.
             Done::Topic(..) | Done::Looked(..) | Done::Nothing => {}
         }
     }
 
-    fn connected(&mut self, mut stream: ReplicationStream, slot_at: Lsn) {
-        failpoint::reached(Failpoint::ReplicationStarted);
+    /// A step towards a stream is taken.
+    fn stepped(&mut self, open: Box<Open>, input: Input<'_>) {
+        self.open = Some(open);
+        self.input(input);
+    }
+
+    fn connected(&mut self, mut stream: ReplicationStream) {
         if let Ok(Some(Incoming::Closed)) = stream.peek() {
             self.input(Input::Disconnected(super::failure::closed()));
             return;
@@ -142,14 +243,17 @@ impl Shell {
         tracing::info!(slot = self.source.slot, walsender = stream.backend_pid(), "connected");
         self.stream = Some(stream);
         self.gulp = Gulp::default();
-        self.input(Input::SlotAt(slot_at));
         self.input(Input::Connected);
     }
 
     fn sink_opened(&mut self, opened: Result<KafkaSink, Failure>) {
         match opened {
-            Ok(sink) => {
-                self.care.opened(TopicDirectory::new(&sink, &self.kafka));
+            Ok(mut sink) => {
+                let state = self.state_topic.as_ref().map(|name| {
+                    sink.bind_state(name);
+                    StateTopic::new(&sink, &self.kafka, name.clone())
+                });
+                self.care.opened(TopicDirectory::new(&sink, &self.kafka), state);
                 self.sink = Some(sink);
                 self.input(Input::SinkReady);
             }
@@ -162,24 +266,14 @@ impl Shell {
         }
     }
 
-    fn topic(&mut self, id: TopicId, name: &TopicName, answer: Result<TopicFacts, Failure>) {
+    fn topic(&mut self, id: TopicId, name: &TopicName, answer: Result<Found, Failure>) {
         let Some(sink) = &mut self.sink else { return };
         match &answer {
-            Ok(facts) => {
-                sink.bind_topic(id, name);
+            Ok(Found { facts, caution }) => {
+                sink.bind_topic(id, name, facts.max_message_bytes);
                 sink.clear_health();
-                let limit = facts.max_message_bytes.unwrap_or(usize::MAX);
-                if limit < self.batch_bytes {
-                    // A batch that is too large is refused as a whole, although each of its records would fit.
-                    self.batch_bytes = limit;
-                    let failure = Failure::new(
-                        Code::BatchLimit,
-                        format!(
-                            "topic {name} takes batches of at most {limit} bytes: the producer is made anew with that limit"
-                        ),
-                    );
-                    self.input(Input::DeliveryFailed { transaction: None, failure });
-                    return;
+                if let Some(caution) = self.care.news(id, caution.as_ref()) {
+                    tracing::warn!(code = %caution.code, hint = caution.hint, "{caution}");
                 }
             }
             // Asked every second: that it blocks is said once, when the state changes.
@@ -187,28 +281,40 @@ impl Shell {
         }
         // The limit holds for what goes over the wire: how small a record compresses, the broker alone will see.
         let compresses = self.kafka.compresses();
-        let answer = answer.map(|facts| TopicFacts {
+        let answer = answer.map(|Found { facts, .. }| TopicFacts {
             max_message_bytes: facts.max_message_bytes.filter(|_| !compresses),
             ..facts
         });
         self.input(Input::Topic(id, answer));
     }
 
-    fn looked(&mut self, sights: Result<Vec<(TopicId, Sight)>, Failure>) {
+    fn looked(&mut self, seen: Result<Vec<(TopicId, TopicName, Seen)>, Failure>) {
         self.care.looked();
         let Some(sink) = &mut self.sink else { return };
-        match sights {
-            Ok(sights) => {
-                sink.clear_health();
-                for (id, sight) in sights {
-                    match sight {
-                        Sight::Partitions(count) => self.input(Input::Partitions(id, count)),
-                        Sight::Gone => self.input(Input::TopicGone(id)),
-                        Sight::Unclear => {}
-                    }
-                }
+        let seen = match seen {
+            Ok(seen) => seen,
+            Err(failure) => return sink.note_down(failure),
+        };
+        sink.clear_health();
+        let mut held_back = Vec::new();
+        for (id, name, Seen { sight, uuid }) in seen {
+            match sight {
+                Sight::Partitions(count) => self.input(Input::Partitions(id, count)),
+                Sight::Gone => self.input(Input::TopicGone(id)),
+                Sight::Unclear => {}
             }
-            Err(failure) => sink.note_down(failure),
+            let Some(sink) = &mut self.sink else { return };
+            let identity = uuid.map_or(Identity::Same, |uuid| sink.identify_topic(id, uuid));
+            if identity == Identity::Another {
+                tracing::info!(topic = %name, "the topic was deleted and made again");
+                self.start(Job::LookUpTopic(id, name));
+            } else if sink.holds_back(id) {
+                held_back.push((id, name));
+            }
+        }
+        // The limits that hold records back may have been raised.
+        for (id, name) in self.care.some_of(held_back) {
+            self.start(Job::LookUpTopic(id, name));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The shell around the core: sockets, timers and delivery reports become [`Input`]s, [`Action`]s become deeds.
 //!
 //! One task owns everything that streams, and one place waits (`event.rs`), or sleeps so that WAL gathers (`gulp.rs`).
-//! Nothing in here decides: what a failure means, when to reconnect and what may be confirmed is the core's business.
+//! What a failure means, when to connect and what may be confirmed is the core's business, down to each step of a connection.
 //! Work that blocks or takes long (connecting, asking Kafka for a topic, making and destroying a producer) runs beside
 //! the task as a `Job`, so that status updates never wait for it.
 //!
@@ -17,6 +17,7 @@ mod failure;
 mod gulp;
 mod jobs;
 mod pass;
+mod state;
 
 use std::{
     sync::Arc,
@@ -25,23 +26,28 @@ use std::{
 };
 
 use relay::failpoint::{self, Failpoint};
-use relay::{Acks, Action, Input, Outcome, Relay};
+use relay::{
+    Acks, Action, Input, Outcome, Relay, TopicName,
+    witness::{Pipeline, Write},
+};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
     time::Instant,
 };
 
+pub(crate) use self::connect::Seen;
 use self::{
     announce::Announcer,
     care::{Care, Due},
     event::Event,
     gulp::Gulp,
-    jobs::{Done, Job},
+    jobs::{Done, Job, Step},
+    state::StateCache,
 };
 pub use self::{
     clock::Clock,
-    connect::{Server, Source},
+    connect::{Endpoint, Source},
 };
 use crate::{
     kafka::{Health, KafkaSettings, KafkaSink},
@@ -64,6 +70,10 @@ pub struct Parts {
     pub source: Source,
     /// How to make a producer.
     pub kafka: KafkaSettings,
+    /// Where the witness is kept; `None`: nowhere.
+    pub state_topic: Option<TopicName>,
+    /// Whose witness it is.
+    pub pipeline: Pipeline,
     /// What the monitor says.
     pub monitor: mpsc::Receiver<MonitorEvent>,
     /// Where the core's state is told.
@@ -92,9 +102,13 @@ pub struct Shell {
     /// `None` while it is being made.
     sink: Option<KafkaSink>,
     care: Care,
-    /// The smallest batch that any topic in use takes.
-    batch_bytes: usize,
-    /// `None` while there is no connection.
+    state_topic: Option<TopicName>,
+    pipeline: Pipeline,
+    /// What was last read of the state topic.
+    state: Option<StateCache>,
+    /// A connection on its way to a stream, between two steps.
+    open: Option<Box<connect::Open>>,
+    /// `None` while there is no stream.
     stream: Option<ReplicationStream>,
     jobs: JoinSet<Done>,
     connecting: Option<tokio::task::AbortHandle>,
@@ -117,10 +131,13 @@ impl Shell {
             relay: parts.relay,
             clock: parts.clock,
             source: Arc::new(parts.source),
-            batch_bytes: parts.kafka.batch_bytes(),
             kafka: parts.kafka,
             sink: None,
             care: Care::new(),
+            state_topic: parts.state_topic,
+            pipeline: parts.pipeline,
+            state: None,
+            open: None,
             stream: None,
             jobs: JoinSet::new(),
             connecting: None,
@@ -158,7 +175,6 @@ impl Shell {
     fn look_at_the_time(&mut self, due: Instant) {
         let late = Instant::now().saturating_duration_since(due);
         if late >= WAL_SENDER_TIMEOUT / 2 {
-            self.source.doubt_word();
             self.input(Input::StoodStill(late));
         }
     }
@@ -172,11 +188,14 @@ impl Shell {
                 self.running = Running::Stopping;
                 self.input(Input::Shutdown);
             }
-            Event::Monitor(MonitorEvent::GapSuspected(failure)) => {
-                self.input(Input::GapSuspected(failure));
+            Event::Monitor(MonitorEvent::GapSuspected(gap)) => {
+                self.input(Input::GapSuspected(*gap));
+            }
+            Event::Monitor(MonitorEvent::SourceSeen(sight)) => {
+                self.input(Input::SourceSeen(&sight.look, &sight.catalog));
             }
             Event::Monitor(MonitorEvent::ServerStopping) => self.input(Input::ServerStopping),
-            Event::Job(done) => self.finished(done),
+            Event::Job(done) => self.finished(*done),
             Event::Wal(fill) => self.filled(fill),
             // Nothing is ever queued without a status.
             Event::Written(Ok(())) => failpoint::reached(Failpoint::AfterStatus),
@@ -201,13 +220,20 @@ impl Shell {
 
     fn carry_out(&mut self, action: Action) {
         match action {
-            Action::Connect => self.start(Job::Connect),
+            Action::ReadState => self.start(Job::ReadState),
+            Action::WriteState(write) => self.write_state(&write),
+            Action::Connect => self.start(Job::Connect(Step::Open)),
+            Action::ReadTimelines(timeline) => {
+                self.start(Job::Connect(Step::Timelines(timeline)));
+            }
+            Action::ReadSlot => self.start(Job::Connect(Step::Slot)),
+            Action::ReadCatalog(remembered) => self.start(Job::Connect(Step::Catalog(remembered))),
+            Action::StartReplication => self.start(Job::Connect(Step::Start)),
             Action::WatchSlot => self.start(Job::WatchSlot),
             Action::Disconnect => self.disconnect(),
             Action::Status(update) => {
                 failpoint::reached(Failpoint::BeforeStatus);
                 if let Some(stream) = &mut self.stream {
-                    self.source.told(update.flush.lsn());
                     stream.queue_status(&failure::encode(update));
                     self.flush_at_once();
                 }
@@ -223,6 +249,13 @@ impl Shell {
         }
     }
 
+    /// A refusal needs no answer: the sink is closed then, and the failure that closed it is on its way to the core.
+    fn write_state(&mut self, write: &Write) {
+        if let Some(sink) = &mut self.sink {
+            let _refused = sink.write_state(&write.key, write.value.as_deref(), write.number);
+        }
+    }
+
     fn input(&mut self, input: Input<'_>) {
         self.relay.handle(input, self.clock.now());
     }
@@ -233,9 +266,13 @@ impl Shell {
         let Some(sink) = &mut self.sink else { return };
         self.acks.clear();
         let trouble = sink.poll_acks(&mut self.acks, REPORTS_MAX);
+        let written = sink.written_state();
         let now = self.clock.now();
         if !self.acks.is_empty() {
             self.relay.handle(Input::Acks(&self.acks), now);
+        }
+        if let Some(number) = written {
+            self.relay.handle(Input::StateWritten(number), now);
         }
         if let Some(trouble) = trouble {
             let transaction = trouble.transaction;
@@ -279,6 +316,7 @@ impl Shell {
             let mut now = Context::from_waker(Waker::noop());
             let _unsent = stream.poll_flush_out(&mut now);
         }
+        self.open = None;
         if let Some(connecting) = self.connecting.take() {
             connecting.abort();
         }
@@ -305,7 +343,7 @@ impl Shell {
 
     fn report(&mut self, now: Instant) {
         let snapshot = self.relay.snapshot(self.clock.now().at);
-        self.announcer.announce(&snapshot.condition);
+        self.announcer.announce(&snapshot, now);
         self.reports.send_replace(RelayReport { snapshot, published_at: now });
     }
 

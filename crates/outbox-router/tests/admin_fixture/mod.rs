@@ -9,7 +9,10 @@ use outbox_router::{
         WindowLimits,
     },
 };
-use relay::{Code, Condition, Latencies, Lsn, Reconnects, Snapshot, State, TopicName, TopicTotals};
+use relay::{
+    Code, Condition, Latencies, Lsn, Reconnects, Snapshot, State, TopicName, TopicTotals,
+    WitnessReport,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -80,6 +83,8 @@ pub(crate) fn snapshot(state: State) -> Snapshot {
         reconnects: Reconnects { postgres: 2, kafka: 1 },
         errors: BTreeMap::from([(Code::ServerUnreachable, 2)]),
         slot_holder: None,
+        baseline: None,
+        witness: WitnessReport::default(),
     }
 }
 

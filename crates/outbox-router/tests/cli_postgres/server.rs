@@ -188,11 +188,18 @@ impl Server {
     }
 }
 
-/// Types a command with this connection string.
+/// Types a command with this connection string, and without a state topic unless the line names
+/// one.
 pub(crate) async fn said(url: &str, line: &[&str], answer: &str) -> Said {
+    said_to(Audience::Machine, url, line, answer).await
+}
+
+/// The same, where somebody or nobody watches.
+pub(crate) async fn said_to(audience: Audience, url: &str, line: &[&str], answer: &str) -> Said {
     let url = format!("postgres.url={url}");
     let head = ["outbox-router", "--config", "/dev/null", "--set", &url];
-    let cli = Cli::read(head.iter().chain(line)).expect("a command line");
+    let head = head.iter().chain(&["--set", "kafka.state_topic="]);
+    let cli = Cli::read(head.chain(line)).expect("a command line");
     let environment = Environment::default();
     let config = cli::load_config(&cli, &environment).expect("a configuration");
     let Command::Task(task) = &cli.command else { panic!("not a task") };
@@ -201,7 +208,7 @@ pub(crate) async fn said(url: &str, line: &[&str], answer: &str) -> Said {
         out: &mut out,
         err: &mut err,
         input: &mut io::Cursor::new(answer.to_owned()),
-        audience: Audience::Machine,
+        audience,
     };
     let exit = cli::execute(&cli, task, &config, &environment, &mut terminal).await;
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");

@@ -5,9 +5,17 @@ use std::{
 };
 
 use outbox_router::cli::Exit;
+use relay::{
+    Code, Failure, Lsn,
+    source::{Gap, Interval, Mark},
+    witness::{Acceptance, Witness},
+};
 use serde_json::Value;
 
-use crate::server::{Server, said};
+use crate::{
+    kafka::{self, StateCluster},
+    server::{Said, Server, said},
+};
 
 /// An address at which nobody listens.
 fn nobody() -> String {
@@ -168,4 +176,99 @@ async fn a_lost_slot_says_from_where_rows_may_be_missing() {
     assert!(status.out.contains(&finding), "{}", status.out);
     let setup = server.typed(&["setup", "--apply"]).await;
     assert!(setup.err.starts_with("error: P011: the slot outbox_router is lost"), "{}", setup.err);
+}
+
+async fn typed(server: &Server, line: &[String]) -> Said {
+    server.typed(&line.iter().map(String::as_str).collect::<Vec<_>>()).await
+}
+
+fn mark(lsn: u64) -> Mark {
+    Mark { lsn: Lsn::from_u64(lsn), at: Some("2026-01-01T00:00:00Z".to_owned()) }
+}
+
+/// A gap that nobody has accepted, and one that ann has.
+fn record() -> Witness {
+    let failure = Failure::new(Code::SlotMoved, "the slot was moved")
+        .hint("publish the missing rows from the table, then outbox-router accept");
+    let gap = Gap::new(failure, Interval { from: Some(mark(5)), to: mark(9) });
+    Witness {
+        gaps: vec![gap],
+        accepted: vec![Acceptance {
+            code: "P010".to_owned(),
+            lsn: Lsn::from_u64(1),
+            by: "ann".to_owned(),
+            at: "2026-01-01T00:00:00Z".to_owned(),
+        }],
+        began_without: Some(mark(1)),
+        ..Witness::at(Lsn::from_u64(1 << 40))
+    }
+}
+
+#[tokio::test]
+async fn with_the_router_down_the_state_topic_says_what_is_open() {
+    let (server, kafka) = (set_up("").await, StateCluster::start());
+    let nobody = nobody();
+    let line = kafka.with(&["status", "--set", &nobody]);
+    let absent = typed(&server, &line).await;
+    assert!(absent.out.contains("record    none in outbox-router.state: outbox-router setup"));
+
+    kafka.put("router", &record()).await;
+    let status = typed(&server, &line).await;
+    assert_eq!(status.exit, Exit::Failure);
+    for told in [
+        "to do     P014: the slot was moved; rows committed after 0/5 (2026-01-01T00:00:00Z) and up to",
+        "          publish the missing rows from the table, then outbox-router accept --gap P014@0/5\n",
+        "to do     K022: the pipeline began at 0/1 (2026-01-01T00:00:00Z) without a record",
+        "          compare the outbox table with the topics; then outbox-router accept --gap K022@0/1\n",
+        "record    everything before 100/0 is acknowledged\nopen      P014@0/5\nopen      K022@0/1\n",
+        "accepted  P010@0/1 by ann, 2026-01-01T00:00:00Z\n",
+    ] {
+        assert!(status.out.contains(told), "{told}\nin {}", status.out);
+    }
+    let json = typed(&server, &[&line[..], &["--json".to_owned()]].concat()).await;
+    let told: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(
+        (&told["record"]["known"], &told["findings"][0]["code"]),
+        (&"known".into(), &"P014".into())
+    );
+    assert_eq!(told["record"]["open"][1]["name"], "K022@0/1");
+    assert_eq!(told["record"]["accepted"][0]["by"], "ann");
+}
+
+#[tokio::test]
+async fn a_slot_that_stands_past_the_record_is_found_without_a_router() {
+    let (server, kafka) = (set_up("").await, StateCluster::start());
+    kafka.put("router", &Witness::at(Lsn::from_u64(7))).await;
+    let status = typed(&server, &kafka.with(&["status", "--set", &nobody()])).await;
+    assert!(status.out.contains("P014: the slot outbox_router stands at 0/"), "{}", status.out);
+    assert!(status.out.contains("past 0/7, up to which everything is acknowledged"));
+}
+
+#[tokio::test]
+async fn a_kafka_that_does_not_answer_is_waited_for_briefly() {
+    let server = set_up("max_slot_wal_keep_size = 1GB").await;
+    let _reader = server.read_slot("outbox_router", "outbox_router");
+    let line = kafka::with("127.0.0.1:1", &["status", "--set", &nobody()]);
+    let started = std::time::SystemTime::now();
+    let status = typed(&server, &line).await;
+    let waited = started.elapsed().unwrap();
+    assert_eq!(status.exit, Exit::Done, "what is not known is no finding: {status:?}");
+    assert!(status.out.contains("record    unknown, and so is what is open: "), "{}", status.out);
+    assert!(waited.as_secs() < 10, "{waited:?}");
+}
+
+#[tokio::test]
+async fn a_router_that_stopped_for_a_gap_says_so_once() {
+    let server = set_up("").await;
+    let (address, _answered) = router(
+        r#"{"state":"failed","reason":{"code":"P014","message":"moved","hint":"outbox-router accept"},
+            "witness":{"kept":"kafka","position":"0/5","began_without":null,"gaps_recorded":false,
+            "gaps":[{"name":"P014@0/5","message":"moved","hint":null}],"accepted":[]}}"#,
+    );
+    let listen = format!("admin.listen={address}");
+    let line = kafka::with("127.0.0.1:1", &["status", "--set", &listen]);
+    let status = typed(&server, &line).await;
+    assert_eq!(status.out.matches("P014: ").count(), 1, "{}", status.out);
+    assert!(status.out.contains("then outbox-router accept --gap P014@0/5\n"), "{}", status.out);
+    assert!(status.out.contains("          not written down yet: a restart forgets it\n"));
 }

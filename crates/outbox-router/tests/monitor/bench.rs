@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use outbox_router::monitor::{
-    Channels, MonitorEvent, MonitorReport, Preflights, RelayReport, Settings, Thresholds,
-    WindowLimits, run,
+    Channels, Gap, MonitorEvent, MonitorReport, RelayReport, Settings, Thresholds, WindowLimits,
+    run,
 };
 use relay::{
-    Condition, Failure, Lsn, OutboxTable, Outboxes, Reconnects, Snapshot, State, TableName,
+    Condition, Lsn, OutboxTable, Outboxes, Reconnects, Snapshot, State, TableName, WitnessReport,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -25,7 +25,6 @@ pub(crate) struct Bench {
     pub(crate) events: mpsc::Receiver<MonitorEvent>,
     pub(crate) report: watch::Receiver<MonitorReport>,
     pub(crate) relay: watch::Sender<RelayReport>,
-    pub(crate) preflights: watch::Sender<Preflights>,
     task: JoinHandle<()>,
 }
 
@@ -80,15 +79,9 @@ impl Bench {
         let (report_out, report) = watch::channel(MonitorReport::initial(Instant::now()));
         let (relay, relay_seen) =
             watch::channel(RelayReport { snapshot: snapshot(state), published_at: Instant::now() });
-        let (preflights, preflights_seen) = watch::channel(Preflights::default());
-        let channels = Channels {
-            relay: relay_seen,
-            preflights: preflights_seen,
-            events: events_out,
-            report: report_out,
-        };
+        let channels = Channels { relay: relay_seen, events: events_out, report: report_out };
         let task = tokio::spawn(run(settings, postgres.connector(), channels));
-        Self { events, report, relay, preflights, task }
+        Self { events, report, relay, task }
     }
 
     /// The first report that `wanted` accepts.
@@ -110,15 +103,32 @@ impl Bench {
         .await
     }
 
+    /// The next event but for good looks.
     pub(crate) async fn event(&mut self) -> MonitorEvent {
-        let event = tokio::time::timeout(DEADLINE, self.events.recv()).await;
-        event.expect("no event came").expect("the monitor ended")
+        loop {
+            let event = tokio::time::timeout(DEADLINE, self.events.recv()).await;
+            match event.expect("no event came").expect("the monitor ended") {
+                MonitorEvent::SourceSeen(_) => {}
+                event @ (MonitorEvent::GapSuspected(_) | MonitorEvent::ServerStopping) => {
+                    return event;
+                }
+            }
+        }
     }
 
-    pub(crate) async fn gap(&mut self) -> Failure {
+    /// Nothing is wrong, as far as the relay was told.
+    pub(crate) fn assert_no_event(&mut self) {
+        while let Ok(event) = self.events.try_recv() {
+            assert!(matches!(event, MonitorEvent::SourceSeen(_)), "{event:?}");
+        }
+    }
+
+    pub(crate) async fn gap(&mut self) -> Gap {
         match self.event().await {
-            MonitorEvent::GapSuspected(failure) => failure,
-            MonitorEvent::ServerStopping => panic!("the server is not stopping"),
+            MonitorEvent::GapSuspected(gap) => *gap,
+            event @ (MonitorEvent::ServerStopping | MonitorEvent::SourceSeen(_)) => {
+                panic!("{event:?}")
+            }
         }
     }
 
@@ -153,5 +163,7 @@ fn snapshot(state: State) -> Snapshot {
         reconnects: Reconnects::default(),
         errors: BTreeMap::new(),
         slot_holder: None,
+        baseline: None,
+        witness: WitnessReport::default(),
     }
 }

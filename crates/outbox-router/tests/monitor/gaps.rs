@@ -1,15 +1,16 @@
 //! Everything that makes rows go missing is told to the relay by its code, with the interval at risk.
 
-use outbox_router::monitor::Gap;
-use relay::{Code, Condition, Failure, Lsn, Outboxes, State};
+use outbox_router::monitor::MonitorReport;
+use relay::{Code, Outboxes, State};
 
 use crate::{
     bench::{Bench, COLUMNS, make_slot, set_up, settings},
     postgres::Postgres,
+    preflight::fit,
 };
 
 /// What somebody does to a healthy set-up called `x`, and what it is found to be.
-const CASES: [(&str, Code); 10] = [
+const CASES: [(&str, Code); 12] = [
     ("drop publication p_x", Code::PublicationMissing),
     (
         "begin; drop publication p_x; create publication p_x for table outbox_x \
@@ -36,7 +37,17 @@ const CASES: [(&str, Code); 10] = [
          create table outbox_x (like outbox_x_old including all); commit",
         Code::TableReplaced,
     ),
-    ("alter table outbox_x rename to outbox_x_old", Code::TableReplaced),
+    ("create table child_x () inherits (outbox_x)", Code::TableInherited),
+    (
+        "alter publication p_x set (publish = 'update'); \
+         alter publication p_x set (publish = 'insert')",
+        Code::PublicationAltered,
+    ),
+    (
+        "begin; alter publication p_x rename to p_x_other; \
+         alter publication p_x_other rename to p_x; commit",
+        Code::PublicationAltered,
+    ),
     ("select pg_drop_replication_slot('s_x')", Code::SlotMissing),
 ];
 
@@ -50,11 +61,12 @@ async fn each_way_to_lose_rows_is_told_by_its_code_with_the_interval_at_risk() {
         let mut bench = Bench::start(&postgres, settings(&name), State::Streaming);
         let well = bench.until_well().await;
         client.batch_execute(&sql.replace("_x", &format!("_{name}"))).await.unwrap();
-        let failure = bench.gap().await;
+        let gap = bench.gap().await;
+        let (failure, interval) = (&gap.failure, gap.interval.clone());
         assert_eq!(failure.code, code, "{sql}: {failure}");
         assert!(!format!("{failure:?}").contains("secret"), "{failure:?}");
         let report = bench.until("the gap", |report| report.gap.is_some()).await;
-        let interval = report.gap.unwrap().interval;
+        assert_eq!(report.gap.as_ref(), Some(&gap));
         let from = interval.from.unwrap();
         assert!(from.at.is_some() && failure.message.contains(&from.to_string()), "{failure}");
         assert!(failure.message.contains(&interval.to.to_string()), "{failure}");
@@ -69,6 +81,40 @@ async fn each_way_to_lose_rows_is_told_by_its_code_with_the_interval_at_risk() {
             .await
             .unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_renamed_outbox_is_found_and_followed_and_is_no_gap() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    bench.until_well().await;
+    client.batch_execute("alter table outbox_x rename to elsewhere").await.unwrap();
+    let report = bench.until("a finding", |report| !report.findings.is_empty()).await;
+    let codes: Vec<Code> = report.findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, [Code::TableRenamed]);
+    bench.rounds(3).await;
+    assert_eq!(bench.report.borrow().findings, report.findings, "it is remembered");
+    bench.assert_no_event();
+    // What befalls it under its new name is seen.
+    client.batch_execute("alter publication p_x drop table elsewhere").await.unwrap();
+    let failure = bench.gap().await.failure;
+    assert_eq!(failure.code, Code::PublicationLacksTable);
+    assert!(failure.hint.unwrap().contains("add table \"public\".\"elsewhere\""));
+}
+
+#[tokio::test]
+async fn a_table_that_takes_the_name_of_a_renamed_outbox_is_a_gap() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    bench.until_well().await;
+    client.batch_execute("alter table outbox_x rename to elsewhere").await.unwrap();
+    bench.until("a finding", |report| !report.findings.is_empty()).await;
+    client.batch_execute("create table outbox_x (like elsewhere including all)").await.unwrap();
+    assert_eq!(bench.gap().await.failure.code, Code::TableReplaced);
 }
 
 #[tokio::test]
@@ -90,7 +136,7 @@ async fn a_partitioned_outbox_must_stay_published_by_its_root() {
     bench.until_well().await;
     let sql = "alter publication p_part set (publish_via_partition_root = false)";
     client.batch_execute(sql).await.unwrap();
-    assert_eq!(bench.gap().await.code, Code::PublicationByLeaf);
+    assert_eq!(bench.gap().await.failure.code, Code::PublicationByLeaf);
 }
 
 #[tokio::test]
@@ -113,7 +159,7 @@ async fn without_configured_tables_those_first_seen_must_stay() {
     bench.rounds(3).await;
     assert!(bench.report.borrow().findings.is_empty());
     client.batch_execute("alter publication p_one drop table outbox_one").await.unwrap();
-    assert_eq!(bench.gap().await.code, Code::PublicationLacksTable);
+    assert_eq!(bench.gap().await.failure.code, Code::PublicationLacksTable);
 }
 
 #[tokio::test]
@@ -147,7 +193,7 @@ async fn a_slot_whose_wal_was_removed_is_lost() {
             .unwrap();
     }
     client.batch_execute("checkpoint").await.unwrap();
-    let failure = bench.gap().await;
+    let failure = bench.gap().await.failure;
     assert_eq!(failure.code, Code::SlotLost, "{failure}");
     let report = bench.report.borrow().clone();
     assert_eq!(report.slot.seen().unwrap().retained_bytes(), None);
@@ -162,33 +208,181 @@ async fn a_router_that_is_still_being_set_up_has_no_gap() {
     assert_eq!(report.findings[0].code, Code::SlotMissing);
     assert!(report.findings[0].hint.as_ref().unwrap().contains("outbox-router setup --apply"));
     bench.rounds(3).await;
-    assert!(bench.events.try_recv().is_err());
+    bench.assert_no_event();
     set_up(&client, "x").await;
     let report = bench.until_well().await;
     assert_eq!(report.gap, None);
 }
 
 #[tokio::test]
-async fn a_gap_that_preflight_found_is_kept_as_it_was_told() {
+async fn after_a_gap_was_accepted_the_next_session_is_what_counts() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
     let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
     bench.until_well().await;
-    let [end, furthest] = [7, 9].map(Lsn::from_u64);
-    let gap = Gap::of_another_history(Failure::new(Code::SlotMoved, "moved"), end, furthest);
-    bench.preflights.send_modify(|preflights| preflights.gap = Some(gap.clone()));
-    bench.set_relay(|relay| {
-        relay.confirmed = furthest;
-        relay.condition = Condition { state: State::Failed, reason: Some(gap.failure.clone()) };
-    });
-    let report = bench.until("the gap", |report| report.gap.is_some()).await;
-    assert_eq!(report.gap, Some(gap));
+    let again = "begin; drop publication p_x; create publication p_x for table outbox_x \
+                 with (publish = 'insert', publish_via_partition_root = true); commit";
+    client.batch_execute(again).await.unwrap();
+    assert_eq!(bench.gap().await.failure.code, Code::PublicationReplaced);
+    let baseline = fit(&client, "x", None).await;
+    bench.set_relay(|relay| relay.baseline = Some(std::sync::Arc::new(baseline)));
+    let report = bench.until_well().await;
+    assert_eq!(report.gap, None);
+    bench.assert_no_event();
+    client.batch_execute(again).await.unwrap();
+    assert_eq!(bench.gap().await.failure.code, Code::PublicationReplaced, "told again");
+}
+
+#[tokio::test]
+async fn a_monitor_that_reaches_another_server_says_so_and_nothing_else() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let mut baseline = fit(&client, "x", None).await;
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    bench.until_well().await;
+    baseline.server.history.timeline = 7;
+    bench.set_relay(|relay| relay.baseline = Some(std::sync::Arc::new(baseline)));
+    let elsewhere = |finding: &relay::Failure| finding.code == Code::MonitorElsewhere;
+    bench.until("the finding", |report| report.findings.iter().any(elsewhere)).await;
+    client.batch_execute("drop publication p_x").await.unwrap();
+    bench.rounds(3).await;
+    bench.assert_no_event();
 }
 
 #[tokio::test]
 async fn a_monitor_that_comes_too_late_for_a_good_look_tells_a_relay_that_streams() {
     let postgres = Postgres::start(&[]).await;
     let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
-    assert_eq!(bench.gap().await.code, Code::SlotMissing);
+    assert_eq!(bench.gap().await.failure.code, Code::SlotMissing);
+}
+
+#[tokio::test]
+async fn an_alteration_that_explains_itself_and_one_that_nobody_made_are_no_gaps() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    bench.until_well().await;
+    for sql in [
+        "create role other superuser; alter publication p_x owner to other",
+        "alter publication p_x set (publish = 'insert, truncate')",
+        "alter publication p_x set (publish_via_partition_root = false)",
+        // These write nothing that a publication is.
+        "create table another (); alter publication p_x add table another",
+        "comment on publication p_x is 'the outbox'",
+        "vacuum freeze pg_publication",
+        "vacuum full pg_publication",
+    ] {
+        for statement in sql.split("; ") {
+            client.batch_execute(statement).await.unwrap();
+        }
+        bench.rounds(3).await;
+        assert_eq!(bench.report.borrow().findings, [], "{sql}");
+        bench.assert_no_event();
+    }
+}
+
+#[tokio::test]
+async fn children_of_an_outbox_are_found_through_any_depth_and_partitions_are_none() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    client
+        .batch_execute(
+            "create table child () inherits (outbox_x); create table grandchild () inherits (child)",
+        )
+        .await
+        .unwrap();
+    let mut bench = Bench::start(&postgres, settings("x"), State::Failed);
+    let report = bench.until("a finding", |report| !report.findings.is_empty()).await;
+    let told = &report.findings[0];
+    assert_eq!(told.code, Code::TableInherited);
+    let both = "tables public.child, public.grandchild inherit from public.outbox_x";
+    assert!(told.message.contains(both), "{told}");
+    // Nobody has ever seen it without them: that is no gap, and it may be mended.
+    bench.rounds(3).await;
+    bench.assert_no_event();
+    let asks_for = |report: &MonitorReport, statement: &str| {
+        report.findings.iter().any(|f| f.hint.as_ref().unwrap().contains(statement))
+    };
+    assert!(asks_for(&report, "add table \"public\".\"child\", \"public\".\"grandchild\""));
+    client.batch_execute("alter publication p_x add table only child").await.unwrap();
+    let only_one = "add table \"public\".\"grandchild\"";
+    bench.until("what is left to publish", |report| asks_for(report, only_one)).await;
+    client.batch_execute("alter table child no inherit outbox_x").await.unwrap();
+    bench.until_well().await;
+    client.batch_execute("create temporary table mine () inherits (outbox_x)").await.unwrap();
+    bench.rounds(3).await;
+    assert_eq!(bench.report.borrow().findings, []);
+    client.batch_execute("alter table grandchild inherit outbox_x").await.unwrap();
+    assert_eq!(bench.gap().await.failure.code, Code::TableInherited);
+}
+
+#[tokio::test]
+async fn a_child_that_is_published_is_an_outbox_where_none_is_configured() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    client.batch_execute("create table child () inherits (outbox_x)").await.unwrap();
+    let settings =
+        outbox_router::monitor::Settings { outboxes: Outboxes::default(), ..settings("x") };
+    let mut bench = Bench::start(&postgres, settings, State::Failed);
+    let report = bench.until("a finding", |report| !report.findings.is_empty()).await;
+    assert_eq!(report.findings[0].code, Code::TableInherited);
+    let hint = report.findings[0].hint.clone().unwrap();
+    let statement = "alter publication \"p_x\" add table \"public\".\"child\"";
+    assert!(hint.contains(statement) && !hint.contains("[[outbox]]"), "{hint}");
+    client.batch_execute(statement).await.unwrap();
+    bench.until_well().await;
+}
+
+#[tokio::test]
+async fn who_may_move_rows_of_a_partitioned_outbox_is_found() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    client
+        .batch_execute(&format!(
+            "create role app; create role reader; create role writer; \
+             create table outbox_x ({}, processed bool) partition by list (processed); \
+             create table leaf partition of outbox_x default partition by range ((created_at)); \
+             create table leaf_1 partition of leaf default; \
+             grant select, insert, delete on outbox_x to reader; \
+             grant update (payload) on outbox_x to writer; \
+             create publication p_x for table outbox_x \
+               with (publish = 'insert', publish_via_partition_root = true)",
+            COLUMNS.replace(" primary key", "")
+        ))
+        .await
+        .unwrap();
+    make_slot(&client, "x").await;
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    bench.until_well().await;
+    for (grant, revoke, expected) in [
+        (
+            "grant update on outbox_x to app",
+            "revoke update on outbox_x from app",
+            "because \"app\" may update created_at, processed",
+        ),
+        (
+            "grant update (processed) on outbox_x to public",
+            "revoke update (processed) on outbox_x from public",
+            "because public may update processed",
+        ),
+        (
+            "grant update (created_at) on outbox_x to writer",
+            "revoke update (created_at) on outbox_x from writer",
+            "because \"writer\" may update created_at",
+        ),
+    ] {
+        client.batch_execute(grant).await.unwrap();
+        let report = bench.until(grant, |report| !report.findings.is_empty()).await;
+        let finding = &report.findings[0];
+        assert_eq!(finding.code, Code::RowsMove);
+        assert!(finding.message.contains(expected), "{finding}");
+        bench.assert_no_event();
+        client.batch_execute(revoke).await.unwrap();
+        bench.until_well().await;
+    }
 }

@@ -1,7 +1,16 @@
 //! Preflight: what it lets through, and what it refuses with which code and remedy.
 
-use outbox_router::monitor::{Baseline, Encoding, Expectations, Obstacle, preflight};
-use relay::{Code, Failure, Lsn};
+use outbox_router::monitor::{
+    Baseline, Encoding, Server, Settings,
+    catalog::{self, Sought},
+    server::{self, ServerSettings},
+    slot,
+};
+use relay::{
+    Code, Failure, Lsn,
+    source::{Expectations, Kept, Obstacle, judge, judge_slot},
+    witness::Witness,
+};
 use tokio_postgres::Client;
 
 use crate::{
@@ -9,27 +18,43 @@ use crate::{
     postgres::Postgres,
 };
 
-fn expectations(name: &str) -> Expectations {
-    let settings = settings(name);
-    Expectations {
-        slot: settings.slot,
-        publication: settings.publication,
-        outboxes: settings.outboxes,
-        confirmed: None,
-        furthest: None,
-        earlier: None,
-    }
+/// What the core does before a stream, over an ordinary connection.
+async fn judged(
+    client: &Client,
+    name: &str,
+    witness: Option<&Witness>,
+) -> Result<Baseline, Obstacle> {
+    let Settings { slot, publication, outboxes, .. } = &settings(name);
+    let ServerSettings { version, encoding } = server::settings(&mut &*client).await?;
+    let history = server::identity(&mut &*client).await?;
+    let look = slot::look(&mut &*client, version, slot).await?;
+    let server = Server { version, encoding, history, wal_end: look.current_wal_lsn };
+    let expected = Expectations { slot, publication, outboxes, witness, kept: Kept::InKafka };
+    judge_slot(expected, &look)?;
+    let remembered = witness.map(|witness| &witness.catalog);
+    let sought = Sought { publication, outboxes, remembered };
+    let catalog = catalog::look(&mut &*client, version, sought).await?;
+    judge(expected, server, &look, catalog)
 }
 
-async fn fit(client: &Client, expected: &Expectations) -> Baseline {
-    preflight(client, expected).await.unwrap()
+pub(crate) async fn fit(client: &Client, name: &str, witness: Option<&Witness>) -> Baseline {
+    judged(client, name, witness).await.unwrap()
 }
 
-async fn refused(client: &Client, expected: &Expectations) -> Failure {
-    match preflight(client, expected).await.unwrap_err() {
+async fn refused(client: &Client, name: &str, witness: Option<&Witness>) -> Failure {
+    match judged(client, name, witness).await.unwrap_err() {
         Obstacle::Gap(gap) => gap.failure,
         Obstacle::Failed(failure) => failure,
         in_use @ Obstacle::SlotInUse { .. } => panic!("{in_use:?}"),
+    }
+}
+
+/// What a session leaves behind that began with this.
+fn witness_of(baseline: Baseline) -> Witness {
+    Witness {
+        checked: Some(baseline.checked.clone()),
+        catalog: baseline.catalog.clone(),
+        ..Witness::at(baseline.confirmed())
     }
 }
 
@@ -38,19 +63,14 @@ async fn what_setup_makes_is_let_through() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
-    let baseline = fit(&client, &expectations("x")).await;
+    let baseline = fit(&client, "x", None).await;
     assert_eq!(baseline.server.encoding, Encoding::Known("UTF8".to_owned()));
     assert!((15_00_00..16_00_00).contains(&baseline.server.version));
     assert!(
         baseline.confirmed() > Lsn::from_u64(0) && baseline.confirmed() <= baseline.checked.lsn
     );
     // And again, with what is remembered.
-    let again = Expectations {
-        confirmed: Some(baseline.confirmed()),
-        earlier: Some(baseline),
-        ..expectations("x")
-    };
-    fit(&client, &again).await;
+    fit(&client, "x", Some(&witness_of(baseline))).await;
 }
 
 #[tokio::test]
@@ -60,9 +80,9 @@ async fn a_role_that_may_only_replicate_is_enough() {
     set_up(&client, "x").await;
     client.batch_execute("create role r login replication; create role s login").await.unwrap();
     let least = postgres.try_connect("r", "postgres").await.unwrap();
-    fit(&least, &expectations("x")).await;
+    fit(&least, "x", None).await;
     let less = postgres.try_connect("s", "postgres").await.unwrap();
-    let failure = refused(&less, &expectations("x")).await;
+    let failure = refused(&less, "x", None).await;
     assert_eq!(failure.code, Code::RoleLacksReplication);
     assert!(failure.hint.unwrap().contains("alter role \"s\" replication"));
 }
@@ -71,11 +91,11 @@ async fn a_role_that_may_only_replicate_is_enough() {
 async fn a_slot_that_was_never_made_is_answered_with_setup() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
-    let failure = refused(&client, &expectations("x")).await;
+    let failure = refused(&client, "x", None).await;
     assert_eq!(failure.code, Code::SlotMissing);
     assert!(failure.hint.unwrap().contains("outbox-router setup --apply"));
     make_slot(&client, "x").await;
-    let failure = refused(&client, &expectations("x")).await;
+    let failure = refused(&client, "x", None).await;
     assert_eq!(failure.code, Code::PublicationMissing);
     assert!(failure.hint.unwrap().contains("outbox-router setup --apply"));
 }
@@ -101,7 +121,7 @@ async fn slots_made_for_something_else_are_refused() {
         ),
     ] {
         there.batch_execute(sql).await.unwrap();
-        let failure = refused(&client, &expectations(name)).await;
+        let failure = refused(&client, name, None).await;
         assert_eq!(failure.code, Code::SlotUnsuitable, "{name}: {failure}");
     }
 }
@@ -114,7 +134,7 @@ async fn a_slot_that_somebody_streams_from_names_the_walsender() {
     let _streamer = postgres.stream("s_x", "p_x");
     let mut obstacle = None;
     for _ in 0..300 {
-        obstacle = preflight(&client, &expectations("x")).await.err();
+        obstacle = judged(&client, "x", None).await.err();
         if obstacle.is_some() {
             break;
         }
@@ -130,15 +150,14 @@ async fn a_slot_made_anew_between_two_sessions_is_not_taken_for_the_old_one() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
-    let baseline = fit(&client, &expectations("x")).await;
+    let baseline = fit(&client, "x", None).await;
     let confirmed = baseline.confirmed();
-    let again =
-        Expectations { confirmed: Some(confirmed), earlier: Some(baseline), ..expectations("x") };
+    let known = witness_of(baseline);
     client.batch_execute("select pg_drop_replication_slot('s_x')").await.unwrap();
-    let failure = refused(&client, &again).await;
+    let failure = refused(&client, "x", Some(&known)).await;
     assert_eq!((failure.code, failure.lsn), (Code::SlotMissing, Some(confirmed)));
     make_slot(&client, "x").await;
-    let failure = refused(&client, &again).await;
+    let failure = refused(&client, "x", Some(&known)).await;
     assert_eq!((failure.code, failure.lsn), (Code::SlotMoved, Some(confirmed)), "{failure}");
     assert!(failure.message.contains("may be missing"), "{failure}");
 }
@@ -148,13 +167,13 @@ async fn a_publication_made_anew_between_two_sessions_is_another() {
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
-    let baseline = fit(&client, &expectations("x")).await;
-    let again = Expectations { earlier: Some(baseline), ..expectations("x") };
+    let baseline = fit(&client, "x", None).await;
+    let known = witness_of(baseline);
     client
         .batch_execute("drop publication p_x; create publication p_x for table outbox_x")
         .await
         .unwrap();
-    assert_eq!(refused(&client, &again).await.code, Code::PublicationReplaced);
+    assert_eq!(refused(&client, "x", Some(&known)).await.code, Code::PublicationReplaced);
 }
 
 #[tokio::test]
@@ -167,14 +186,14 @@ async fn an_sql_ascii_database_is_recognised() {
         .unwrap();
     let bytes = postgres.try_connect("postgres", "bytes").await.unwrap();
     set_up(&bytes, "x").await;
-    assert_eq!(fit(&bytes, &expectations("x")).await.server.encoding, Encoding::SqlAscii);
+    assert_eq!(fit(&bytes, "x", None).await.server.encoding, Encoding::SqlAscii);
 }
 
 #[tokio::test]
 async fn a_server_that_does_not_log_for_decoding_is_refused_with_the_statement() {
     let postgres = Postgres::start(&["wal_level=replica"]).await;
     let client = postgres.client().await;
-    let failure = refused(&client, &expectations("x")).await;
+    let failure = refused(&client, "x", None).await;
     assert_eq!(failure.code, Code::WalLevel);
     assert!(failure.hint.unwrap().contains("alter system set wal_level = logical"));
 }

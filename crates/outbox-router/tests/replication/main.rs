@@ -12,6 +12,8 @@ mod cluster;
 #[cfg(test)]
 mod encryption;
 #[cfg(test)]
+mod lies;
+#[cfg(test)]
 mod reader;
 #[cfg(test)]
 mod refusals;

@@ -22,12 +22,11 @@ use crate::{
     ledger::Evidence,
     session::{Beginning, Covered, Resume, Session},
     source::{
-        Baseline, Catalog, Expectations, Gap, Kept, Mark, Obstacle, Oid, Server, SlotLook,
+        Baseline, Catalog, Expectations, Gap, Kept, Mark, Obstacle, Server, SlotLook,
         TimelineHistory,
         history::{self, Continuation},
         judge, judge_cluster, judge_slot,
     },
-    table::Outboxes,
     witness::{Since, Witness},
 };
 
@@ -335,11 +334,13 @@ impl Relay {
         let evidence = self.keeper.evidence();
         let witness = self.witness_of(known, cluster, &baseline);
         self.keeper.begin(self.session_id, self.totals.sessions, witness);
+        let tables = baseline.tables.clone();
         self.baseline = Some(Arc::new(baseline));
         let beginning = Beginning {
             id: self.session_id,
             slot_at,
             careful_at: self.careful_at,
+            tables,
             evidence,
             resume,
         };
@@ -370,18 +371,18 @@ impl Relay {
         witness.history = Some(baseline.server.history.clone());
         witness.cluster = cluster;
         witness.checked = Some(baseline.checked.clone());
-        witness.tables = tables(&self.terms.outboxes, &baseline.catalog);
+        witness.tables = baseline.catalog.outbox_tables(&self.terms.outboxes);
         witness.catalog = baseline.catalog.clone();
         witness
     }
 
     /// The monitor found the source as it must be.
     pub(super) fn source_seen(&mut self, look: &SlotLook, catalog: &Catalog) {
-        let tables = tables(&self.terms.outboxes, catalog);
+        let outboxes = &self.terms.outboxes;
         self.keeper.see(|witness| {
             witness.checked = Some(look.mark());
-            witness.catalog = catalog.clone().remember(Some(&witness.catalog));
-            witness.tables = tables;
+            witness.catalog = catalog.clone().remember(outboxes, Some(&witness.catalog));
+            witness.tables = witness.catalog.outbox_tables(outboxes);
         });
     }
 
@@ -446,14 +447,4 @@ fn resume(known: Option<&Witness>, slot_at: Lsn) -> Resume {
         // Past the witness: only without a state topic, when another router has moved it.
         Some(_) | None => Resume::AtSlot,
     }
-}
-
-/// The tables whose rows count as events.
-fn tables(outboxes: &Outboxes, catalog: &Catalog) -> Vec<Oid> {
-    if outboxes.tables.is_empty() {
-        let published = catalog.publication.iter().flat_map(|publication| &publication.tables);
-        return published.map(|table| table.oid).collect();
-    }
-    let named = outboxes.tables.iter().filter_map(|outbox| catalog.named(&outbox.name));
-    named.map(|relation| relation.oid).collect()
 }

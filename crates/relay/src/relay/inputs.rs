@@ -148,7 +148,11 @@ impl Relay {
                 Code::PublicationMissing,
                 format!("the server skips rows: {}", notice.message),
             )
-            .hint("rows committed since the publication was dropped will not come through this slot: publish them from the table, then outbox-router accept");
+            .hint(
+                "this slot sends no row of that time: outbox-router teardown --apply, then \
+                 outbox-router setup --apply make another; then publish the rows committed since \
+                 the publication was dropped from the table, then outbox-router accept",
+            );
             self.halt(self.gap_of(failure), at);
         }
     }

@@ -77,6 +77,16 @@ fn refusal(values: &[Wire<'_>]) -> Failure {
     routed(&table(), &COLUMNS, values).unwrap_err()
 }
 
+#[test]
+fn a_record_carries_the_commit_time_or_the_producers_own() {
+    let timestamp = |timestamp| {
+        let table = OutboxTable { timestamp, ..table() };
+        routed(&table, &COLUMNS, &row()).unwrap().0.timestamp_ms
+    };
+    assert_eq!(timestamp(Timestamp::Commit), 946_684_800_001);
+    assert_eq!(timestamp(Timestamp::Now), Record::NOW);
+}
+
 fn header(name: &str, value: &str) -> (String, Option<Vec<u8>>) {
     (name.to_owned(), Some(value.into()))
 }
@@ -194,6 +204,41 @@ fn an_aggregate_type_that_makes_no_legal_topic_is_refused_not_mended() {
     for dots in [".", ".."] {
         let values = row_with("aggregate_type", Wire::Text(dots));
         assert_eq!(routed(&bare, &COLUMNS, &values).unwrap_err().code, Code::TopicIllegal);
+    }
+}
+
+#[test]
+fn an_illegal_aggregate_type_is_told_by_table_column_length_kind_and_place_and_never_shown() {
+    // The mistake that put a payload into the log: columns.aggregate_type = "payload".
+    let mut mapped = table();
+    mapped.columns.set(Role::AggregateType, vec!["payload".into()]);
+    let values = row_with("payload", Wire::Text(r#"canary {"card": "4111 1111"}"#));
+    let failure = routed(&mapped, &COLUMNS, &values).unwrap_err();
+    assert_eq!(failure.code, Code::TopicIllegal);
+    let told = "the row with id da8d6de6 of public.outbox: column payload (28 characters) makes no \
+                legal topic: character 7 is a space";
+    assert!(failure.message.starts_with(told), "{failure}");
+    assert!(!failure.to_string().contains("canary") && !failure.to_string().contains("4111"));
+}
+
+#[test]
+fn no_refusal_of_a_row_shows_any_of_its_values() {
+    const CANARY: &str = "canary{ \u{1}";
+    let (text, null) = (Wire::Text(CANARY), Wire::Null);
+    // Aggregate type, aggregate id, the type of its column, and headers.
+    for (code, aggregate_type, aggregate_id, kind, headers) in [
+        (Code::TopicIllegal, text, text, COLUMNS[2].1, null),
+        (Code::ValueForm, Wire::Text("order"), text, BYTEA, null),
+        (Code::HeadersMalformed, Wire::Text("order"), text, COLUMNS[2].1, text),
+        (Code::KeyIsNull, Wire::Text("order"), null, COLUMNS[2].1, null),
+    ] {
+        let (mut columns, mut values) = (COLUMNS, [text; 8]);
+        columns[2].1 = kind;
+        (values[1], values[2], values[5]) = (aggregate_type, aggregate_id, headers);
+        let failure = routed(&table(), &columns, &values).unwrap_err();
+        assert_eq!(failure.code, code);
+        assert!(!failure.to_string().contains("canary"), "{failure}");
+        assert!(failure.message.contains("a row whose id of 9 bytes"), "{failure}");
     }
 }
 

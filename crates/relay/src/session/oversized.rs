@@ -61,7 +61,7 @@ impl Session {
                 )
                 .hint(format!("set limits.row_bytes above {announced} bytes, see that the topic's max.message.bytes allows it, and restart"))
             }
-            Binding::Broken(failure) => failure.clone(),
+            Binding::Broken(_, failure) => failure.clone(),
         };
         Ok(self.hold_row(failure, None, now.at))
     }

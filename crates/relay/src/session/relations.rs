@@ -2,7 +2,7 @@
 //!
 //! The server describes a relation before its first row in a session, after every change of its shape, and again after
 //! a TRUNCATE or an ANALYZE; so describing it twice must cost little and forget nothing. There is one entry per table of
-//! the publication, as there is in the walsender.
+//! the publication, as there is in the walsender. Only here is asked whose a table is: a row costs one look by OID.
 
 use std::collections::BTreeMap;
 
@@ -13,36 +13,77 @@ use crate::{
     columns::Columns,
     failure::{Code, Failure},
     route::Router,
+    source::TableOids,
     table::{OutboxTable, Outboxes, TableName},
 };
 
 pub(super) enum Binding {
     Ours(Box<Router>),
     Foreign,
-    /// Its next row is held with this failure.
-    Broken(Failure),
+    /// An outbox whose next row is held with this failure.
+    Broken(Box<OutboxTable>, Failure),
 }
 
-#[derive(Default)]
 pub(super) struct Relations {
+    tables: TableOids,
     /// Mostly one: a tree finds that by one compare, and each of many by a few.
     by_oid: BTreeMap<Oid, Binding>,
 }
 
 impl Relations {
+    pub(super) fn new(tables: TableOids) -> Self {
+        Self { tables, by_oid: BTreeMap::new() }
+    }
+
     /// Takes note of a description.
     pub(super) fn describe(&mut self, outboxes: &Outboxes, relation: &Relation<'_>) {
-        if let Some(Binding::Ours(router)) = self.by_oid.get_mut(&relation.id)
-            && router.table().name.is(relation.namespace, relation.name)
-            && let Ok(columns) = Columns::resolve(router.table(), relation)
-        {
-            if bug::is(Bug::IgnoreNewShape) {
+        let table = match self.table(outboxes, relation) {
+            Some(table) => table,
+            None => {
+                self.by_oid.insert(relation.id, Binding::Foreign);
                 return;
             }
-            router.set_columns(columns);
-            return;
+        };
+        let columns = Columns::resolve(&table, relation);
+        let binding = match (columns, self.by_oid.get_mut(&relation.id)) {
+            (Ok(columns), Some(Binding::Ours(router))) if router.table().name == table.name => {
+                if !bug::is(Bug::IgnoreNewShape) {
+                    router.set_columns(columns);
+                }
+                return;
+            }
+            (Ok(columns), _) => Binding::Ours(Box::new(Router::new(table, columns))),
+            (Err(failure), _) => Binding::Broken(Box::new(table), failure),
+        };
+        self.by_oid.insert(relation.id, binding);
+    }
+
+    /// The outbox that a relation is, if it is one. A message bears the name that the table had at this place in the
+    /// WAL. That name comes first, so that a row is routed alike whenever it is read; but the table may have been called
+    /// something else then, or have got its name back within the same transaction, and then it is known by its OID. What
+    /// was an outbox in this session stays one.
+    fn table(&self, outboxes: &Outboxes, relation: &Relation<'_>) -> Option<OutboxTable> {
+        if outboxes.tables.is_empty() {
+            return Some(OutboxTable::with_defaults(TableName {
+                schema: String::from_utf8_lossy(relation.namespace).into_owned(),
+                name: String::from_utf8_lossy(relation.name).into_owned(),
+            }));
         }
-        self.by_oid.insert(relation.id, bind(outboxes, relation));
+        let mut tables = outboxes.tables.iter();
+        let by_name = tables.find(|table| table.name.is(relation.namespace, relation.name));
+        if bug::is(Bug::BindByNameOnly) {
+            return by_name.cloned();
+        }
+        let by_oid = || {
+            let name = self.tables.table(relation.id)?;
+            outboxes.tables.iter().find(|table| table.name == *name)
+        };
+        let by_memory = || match self.by_oid.get(&relation.id)? {
+            Binding::Ours(router) => Some(router.table()),
+            Binding::Broken(table, _) => Some(&**table),
+            Binding::Foreign => None,
+        };
+        by_name.or_else(by_oid).or_else(by_memory).cloned()
     }
 
     /// What a row's relation is to us.
@@ -57,24 +98,5 @@ impl Relations {
                 format!("a row of relation {relation}, which was never described"),
             )
         })
-    }
-}
-
-fn bind(outboxes: &Outboxes, relation: &Relation<'_>) -> Binding {
-    let table = if outboxes.tables.is_empty() {
-        OutboxTable::with_defaults(TableName {
-            schema: String::from_utf8_lossy(relation.namespace).into_owned(),
-            name: String::from_utf8_lossy(relation.name).into_owned(),
-        })
-    } else {
-        let ours = |table: &&OutboxTable| table.name.is(relation.namespace, relation.name);
-        match outboxes.tables.iter().find(ours) {
-            Some(table) => table.clone(),
-            None => return Binding::Foreign,
-        }
-    };
-    match Columns::resolve(&table, relation) {
-        Ok(columns) => Binding::Ours(Box::new(Router::new(table, columns))),
-        Err(failure) => Binding::Broken(failure),
     }
 }

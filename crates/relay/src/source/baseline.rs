@@ -2,7 +2,7 @@
 
 use pgoutput::Lsn;
 
-use super::{catalog::Catalog, gap::Mark, slot::SlotHealth};
+use super::{catalog::Catalog, gap::Mark, slot::SlotHealth, tables::TableOids};
 use crate::{
     table::Outboxes,
     witness::{History, Witness},
@@ -41,6 +41,8 @@ pub struct Baseline {
     pub slot: SlotHealth,
     /// Publication and tables, with their OIDs; also those that were dropped since the first look.
     pub catalog: Catalog,
+    /// Whose a row is, by that and by what was remembered.
+    pub tables: TableOids,
     /// When this was looked at, and the end of WAL then.
     pub checked: Mark,
 }

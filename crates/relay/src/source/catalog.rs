@@ -3,7 +3,8 @@
 
 use pgoutput::Oid;
 
-use crate::table::TableName;
+use super::tables::TableOids;
+use crate::table::{Outboxes, TableName};
 
 /// What one look shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,13 +21,26 @@ impl Catalog {
         self.relations.iter().find(|relation| relation.name == *name)
     }
 
-    /// Keeps what was there before and is gone: a table that was dropped is harmless until another takes its name.
+    /// The table that bears this name, or else the one that bore it before it was renamed.
+    pub fn bearing(&self, name: &TableName) -> Option<&Relation> {
+        let bore = |relation: &&Relation| relation.formerly.contains(name);
+        self.named(name).or_else(|| self.relations.iter().find(bore))
+    }
+
+    /// Keeps what was there before and is gone: a table that was dropped is harmless until another takes its name; one
+    /// that was renamed goes on belonging to the configured name that it bore, until another bears that.
     #[must_use]
-    pub fn remember(mut self, before: Option<&Self>) -> Self {
+    pub fn remember(mut self, outboxes: &Outboxes, before: Option<&Self>) -> Self {
         let Some(before) = before else { return self };
         for relation in &before.relations {
-            if self.with_oid(relation.oid).is_none() {
-                self.relations.push(relation.clone());
+            let names = relation.formerly.iter().chain([&relation.name]);
+            let is_asked_for = |name: &&TableName| outboxes.tables.iter().any(|t| t.name == **name);
+            let is_free = |name: &&TableName| self.named(name).is_none();
+            let formerly: Vec<TableName> =
+                names.filter(is_asked_for).filter(is_free).cloned().collect();
+            match self.relations.iter_mut().find(|now| now.oid == relation.oid) {
+                Some(now) => now.formerly = formerly,
+                None => self.relations.push(relation.clone()),
             }
         }
         if let (Some(now), Some(before)) = (&mut self.publication, &before.publication) {
@@ -37,6 +51,15 @@ impl Catalog {
             }
         }
         self
+    }
+
+    /// The tables whose rows count as events.
+    pub fn outbox_tables(&self, outboxes: &Outboxes) -> Vec<Oid> {
+        if outboxes.tables.is_empty() {
+            let published = self.publication.iter().flat_map(|publication| &publication.tables);
+            return published.map(|table| table.oid).collect();
+        }
+        TableOids::of(outboxes, self, None).oids().collect()
     }
 
     /// The table with this OID, whatever its name.
@@ -53,6 +76,11 @@ pub struct Publication {
     /// The transaction that wrote its row (`xmin`): another after every change of its options or its owner, harmful or
     /// not, but not after one of its tables.
     pub written_by: u32,
+    /// Who owns it.
+    pub owner: Oid,
+    /// What its row holds beside (which changes are published, and how), as the server writes it in JSON. All that ALTER
+    /// PUBLICATION writes is here, in `owner`, or in the name.
+    pub options: String,
     /// Whether INSERTs are published.
     pub inserts: Inserts,
     /// How partitioned tables are published.
@@ -112,12 +140,25 @@ pub struct Relation {
     pub oid: Oid,
     /// Its name at the time.
     pub name: TableName,
+    /// Configured names that it bore before, and that no other table bears. A look at the server alone does not know.
+    pub formerly: Vec<TableName>,
     /// What it is.
     pub kind: Kind,
     /// All its columns.
     pub columns: Vec<String>,
     /// Those of them that PostgreSQL computes (`GENERATED ALWAYS AS`), which it publishes only when it is told to.
     pub generated: Vec<String>,
+    /// Tables that inherit from it (`INHERITS`), directly or not. Partitions are none of them.
+    pub children: Vec<Child>,
+}
+
+/// A table that inherits from another. It is a table of its own: PostgreSQL publishes its rows under its name, if at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Child {
+    /// The table.
+    pub oid: Oid,
+    /// Its name at the time.
+    pub name: TableName,
 }
 
 /// What partitioning has to do with a table.

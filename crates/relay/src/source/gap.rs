@@ -65,6 +65,7 @@ impl Gap {
             }
         };
         failure.lsn = Some(interval.begins_at());
+        failure.hint = Some(closing(failure.hint.take()));
         Self { failure, interval }
     }
 
@@ -88,5 +89,16 @@ impl Gap {
         );
         failure.lsn = Some(from);
         Self { failure, interval: Interval { from: Some(Mark { lsn: from, at: None }), to } }
+    }
+}
+
+/// What ends every hint of a gap: mending what is wrong brings no row back, and the router waits for a person.
+fn closing(hint: Option<String>) -> String {
+    const ACCEPT: &str = "outbox-router accept";
+    const MISSING: &str = "publish the rows that were left out meanwhile from the table";
+    match hint {
+        Some(hint) if hint.contains(ACCEPT) => hint,
+        Some(hint) => format!("{hint}; {MISSING}, then {ACCEPT}"),
+        None => format!("{MISSING}, then {ACCEPT}"),
     }
 }

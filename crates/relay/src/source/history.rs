@@ -89,14 +89,11 @@ pub fn continues(
         return Ok(Continuation::Same);
     }
     if known.system_id != server.history.system_id {
-        return Err(parted(
-            witness,
-            Lsn::ZERO,
-            format!(
-                "this is another database cluster (system identifier {}, kafka's records come from {})",
-                server.history.system_id, known.system_id
-            ),
-        ));
+        let what = format!(
+            "this is another database cluster (system identifier {}, kafka's records come from {})",
+            server.history.system_id, known.system_id
+        );
+        return Err(parted_with(witness, Lsn::ZERO, what, ANOTHER_CLUSTER));
     }
     match known.timeline.cmp(&server.history.timeline) {
         std::cmp::Ordering::Equal => on_the_same_timeline(witness, server),
@@ -160,11 +157,20 @@ fn promoted(
     ))
 }
 
+const ANOTHER_HISTORY: &str =
+    "compare the outbox table with the topics over that interval, then outbox-router accept";
+
+/// Two installations that share a Kafka cluster share a record if their name, database and slot are the same.
+const ANOTHER_CLUSTER: &str = "if another installation writes to this Kafka, give one of them another name; otherwise \
+     compare the outbox table with the topics, then outbox-router accept";
+
 fn parted(witness: &Witness, from: Lsn, what: String) -> Obstacle {
+    parted_with(witness, from, what, ANOTHER_HISTORY)
+}
+
+fn parted_with(witness: &Witness, from: Lsn, what: String, hint: &str) -> Obstacle {
     let to = Mark { lsn: witness.position, at: witness.checked_at() };
-    let failure = Failure::new(Code::HistoryChanged, what).hint(
-        "compare the outbox table with the topics over that interval, then outbox-router accept",
-    );
+    let failure = Failure::new(Code::HistoryChanged, what).hint(hint);
     Obstacle::Gap(Box::new(Gap::of_another_history(failure, from, to)))
 }
 

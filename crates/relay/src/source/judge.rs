@@ -5,8 +5,9 @@ use super::{
     baseline::{Baseline, Expectations, Kept, Server},
     catalog::Catalog,
     gap::{Gap, Interval, Mark},
-    publication::{Watched, compare},
+    publication::{Watched, compare, is_note},
     slot::{SlotHealth, SlotLook},
+    tables::TableOids,
     verdict,
 };
 use crate::{
@@ -51,10 +52,13 @@ pub fn judge(
         .map(|witness| &witness.catalog)
         .filter(|catalog| catalog.publication.is_some());
     let watched = Watched { publication: expected.publication, outboxes: expected.outboxes };
-    if let Some(failure) = compare(watched, remembered, &catalog).into_iter().next() {
+    let defects = compare(watched, remembered, &catalog);
+    if let Some(failure) = defects.into_iter().find(|failure| !is_note(failure)) {
         // Without a witness, what the slot itself remembers is the last that is safe.
         let from = match expected.witness.and_then(|witness| witness.checked.clone()) {
             Some(checked) => Some(checked),
+            // A child that was there before anybody looked has never been part of what was promised.
+            None if failure.code == Code::TableInherited => None,
             None => slot.confirmed_flush_lsn.map(|lsn| Mark { lsn, at: None }),
         };
         return Err(at_risk(failure, from, look.mark()));
@@ -66,7 +70,8 @@ pub fn judge(
     Ok(Baseline {
         server,
         slot: slot.clone(),
-        catalog: catalog.remember(remembered),
+        tables: TableOids::of(expected.outboxes, &catalog, remembered),
+        catalog: catalog.remember(expected.outboxes, remembered),
         checked: look.mark(),
     })
 }

@@ -6,8 +6,8 @@
 //! the shell's business; everything in here is a function of what was read, so that every judgement can be replayed.
 //!
 //! Read in this order: [`SlotLook`] and [`Catalog`] (the facts), [`verdict`] and [`publication`] (what is wrong with
-//! them), [`history`] (whether the server is still the same), [`judge()`] (whether a stream may start), [`suspected_gap`]
-//! (what a defect beside a running stream puts at risk).
+//! them), [`history`] (whether the server is still the same), [`judge()`] (whether a stream may start), [`TableOids`]
+//! (whose a row is), [`suspected_gap`] (what a defect beside a running stream puts at risk).
 
 mod baseline;
 mod catalog;
@@ -15,21 +15,27 @@ mod gap;
 pub mod history;
 mod judge;
 mod mapping;
+mod moves;
 pub mod publication;
 mod quote;
 #[cfg(test)]
 pub(crate) mod samples;
 mod slot;
 mod suspicion;
+mod tables;
 pub mod verdict;
 pub mod wording;
 
 pub use baseline::{Baseline, Encoding, Expectations, Kept, Server};
-pub use catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation};
+pub use catalog::{
+    Catalog, Child, Inserts, Kind, Partitions, Publication, PublishedTable, Relation,
+};
 pub use gap::{Gap, Interval, Mark};
 pub use history::TimelineHistory;
 pub use judge::{Obstacle, judge, judge_cluster, judge_slot};
+pub use moves::Moves;
 pub use pgoutput::Oid;
 pub use quote::{quote_identifier, quote_table};
 pub use slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, WalStatus, bytes_between};
-pub use suspicion::{LastGood, adopted_gap, halted_by, suspected_gap};
+pub use suspicion::{LastGood, suspected_gap};
+pub use tables::TableOids;

@@ -8,7 +8,6 @@ use pgoutput::Oid;
 
 use super::{
     catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation},
-    gap::Interval,
     mapping::mapped,
     quote::{quote_identifier, quote_table},
 };
@@ -17,6 +16,14 @@ use crate::{
     failure::{Code, Failure},
     table::{OutboxTable, Outboxes, TableName},
 };
+
+mod altered;
+mod children;
+
+pub use altered::alteration;
+
+/// How a person says that the gap is known and dealt with.
+const ACCEPT: &str = "outbox-router accept";
 
 /// Whom the publication is judged for.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +34,8 @@ pub struct Watched<'a> {
     pub outboxes: &'a Outboxes,
 }
 
-/// Everything that keeps rows of the outbox tables from being published as they were, the gravest first.
+/// Everything that keeps rows of the outbox tables from being published as they were, the gravest first; after it, what
+/// people should hear of ([`is_note`]).
 pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) -> Vec<Failure> {
     let Some(publication) = &now.publication else {
         return vec![missing(watched.publication)];
@@ -36,41 +44,21 @@ pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) ->
     let mut failures = Vec::new();
     failures.extend(judge.replaced());
     failures.extend(judge.inserts());
+    failures.extend(judge.altered_and_back());
     if watched.outboxes.tables.is_empty() {
         judge.all_published(&mut failures);
     } else {
         for outbox in &watched.outboxes.tables {
-            failures.extend(judge.configured(outbox));
+            judge.configured(outbox, &mut failures);
         }
     }
+    failures.sort_by_key(is_note);
     failures
 }
 
-/// What may have been wrong between two looks at which all was well: inserts that were withheld and are published again
-/// leave no other trace than an alteration, and most of these do no harm. So it is for people to hear of, and no reason
-/// to stop.
-pub fn alteration(
-    before: &Catalog,
-    now: &Catalog,
-    name: &str,
-    between: &Interval,
-) -> Option<Failure> {
-    let (before, now) = (before.publication.as_ref()?, now.publication.as_ref()?);
-    let Interval { from, to } = between;
-    let from = from.as_ref()?;
-    (before.oid == now.oid && before.written_by != now.written_by).then(|| {
-        Failure::new(
-            Code::PublicationLacksInsert,
-            format!(
-                "publication \"{name}\" was altered between two looks at it; if inserts were \
-                 withheld meanwhile, rows committed after {from} and up to {to} are missing in kafka"
-            ),
-        )
-        .hint(
-            "ask who altered it, or look for alter publication in postgresql's log; publish the \
-             missing rows from the table",
-        )
-    })
+/// Whether it is only for people to hear of: no row is missing or will be, so a stream starts and goes on.
+pub fn is_note(failure: &Failure) -> bool {
+    matches!(failure.code, Code::TableRenamed | Code::RowsMove)
 }
 
 fn missing(name: &str) -> Failure {
@@ -99,8 +87,8 @@ impl Judge<'_> {
             )
             .hint(
                 "wal is decoded with the publications of its time, so making it again mends \
-                 nothing: publish the missing rows from the table, then outbox-router teardown and \
-                 outbox-router setup --apply",
+                 nothing: outbox-router teardown --apply and outbox-router setup --apply make another \
+                 slot; publish the missing rows from the table, then outbox-router accept",
             )
         })
     }
@@ -137,6 +125,7 @@ impl Judge<'_> {
             let outbox = OutboxTable::with_defaults(table.name.clone());
             if let Some(relation) = self.now.with_oid(table.oid) {
                 failures.extend(self.changed(&outbox, table, relation));
+                failures.extend(self.inherited(relation));
             }
         }
     }
@@ -157,28 +146,34 @@ impl Judge<'_> {
             .collect()
     }
 
-    fn configured(&self, outbox: &OutboxTable) -> Option<Failure> {
-        let before = self.before.and_then(|catalog| catalog.named(&outbox.name));
+    fn configured(&self, outbox: &OutboxTable, failures: &mut Vec<Failure>) {
+        let before = self.before.and_then(|catalog| catalog.bearing(&outbox.name));
         let relation = match (before, self.now.named(&outbox.name)) {
             (Some(before), Some(now)) if before.oid != now.oid => {
-                return Some(self.exchanged(&outbox.name, before.oid, now.oid));
+                failures.push(self.exchanged(&outbox.name, before.oid, now.oid));
+                return;
             }
-            (_, Some(now)) => now,
+            (_, Some(now)) => Some(now),
             (Some(before), None) => {
-                return Some(match self.now.with_oid(before.oid) {
-                    Some(renamed) => self.renamed(outbox, renamed),
-                    None => no_table(outbox),
-                });
+                let renamed = self.now.with_oid(before.oid);
+                failures.extend(renamed.map(|now| renamed_to(outbox, now)));
+                renamed
             }
-            (None, None) => return Some(no_table(outbox)),
+            (None, None) => None,
+        };
+        let Some(relation) = relation else {
+            failures.push(no_table(outbox));
+            return;
         };
         if relation.kind == Kind::Partitioned && self.publication.partitions == Partitions::ByLeaf {
-            return Some(self.by_leaf(&outbox.name));
+            failures.push(self.by_leaf(&relation.name));
+            return;
         }
-        match self.publication.table(relation.oid) {
+        failures.extend(match self.publication.table(relation.oid) {
             Some(published) => self.changed(outbox, published, relation),
-            None => Some(self.lacks(&outbox.name)),
-        }
+            None => Some(self.lacks(&relation.name)),
+        });
+        failures.extend(self.inherited(relation));
     }
 
     /// What is wrong with a published table now; else, what was for a moment.
@@ -197,7 +192,7 @@ impl Judge<'_> {
         published: &PublishedTable,
         relation: &Relation,
     ) -> Option<Failure> {
-        let (name, publication) = (&outbox.name, self.watched.publication);
+        let (name, publication) = (&relation.name, self.watched.publication);
         let again = format!("set table {}", quote_table(name));
         if published.row_filter.is_some() {
             // The filter itself stays out of the message: it may hold a key.
@@ -249,8 +244,8 @@ impl Judge<'_> {
                 ),
             )
             .hint(
-                "if it was put back in the same transaction, nothing is missing: restart the \
-                 router; otherwise publish the rows that were written meanwhile from the table first",
+                "if it was put back in the same transaction, nothing is missing; otherwise publish \
+                 the rows that were written meanwhile from the table; then outbox-router accept",
             )
         })
     }
@@ -275,29 +270,27 @@ impl Judge<'_> {
         .hint(self.alter("set (publish_via_partition_root = true)"))
     }
 
+    /// The rows of the former one are in the slot under this name, those of the new one under its OID: none of them is
+    /// passed over.
     fn exchanged(&self, table: &TableName, before: Oid, now: Oid) -> Failure {
+        let hint = match self.publication.table(now) {
+            Some(_) => format!(
+                "what the slot has of both tables will be produced: publish only the rows that \
+                 were written to the new one before it was in the publication, then {ACCEPT}"
+            ),
+            None => format!(
+                "{}; what the slot has of both tables will be produced: publish only the rows \
+                 that were written to the new one before that, then {ACCEPT}",
+                self.alter(&format!("add table {}", quote_table(table)))
+            ),
+        };
         Failure::new(
             Code::TableReplaced,
             format!(
                 "table {table} was replaced by another of that name (oid {before} is now {now})"
             ),
         )
-        .hint(self.alter(&format!("add table {}", quote_table(table))))
-    }
-
-    fn renamed(&self, outbox: &OutboxTable, now: &Relation) -> Failure {
-        Failure::new(
-            Code::TableReplaced,
-            format!(
-                "table {} is now called {}, which the router does not follow",
-                outbox.name, now.name
-            ),
-        )
-        .hint(format!(
-            "alter table {} rename to {}, or name it in [[outbox]]",
-            quote_table(&now.name),
-            quote_identifier(&outbox.name.name)
-        ))
+        .hint(hint)
     }
 
     fn alter(&self, what: &str) -> String {
@@ -305,9 +298,38 @@ impl Judge<'_> {
     }
 }
 
+/// The stream knows it by its OID, so nothing is missing.
+fn renamed_to(outbox: &OutboxTable, now: &Relation) -> Failure {
+    let name = &outbox.name;
+    Failure::new(
+        Code::TableRenamed,
+        format!("table {name} is now called {}; its rows are produced as before", now.name),
+    )
+    .hint(format!("name {} in [[outbox]] instead, or {}; neither loses anything", now.name, {
+        rename_back(name, &now.name)
+    }))
+}
+
+/// Into the other schema first, which keeps the name.
+fn rename_back(name: &TableName, now: &TableName) -> String {
+    let mut statements = Vec::new();
+    let here = TableName { schema: name.schema.clone(), name: now.name.clone() };
+    if now.schema != name.schema {
+        let schema = quote_identifier(&name.schema);
+        statements.push(format!("alter table {} set schema {schema}", quote_table(now)));
+    }
+    if now.name != name.name {
+        let to = quote_identifier(&name.name);
+        statements.push(format!("alter table {} rename to {to}", quote_table(&here)));
+    }
+    statements.join("; ")
+}
+
 fn no_table(outbox: &OutboxTable) -> Failure {
-    Failure::new(Code::TableMissing, format!("table {} does not exist", outbox.name))
-        .hint("outbox-router setup --create-table, or correct `table` in [[outbox]]")
+    Failure::new(Code::TableMissing, format!("table {} does not exist", outbox.name)).hint(
+        "if it was renamed, correct `table` in [[outbox]], which loses nothing; if it was never \
+         made: outbox-router setup --create-table",
+    )
 }
 
 #[cfg(test)]

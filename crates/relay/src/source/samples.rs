@@ -91,9 +91,11 @@ pub(crate) fn relation(oid: u32, called: &str) -> Relation {
     Relation {
         oid: Oid::from_u32(oid),
         name: name(called),
+        formerly: Vec::new(),
         kind: Kind::Plain,
         columns: texts(&COLUMNS),
         generated: Vec::new(),
+        children: Vec::new(),
     }
 }
 
@@ -114,6 +116,8 @@ pub(crate) fn healthy() -> Catalog {
         publication: Some(Publication {
             oid: Oid::from_u32(1),
             written_by: 700,
+            owner: Oid::from_u32(16_384),
+            options: "publish = 'insert'".to_owned(),
             inserts: Inserts::Published,
             partitions: Partitions::ViaRoot,
             tables: vec![published(10, "outbox")],

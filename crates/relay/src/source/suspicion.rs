@@ -1,6 +1,4 @@
 //! From a defect beside a running stream to a gap: whether there was something to lose, and which interval is at risk.
-//! Most defects are found by looking at the server; of some the stream speaks first, and then the relay has halted
-//! already but knows no interval.
 
 use pgoutput::Lsn;
 
@@ -51,22 +49,6 @@ pub fn suspected_gap(
         }
     });
     Some(Gap::new(failure, Interval { from, to: now.clone() }))
-}
-
-/// The gap that the relay heard of from the stream. Everything may look well again by now: at risk is what was written
-/// since the last confirmed position.
-pub fn adopted_gap(relay: &Snapshot, now: &Mark) -> Option<Gap> {
-    let failure = halted_by(relay)?.clone();
-    let from = Mark { lsn: relay.confirmed, at: None };
-    Some(Gap::new(failure, Interval { from: Some(from), to: now.clone() }))
-}
-
-/// The gap that the relay has halted at. Before its first session, when nothing was confirmed, there is none: the same
-/// codes then tell of a set-up that is not finished.
-pub fn halted_by(relay: &Snapshot) -> Option<&Failure> {
-    let reason = relay.condition.reason.as_ref()?;
-    let is_gap = relay.condition.state == State::Failed && reason.class() == Class::Gap;
-    (is_gap && relay.confirmed > Lsn::from_u64(0)).then_some(reason)
 }
 
 /// Whether this router has a stream open.
@@ -138,18 +120,5 @@ mod tests {
     fn with_its_slot_only_what_was_written_since_the_last_look_is_at_risk() {
         let gap = suspected(Code::PublicationReplaced, Some(good()), &snapshot(State::Streaming));
         assert_eq!(from(gap), mib(90));
-    }
-
-    #[test]
-    fn a_gap_that_the_stream_told_of_begins_at_the_last_confirmed_position() {
-        let mut relay = snapshot(State::Failed);
-        let now = look(None).mark();
-        assert_eq!(adopted_gap(&relay, &now), None);
-        relay.condition.reason = Some(Failure::new(Code::KeyIsNull, "x"));
-        assert_eq!(adopted_gap(&relay, &now), None);
-        relay.condition.reason = Some(Failure::new(Code::PublicationMissing, "x"));
-        assert_eq!(from(adopted_gap(&relay, &now)), mib(50));
-        relay.confirmed = mib(0);
-        assert_eq!(adopted_gap(&relay, &now), None);
     }
 }

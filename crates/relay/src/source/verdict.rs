@@ -26,8 +26,9 @@ pub fn fit<'l>(name: &str, look: &'l SlotLook) -> Result<&'l SlotHealth, Failure
 
 fn missing(name: &str) -> Failure {
     Failure::new(Code::SlotMissing, format!("slot \"{name}\" does not exist")).hint(
-        "if it was never made: outbox-router setup --apply; if it was dropped, a new slot does not \
-         bring back what was written meanwhile: publish those rows from the table first",
+        "outbox-router setup --apply makes one, which brings nothing of what was committed before; \
+         if events have flowed already, then publish the missing rows from the table, then \
+         outbox-router accept",
     )
 }
 
@@ -35,8 +36,9 @@ fn lost(name: &str, slot: &SlotHealth) -> Option<Failure> {
     slot.is_lost().then(|| {
         let why = slot.invalidation_reason.as_deref().unwrap_or("wal_removed");
         Failure::new(Code::SlotLost, format!("slot \"{name}\" is lost ({why})")).hint(
-            "publish the missing rows from the table, then outbox-router teardown and \
-             outbox-router setup --apply; raise max_slot_wal_keep_size",
+            "raise max_slot_wal_keep_size; outbox-router teardown --apply, then outbox-router \
+             setup --apply make a new slot; then publish the missing rows from the table, then \
+             outbox-router accept",
         )
     })
 }

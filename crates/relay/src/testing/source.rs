@@ -11,14 +11,16 @@ use crate::{
     witness::History,
 };
 
-/// One slot, one publication, one table.
+/// One slot, one publication, one table, or several that look alike.
 #[derive(Debug, Clone)]
 pub struct Source {
     /// The table.
     pub table: TableName,
     /// Its OID.
     pub oid: u32,
-    /// Its columns.
+    /// Others, with their OIDs.
+    pub others: Vec<(TableName, u32)>,
+    /// Their columns.
     pub columns: Vec<String>,
     /// Where the slot stands.
     pub slot_at: u64,
@@ -32,6 +34,7 @@ impl Source {
         Self {
             table: TableName { schema: "public".to_owned(), name: table.to_owned() },
             oid,
+            others: Vec::new(),
             columns: columns.iter().map(|(name, _)| (*name).to_owned()).collect(),
             slot_at: 0,
             wal_end: u64::MAX,
@@ -93,24 +96,38 @@ impl Source {
 
     /// Its publication.
     pub fn catalog(&self) -> Catalog {
-        let (oid, name) = (Oid::from_u32(self.oid), self.table.clone());
-        let published = PublishedTable {
-            oid,
-            name: name.clone(),
-            kind: Kind::Plain,
-            entry: Some(Oid::from_u32(self.oid + 1)),
-            row_filter: None,
-            columns: self.columns.clone(),
-        };
+        let tables = [(self.table.clone(), self.oid)].into_iter().chain(self.others.clone());
+        let (published, relations) = tables.map(|(name, oid)| self.table(name, oid)).unzip();
         let publication = Publication {
             oid: Oid::from_u32(1),
             written_by: 1,
+            owner: Oid::from_u32(10),
+            options: String::new(),
             inserts: Inserts::Published,
             partitions: Partitions::ViaRoot,
-            tables: vec![published],
+            tables: published,
         };
-        let (columns, generated) = (self.columns.clone(), Vec::new());
-        let relation = Relation { oid, name, kind: Kind::Plain, columns, generated };
-        Catalog { publication: Some(publication), relations: vec![relation] }
+        Catalog { publication: Some(publication), relations }
+    }
+
+    fn table(&self, name: TableName, oid: u32) -> (PublishedTable, Relation) {
+        let published = PublishedTable {
+            oid: Oid::from_u32(oid),
+            name: name.clone(),
+            kind: Kind::Plain,
+            entry: Some(Oid::from_u32(oid + 1)),
+            row_filter: None,
+            columns: self.columns.clone(),
+        };
+        let relation = Relation {
+            oid: Oid::from_u32(oid),
+            name,
+            formerly: Vec::new(),
+            kind: Kind::Plain,
+            columns: self.columns.clone(),
+            generated: Vec::new(),
+            children: Vec::new(),
+        };
+        (published, relation)
     }
 }

@@ -1,7 +1,10 @@
 //! Which of a pipeline's records counts.
 
 use super::{Unreadable, Witness};
-use crate::bug::{self, Bug};
+use crate::{
+    bug::{self, Bug},
+    failure::{Code, Failure},
+};
 
 /// A record of the state topic: the latest of its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +20,7 @@ pub struct StateRecord {
 /// What all records of a pipeline say together; `None` when there are none.
 ///
 /// The order in which they were written says nothing. The greatest (generation, position) counts, with every gap that is
-/// open in its generation: two routers may have found different ones.
+/// open in its generation, since two routers may have found different ones, and with every acceptance.
 ///
 /// # Errors
 /// One of them cannot be read. It may be the one that counts, so the others are not believed either.
@@ -32,12 +35,24 @@ pub fn combine(records: &[StateRecord]) -> Result<Option<Witness>, Unreadable> {
     Ok(join(read.into_iter().map(|(_, witness)| witness)))
 }
 
+impl From<Unreadable> for Failure {
+    fn from(unreadable: Unreadable) -> Self {
+        Self::new(
+            Code::StateTopicUnsuitable,
+            format!("a record of this pipeline in the state topic cannot be read: {unreadable}"),
+        )
+        .hint("run the version of outbox-router that wrote it, or a later one")
+    }
+}
+
 /// The same of records that were read already.
 pub(crate) fn join(witnesses: impl IntoIterator<Item = Witness>) -> Option<Witness> {
     let mut all: Vec<Witness> = witnesses.into_iter().collect();
     all.sort_by_key(Witness::rank);
     let mut first = all.pop()?;
-    for other in all.into_iter().filter(|other| other.generation == first.generation) {
+    let generation = first.generation;
+    for other in all.into_iter().filter(|other| other.generation == generation) {
+        first.take_over_acceptances(&other);
         for gap in other.gaps {
             if !first.gaps.iter().any(|known| known.is_same(&gap)) {
                 first.gaps.push(gap);
@@ -52,10 +67,7 @@ mod tests {
     use pgoutput::Lsn;
 
     use super::*;
-    use crate::{
-        failure::{Code, Failure},
-        source::{Gap, Interval, Mark},
-    };
+    use crate::source::{Gap, Interval, Mark};
 
     fn at(generation: u64, position: u64) -> Witness {
         Witness { generation, ..Witness::at(Lsn::from_u64(position)) }

@@ -78,6 +78,8 @@ struct MarkText {
 struct PublicationText {
     oid: u32,
     written_by: u32,
+    owner: u32,
+    options: String,
     inserts: InsertsText,
     partitions: PartitionsText,
     tables: Vec<PublishedText>,
@@ -111,7 +113,14 @@ struct RelationText {
     oid: u32,
     schema: String,
     name: String,
+    formerly: Vec<NameText>,
     kind: KindText,
+}
+
+#[derive(Serialize, Deserialize)]
+struct NameText {
+    schema: String,
+    name: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -262,6 +271,8 @@ impl PublicationText {
         Self {
             oid: publication.oid.as_u32(),
             written_by: publication.written_by,
+            owner: publication.owner.as_u32(),
+            options: publication.options.clone(),
             inserts: match publication.inserts {
                 Inserts::Published => InsertsText::Published,
                 Inserts::Withheld => InsertsText::Withheld,
@@ -278,6 +289,8 @@ impl PublicationText {
         Publication {
             oid: Oid::from_u32(self.oid),
             written_by: self.written_by,
+            owner: Oid::from_u32(self.owner),
+            options: self.options,
             inserts: match self.inserts {
                 InsertsText::Published => Inserts::Published,
                 InsertsText::Withheld => Inserts::Withheld,
@@ -315,12 +328,23 @@ impl PublishedText {
     }
 }
 
+impl NameText {
+    fn of(name: &TableName) -> Self {
+        Self { schema: name.schema.clone(), name: name.name.clone() }
+    }
+
+    fn read(self) -> TableName {
+        TableName { schema: self.schema, name: self.name }
+    }
+}
+
 impl RelationText {
     fn of(relation: &Relation) -> Self {
         Self {
             oid: relation.oid.as_u32(),
             schema: relation.name.schema.clone(),
             name: relation.name.name.clone(),
+            formerly: relation.formerly.iter().map(NameText::of).collect(),
             kind: KindText::of(relation.kind),
         }
     }
@@ -329,9 +353,11 @@ impl RelationText {
         Relation {
             oid: Oid::from_u32(self.oid),
             name: TableName { schema: self.schema, name: self.name },
+            formerly: self.formerly.into_iter().map(NameText::read).collect(),
             kind: self.kind.read(),
             columns: Vec::new(),
             generated: Vec::new(),
+            children: Vec::new(),
         }
     }
 }
@@ -389,6 +415,7 @@ mod tests {
         }
         for relation in &mut catalog.relations {
             relation.columns.clear();
+            relation.formerly = vec![samples::name("before")];
         }
         Witness {
             generation: 3,

@@ -12,7 +12,7 @@ use crate::{
     bug::{self, Bug},
     clock::Moment,
     failpoint::{self, Failpoint},
-    failure::{Code, Failure},
+    failure::Failure,
     ledger::{Attestation, Evidence},
     relay::{StateRead, WitnessSettings},
     source::{Gap, Kept},
@@ -146,15 +146,7 @@ impl Keeper {
     /// # Errors
     /// A record cannot be read.
     pub(crate) fn read(&mut self, read: StateRead) -> Result<Since, Failure> {
-        let combined = combine(&read.records).map_err(|unreadable| {
-            Failure::new(
-                Code::StateTopicUnsuitable,
-                format!(
-                    "a record of this pipeline in the state topic cannot be read: {unreadable}"
-                ),
-            )
-            .hint("run the version of outbox-router that wrote it, or a later one")
-        })?;
+        let combined = combine(&read.records)?;
         let since = if read.records == self.read { Since::Unchanged } else { Since::Changed };
         self.read = read.records;
         // What this process has written counts although the topic may have been deleted meanwhile.

@@ -12,7 +12,7 @@ const LANE: Lane = Lane { topic: 0, partition: 0 };
 /// Three transactions of two events each.
 fn written() -> (History, Judge) {
     let mut history = History::new(Generation::New);
-    let catalog = Catalog { publishing: Publishing::Published, shape: 0 };
+    let catalog = Catalog::NEW;
     let mut random = Random::new(7);
     for _ in 0..3 {
         history.write_transaction(2, &mut random, catalog, Health::Sound);

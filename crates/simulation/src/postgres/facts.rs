@@ -15,6 +15,7 @@ use crate::{history::Publishing, plan::Generation};
 pub const SLOT: &str = "outbox";
 /// The publication's name.
 pub const PUBLICATION: &str = "outbox";
+const OWNER_OID: u32 = 10;
 /// The database.
 pub const DATABASE: &str = "shop";
 
@@ -56,9 +57,11 @@ impl Postgres {
     pub fn catalog_look(&self) -> Catalog {
         let columns = rows::names(self.catalog.shape);
         let oid = Oid::from_u32(rows::OUTBOX);
+        let called = rows::name(self.catalog.called).to_owned();
+        let name = TableName { schema: "public".to_owned(), name: called };
         let published = PublishedTable {
             oid,
-            name: table(),
+            name: name.clone(),
             kind: Kind::Plain,
             entry: Some(Oid::from_u32(self.entry_oid)),
             row_filter: None,
@@ -67,6 +70,8 @@ impl Postgres {
         let publication = (self.catalog.publishing != Publishing::Missing).then(|| Publication {
             oid: Oid::from_u32(self.publication_oid),
             written_by: self.altered_by,
+            owner: Oid::from_u32(OWNER_OID),
+            options: String::new(),
             inserts: match self.catalog.publishing {
                 Publishing::Withheld => Inserts::Withheld,
                 Publishing::Published | Publishing::Out | Publishing::Missing => Inserts::Published,
@@ -77,8 +82,15 @@ impl Postgres {
                 .into_iter()
                 .collect(),
         });
-        let generated = Vec::new();
-        let relation = Relation { oid, name: table(), kind: Kind::Plain, columns, generated };
+        let relation = Relation {
+            oid,
+            name,
+            formerly: Vec::new(),
+            kind: Kind::Plain,
+            columns,
+            generated: Vec::new(),
+            children: Vec::new(),
+        };
         Catalog { publication, relations: vec![relation] }
     }
 

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, time::Duration};
 use relay::{Code, Moment, witness::History as Identity};
 
 use crate::{
-    history::{Catalog, History, Publishing},
+    history::{Catalog, History},
     plan::Generation,
     random::Random,
 };
@@ -111,7 +111,7 @@ impl Postgres {
             epoch: 0,
             starts: 0,
             slot: Some(Slot::at(start)),
-            catalog: Catalog { publishing: Publishing::Published, shape: 0 },
+            catalog: Catalog::NEW,
             publication_oid: 900,
             entry_oid: 16_500,
             altered_by: 900,

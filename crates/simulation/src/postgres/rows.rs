@@ -2,7 +2,7 @@
 
 use relay::testing::wire::{self, TEXT, Value};
 
-use crate::history::{Event, Health, IDS, TYPES, Transaction};
+use crate::history::{Called, Event, Health, IDS, TYPES, Transaction};
 
 pub(super) const OUTBOX: u32 = 16_400;
 const OTHER: u32 = 16_500;
@@ -34,9 +34,17 @@ pub(super) fn names(shape: usize) -> Vec<String> {
     columns(shape).into_iter().map(str::to_owned).collect()
 }
 
-pub(super) fn relation(shape: usize) -> Vec<u8> {
+/// What the table was called.
+pub(super) const fn name(called: Called) -> &'static str {
+    match called {
+        Called::Outbox => "outbox",
+        Called::Otherwise => "outbox_v2",
+    }
+}
+
+pub(super) fn relation(shape: usize, called: Called) -> Vec<u8> {
     let columns: Vec<(&str, u32)> = columns(shape).into_iter().map(|name| (name, TEXT)).collect();
-    wire::relation(OUTBOX, "outbox", &columns)
+    wire::relation(OUTBOX, name(called), &columns)
 }
 
 /// The payload of an event: not its id, nor anything else of the row.

@@ -6,7 +6,7 @@ use relay::{Code, Moment, testing::wire};
 
 use super::{Postgres, rows};
 use crate::{
-    history::{Event, Health, History, Publishing},
+    history::{Called, Catalog, Event, Health, History, Publishing},
     plan::Generation,
     random::Random,
 };
@@ -39,8 +39,8 @@ pub struct Connection {
     pub router: usize,
     /// The transaction to be sent next.
     next: usize,
-    /// Shape of the table as last described on it.
-    described: Option<usize>,
+    /// Shape and name of the table as last described on it.
+    described: Option<(usize, Called)>,
     /// What was sent and not read.
     pub wire: VecDeque<Wire>,
     /// Whether the walsender lives, and holds the slot.
@@ -157,9 +157,10 @@ impl Postgres {
         wire.push_back(Wire::Frame(rows::begin(transaction)));
         for (number, event) in transaction.events.clone().zip(events).filter(|(_, e)| published(e))
         {
-            if connection.described != Some(event.catalog.shape) {
-                connection.described = Some(event.catalog.shape);
-                wire.push_back(Wire::Frame(rows::relation(event.catalog.shape)));
+            let Catalog { shape, called, .. } = event.catalog;
+            if connection.described != Some((shape, called)) {
+                connection.described = Some((shape, called));
+                wire.push_back(Wire::Frame(rows::relation(shape, called)));
             }
             let row = rows::insert(number, event);
             wire.push_back(match event.health {
@@ -170,7 +171,7 @@ impl Postgres {
                 // Says nothing about the transaction that is under way.
                 0 => wire.push_back(Wire::Frame(wire::keepalive(history.end_of_wal))),
                 1 => wire.extend([rows::other_relation(), rows::other_insert()].map(Wire::Frame)),
-                2 => wire.push_back(Wire::Frame(rows::relation(event.catalog.shape))),
+                2 => wire.push_back(Wire::Frame(rows::relation(shape, called))),
                 _ => {}
             }
         }

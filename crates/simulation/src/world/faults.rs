@@ -7,7 +7,7 @@ use relay::Code;
 use super::{World, mending::Mend};
 use crate::{
     fault::Fault,
-    history::{Health, LONG},
+    history::{Called, Catalog, Health, LONG},
 };
 
 mod cluster;
@@ -57,6 +57,7 @@ impl World {
             Fault::PromoteStandby => self.promote_a_standby(),
             Fault::LongTransaction => self.write_transaction(LONG, Health::Sound),
             Fault::AlterTable => self.alter_the_table(1),
+            Fault::RenameTable => self.rename_the_table(),
 
             Fault::ClusterDown => self.take_the_cluster_down(),
             Fault::LeaderDown => self.take_leaders(),
@@ -104,6 +105,19 @@ impl World {
 
     fn alter_the_table(&mut self, shapes: usize) -> Outcome {
         self.server.catalog.shape += shapes;
+        Outcome::Done
+    }
+
+    /// Nobody but who wrote them can tell under which name rows of one transaction were written.
+    fn rename_the_table(&mut self) -> Outcome {
+        if self.random.one_in(2) {
+            self.server.catalog.called = Called::Otherwise;
+            self.mend_after(NOW, Mend::Name);
+        } else {
+            let catalog = Catalog { called: Called::Otherwise, ..self.server.catalog };
+            let Self { server, random, .. } = self;
+            server.history.write_transaction(2, random, catalog, Health::Sound);
+        }
         Outcome::Done
     }
 

@@ -5,7 +5,10 @@ use std::time::Duration;
 use relay::Input;
 
 use super::World;
-use crate::{history::Publishing, postgres::Slot};
+use crate::{
+    history::{Called, Publishing},
+    postgres::Slot,
+};
 
 /// How late a process has to be woken to know that it was stopped: half of what the walsender waits.
 const STOOD_STILL: Duration = Duration::from_secs(5);
@@ -31,6 +34,8 @@ pub(super) enum Mend {
     Decoding,
     /// The record is taken.
     Record,
+    /// The outbox has its own name again.
+    Name,
     /// Somebody makes a new slot.
     Slot,
     /// Somebody makes the publication anew.
@@ -106,6 +111,7 @@ impl World {
             Mend::Thaw(router) => self.thaw(router),
             Mend::Decoding => self.server.undecodable = None,
             Mend::Record => self.refused = None,
+            Mend::Name => self.server.catalog.called = Called::Outbox,
             Mend::Slot => {
                 let here = self.server.history.end_of_wal;
                 self.server.slot.get_or_insert(Slot::at(here));

@@ -61,7 +61,7 @@ impl World {
         let mut findings: Vec<_> = verdict::fit(SLOT, &look).err().into_iter().collect();
         findings.extend(publication::compare(watched, before, &catalog));
         let now = look.mark();
-        if findings.is_empty() {
+        if findings.iter().all(publication::is_note) {
             let confirmed = look.slot.as_ref().and_then(|slot| slot.confirmed_flush_lsn);
             let last_good = LastGood { checked: now, confirmed };
             self.routers[router].last_good = Some(last_good);

@@ -48,14 +48,22 @@ pub(super) fn run_as() -> anyhow::Result<Option<RunAs>> {
     Ok(Some(RunAs { uid: id(2)?, gid: id(3)? }))
 }
 
+/// Servers of one family have the same system identifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    Usual,
+    Stranger,
+}
+
 /// A temporary directory with a cluster in `data`.
 pub(super) async fn create(
     binaries: &Path,
     version: u16,
     run_as: Option<RunAs>,
     hba: &[String],
+    family: Family,
 ) -> anyhow::Result<TempDir> {
-    let template = template(binaries, version, run_as).await?;
+    let template = template(binaries, version, run_as, family).await?;
     let dir = own_dir(None, run_as)?;
     let data = dir.path().join("data");
     let copied = Command::new("cp")
@@ -115,12 +123,21 @@ fn own_dir(parent: Option<&Path>, run_as: Option<RunAs>) -> anyhow::Result<TempD
 }
 
 /// The template of this build of the server: another build, another inode of its binary.
-async fn template(binaries: &Path, version: u16, run_as: Option<RunAs>) -> anyhow::Result<PathBuf> {
+async fn template(
+    binaries: &Path,
+    version: u16,
+    run_as: Option<RunAs>,
+    family: Family,
+) -> anyhow::Result<PathBuf> {
     let cache = cache_dir()?;
     std::fs::create_dir_all(&cache)
         .with_context(|| format!("cannot create {}", cache.display()))?;
     let program = std::fs::metadata(binaries.join("postgres"))?;
-    let template = cache.join(format!("data-{version}-{:x}-{:x}", program.mtime(), program.ino()));
+    let of = match family {
+        Family::Usual => "data",
+        Family::Stranger => "stranger",
+    };
+    let template = cache.join(format!("{of}-{version}-{:x}-{:x}", program.mtime(), program.ino()));
     if template.is_dir() {
         return Ok(template);
     }

@@ -39,19 +39,27 @@ pub struct Options {
     version: u16,
     settings: Vec<(String, String)>,
     hba: Vec<String>,
+    family: data::Family,
 }
 
 impl Options {
     /// PostgreSQL of a major version. Its binaries are taken from `OUTBOX_PG_BIN_<version>`, from
     /// `PATH`, from `/usr/lib/postgresql`, or fetched by `scripts/postgres.sh`.
     pub fn version(version: u16) -> Self {
-        Self { version, settings: Vec::new(), hba: Vec::new() }
+        Self { version, settings: Vec::new(), hba: Vec::new(), family: data::Family::Usual }
     }
 
     /// A setting of `postgresql.conf`, stronger than the defaults of this crate.
     #[must_use]
     pub fn set(mut self, name: &str, value: &str) -> Self {
         self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Another system identifier than all other servers of its version have.
+    #[must_use]
+    pub fn stranger(mut self) -> Self {
+        self.family = data::Family::Stranger;
         self
     }
 
@@ -94,7 +102,8 @@ impl Postgres {
     pub async fn start(options: Options) -> anyhow::Result<Self> {
         let binaries = binaries::find(options.version).await?;
         let run_as = data::run_as()?;
-        let dir = data::create(&binaries, options.version, run_as, &options.hba).await?;
+        let Options { version, hba, family, .. } = &options;
+        let dir = data::create(&binaries, *version, run_as, hba, *family).await?;
         let mut postgres = Self {
             server: None,
             binaries,

@@ -1,9 +1,12 @@
-//! `setup`: makes what a router needs in PostgreSQL, or prints the SQL for it.
+//! `setup`: makes what a router needs in PostgreSQL, and the first record in the state topic; or
+//! prints the SQL for it.
 //!
-//! The publication comes before the slot, always: the slot decodes WAL with the catalog of its time, and a publication
-//! made after the slot's position does not exist for it. May be run again: what is there already is checked, and
-//! changed only by adding a table to the publication. What does not fit is refused with the statement that mends it.
+//! The publication comes before the slot, always: the slot decodes WAL with the catalog of its
+//! time, and a publication made after the slot's position does not exist for it. May be run again:
+//! what is there already is checked, and changed only by adding a table to the publication. What
+//! does not fit is refused with the statement that mends it.
 
+mod first;
 mod preflight;
 mod print;
 mod publication;
@@ -21,7 +24,8 @@ use super::{
 };
 use crate::config::Config;
 
-/// Statements on tables wait for locks that long; the application's writers queue behind them meanwhile.
+/// Statements on tables wait for locks that long; the application's writers queue behind them
+/// meanwhile.
 const PATIENCE: &str = "set lock_timeout = '5s'; set statement_timeout = '60s'";
 
 /// Prints or applies.
@@ -76,6 +80,7 @@ async fn apply(
         Some(slot) => writeln!(out, "slot {name}: there already, at {}", slot.position)?,
         None => Box::pin(slot::create(access, name, version, args.wait, out)).await?,
     }
+    Box::pin(first::record(args.record, config, access, out)).await?;
     writeln!(out, "next: outbox-router run")?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::io;
 use relay::TableName;
 
 use crate::{
-    cli::{MissingTable, SetupArgs, sql},
+    cli::{MissingTable, RecordPart, SetupArgs, record::Records, sql},
     config::Config,
 };
 
@@ -47,5 +47,9 @@ pub(super) fn print(
         "-- PostgreSQL 17 and later: add `, failover => true`, to have it on standbys too"
     )?;
     writeln!(out, "{};\n", sql::create_slot(config.postgres.slot.as_str(), 0))?;
+    if let (RecordPart::Include, Some(command)) = (args.record, Records::topic_command(config)) {
+        writeln!(out, "-- the state topic, in a shell; the first record is made by --apply alone")?;
+        writeln!(out, "-- {command}\n")?;
+    }
     writeln!(out, "-- to run it: outbox-router setup --apply    to undo it: outbox-router teardown")
 }

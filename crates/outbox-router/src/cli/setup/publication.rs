@@ -179,7 +179,8 @@ pub(super) fn made_too_late(publication: &str, slot: &str) -> Failure {
          would not exist in the WAL that the slot still has to send"
     );
     Failure::new(Code::PublicationMissing, message).hint(
-        "drop the slot and begin anew: outbox-router teardown --apply, then outbox-router setup \
-         --apply; rows between the slot's position and now have to be sent by other means",
+        "make another slot: outbox-router teardown --apply, then outbox-router setup --apply; \
+         publish the rows committed since the slot's position from the table; then \
+         outbox-router accept, if setup says that something is open",
     )
 }

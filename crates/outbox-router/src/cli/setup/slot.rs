@@ -61,8 +61,8 @@ impl Slot {
         if self.wal_status.as_deref() == Some("lost") {
             let message = format!("the slot {name} is lost: PostgreSQL removed WAL that it needed");
             return Err(Failure::new(Code::SlotLost, message).hint(format!(
-                "rows after {} that were not delivered have to be sent by other means; then: \
-                 outbox-router teardown --apply, and setup again",
+                "outbox-router teardown --apply, then outbox-router setup --apply; publish the \
+                 rows committed after {} from the table; then outbox-router accept",
                 self.position
             )));
         }

@@ -1,6 +1,7 @@
 //! `status`: how far behind, who is to blame, how long until PostgreSQL drops the slot, what to type. PostgreSQL is
 //! asked in any case, so that it works with the router down; a router that answers adds its state and reason.
 
+mod recorded;
 mod render;
 mod sample;
 mod verdict;
@@ -16,6 +17,7 @@ use super::{
     http,
 };
 use crate::config::Config;
+use recorded::Recorded;
 use sample::Sample;
 
 /// Between two looks of `--watch`.
@@ -27,6 +29,8 @@ struct Status {
     sample: Result<Sample, Box<Failure>>,
     /// The router's own `/status.json`, where it answers.
     router: Option<Value>,
+    /// What is open and what was accepted.
+    record: Recorded,
 }
 
 /// Looks once, or again and again.
@@ -86,15 +90,20 @@ async fn look(config: &Config, access: Access<'_>) -> Result<Status, Trouble> {
     let slot = config.postgres.slot.as_str();
     let sampled =
         with_connection(access, "status", async |client| sample::take(client, slot).await);
-    let (sample, router) =
-        tokio::join!(Box::pin(sampled), http::get(config.admin.listen, "/status.json"));
+    let told = async {
+        let router = http::get(config.admin.listen, "/status.json").await;
+        let router: Option<Value> = router.and_then(|body| serde_json::from_str(&body).ok());
+        let router = router.filter(|router| follows(router, slot));
+        let record = Box::pin(recorded::find(config, access, router.as_ref())).await;
+        (router, record)
+    };
+    let (sample, (router, record)) = tokio::join!(Box::pin(sampled), told);
     let sample = match sample {
         Ok(sample) => Ok(sample),
         Err(Trouble::Failure(failure)) => Err(failure),
         Err(output @ Trouble::Output(_)) => return Err(output),
     };
-    let router = router.and_then(|body| serde_json::from_str(&body).ok());
-    Ok(Status { sample, router: router.filter(|router| follows(router, slot)) })
+    Ok(Status { sample, router, record })
 }
 
 /// A router of another slot may listen where ours would: what it says is not about us.

@@ -52,9 +52,10 @@ pub(super) fn text(
     }
     let state = status.router.as_ref().and_then(|router| router.get("state")?.as_str());
     match state {
-        Some(state) => writeln!(out, "router    {state}, at http://{}", config.admin.listen),
-        None => writeln!(out, "router    does not answer at http://{}", config.admin.listen),
+        Some(state) => writeln!(out, "router    {state}, at http://{}", config.admin.listen)?,
+        None => writeln!(out, "router    does not answer at http://{}", config.admin.listen)?,
     }
+    status.record.text(config, out)
 }
 
 /// How long until PostgreSQL drops the slot.
@@ -111,6 +112,7 @@ pub(super) fn json(status: &Status, verdict: &Verdict, config: &Config) -> Value
         "blame": verdict.blame.who.as_str(),
         "why": verdict.blame.why,
         "findings": findings,
+        "record": status.record.json(),
         "router": status.router,
     })
 }

@@ -2,9 +2,13 @@
 
 use std::fmt;
 
-use relay::{Code, State};
+use relay::{Code, Lsn, State};
 
-use super::{Status, sample::Slot};
+use super::{
+    Status,
+    recorded::{Opened, Recorded},
+    sample::Slot,
+};
 use crate::{config::Config, wording};
 
 /// The answer.
@@ -94,8 +98,8 @@ pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
                     code: Some(Code::SlotMissing.to_string()),
                     message: format!("the slot {slot_name} does not exist"),
                     hint: Some(
-                        "the first time: outbox-router setup --apply; if events have flowed \
-                         before, rows since then are not delivered by a new slot"
+                        "outbox-router setup --apply; if events have flowed before, publish the \
+                         rows committed since then from the table, then outbox-router accept"
                             .to_owned(),
                     ),
                 });
@@ -108,7 +112,52 @@ pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
         },
     };
     findings.extend(told);
+    findings.extend(moved(status, config));
+    // The record says it with the interval, and with what closes it.
+    let open = status.record.open();
+    findings
+        .retain(|finding| !open.iter().any(|open| finding.code.as_deref() == Some(open.code())));
+    let findings = open.iter().map(open_finding).chain(findings).collect();
     Verdict { blame, findings }
+}
+
+/// As the hints of the core name it.
+const ACCEPT: &str = "outbox-router accept";
+
+/// What waits for a person, with the command that names it.
+fn open_finding(open: &Opened) -> Finding {
+    let accept = format!("{ACCEPT} --gap {}", open.name);
+    let hint = match &open.hint {
+        Some(hint) if hint.contains(ACCEPT) => hint.replace(ACCEPT, &accept),
+        Some(hint) => format!("{hint}; then {accept}"),
+        None => format!("publish the missing rows from the table, then {accept}"),
+    };
+    Finding { code: Some(open.code().to_owned()), message: open.message.clone(), hint: Some(hint) }
+}
+
+/// A slot that nobody holds stands past the record: what a router would find at its next start.
+fn moved(status: &Status, config: &Config) -> Option<Finding> {
+    let (Ok(sample), Recorded::Known(record)) = (&status.sample, &status.record) else {
+        return None;
+    };
+    let slot = sample.slot.as_ref().filter(|slot| slot.holder.is_none())?;
+    let confirmed: Lsn = slot.confirmed_flush_lsn.as_deref()?.parse().ok()?;
+    let position: Lsn = record.position.parse().ok()?;
+    if confirmed <= position || !record.open.is_empty() {
+        return None;
+    }
+    let name = &config.postgres.slot;
+    Some(Finding {
+        code: Some(Code::SlotMoved.to_string()),
+        message: format!(
+            "the slot {name} stands at {confirmed}, past {position}, up to which everything is \
+             acknowledged: it was made again, or advanced by somebody else"
+        ),
+        hint: Some(
+            "publish the rows committed between them from the table, then outbox-router accept"
+                .to_owned(),
+        ),
+    })
 }
 
 /// What the router says is wrong, if it answers and something is.
@@ -138,8 +187,8 @@ fn slot_findings(slot: &Slot, config: &Config, findings: &mut Vec<Finding>) {
             code: Some(Code::SlotLost.to_string()),
             message: format!("the slot {name} is lost{why}: rows after {from} may be missing"),
             hint: Some(
-                "send the missing rows by other means; then outbox-router teardown --apply, and \
-                 outbox-router setup --apply"
+                "outbox-router teardown --apply, then outbox-router setup --apply; publish the \
+                 missing rows from the table; then outbox-router accept"
                     .to_owned(),
             ),
         });

@@ -18,6 +18,15 @@ use super::{
     raw,
 };
 
+/// A topic to be made.
+pub(in super::super) struct NewTopic<'t> {
+    pub(in super::super) name: &'t TopicName,
+    pub(in super::super) partitions: c_int,
+    /// -1 leaves it to the brokers' `default.replication.factor` (KIP-464, from Kafka 2.4 on).
+    pub(in super::super) replication_factor: c_int,
+    pub(in super::super) settings: &'t [(&'t str, &'t str)],
+}
+
 /// An admin request that was not granted, with the broker's words.
 #[derive(Debug)]
 pub(in super::super) struct AdminError {
@@ -29,30 +38,14 @@ impl Producer {
     /// Asks the controller to make a topic and waits for its answer.
     pub(in super::super) fn create_topic(
         &self,
-        name: &TopicName,
-        partitions: c_int,
-        replication_factor: c_int,
+        topic: &NewTopic<'_>,
         timeout: Duration,
     ) -> Result<(), AdminError> {
         let request = AdminRequest::new(self, ApiKind::RD_KAFKA_ADMIN_OP_CREATETOPICS, timeout)?;
-        let name = c_string(name.as_str())?;
-        let mut text = [0; 256];
-        // SAFETY: `name` ends with NUL and is copied; `text` is writable for its length.
-        let topic = unsafe {
-            sys::rd_kafka_NewTopic_new(
-                name.as_ptr(),
-                partitions,
-                replication_factor,
-                text.as_mut_ptr(),
-                text.len(),
-            )
-        };
-        let Some(topic) = NonNull::new(topic) else {
-            // SAFETY: on failure `text` holds the reason, ended with NUL.
-            return Err(invalid(&unsafe { text_of(text.as_ptr()) }));
-        };
-        let mut topics = [topic.as_ptr()];
-        // SAFETY: client, options and queue are alive, `topics` has one element; all is copied, then the topic freed.
+        let topic = NativeTopic::of(topic)?;
+        let mut topics = [topic.0.as_ptr()];
+        // SAFETY: client, options and queue are alive, `topics` has one element; all of it is
+        // copied.
         unsafe {
             sys::rd_kafka_CreateTopics(
                 self.client.native_ptr(),
@@ -61,7 +54,6 @@ impl Producer {
                 request.options.as_ptr(),
                 request.queue.as_ptr(),
             );
-            sys::rd_kafka_NewTopic_destroy(topic.as_ptr());
         }
         let event = request.answer()?;
         let mut count = 0;
@@ -86,15 +78,16 @@ impl Producer {
         }
     }
 
-    /// The value of one of a topic's settings, as that broker has it; `None` when it does not name it. (librdkafka
-    /// would ask the controller, which needs one to be there; every broker knows.)
-    pub(in super::super) fn topic_setting(
+    /// The values of some of a topic's settings, as that broker has them; `None` for one that it
+    /// does not name. (librdkafka would ask the controller, which needs one to be there; every
+    /// broker knows.)
+    pub(in super::super) fn topic_settings<const N: usize>(
         &self,
         name: &TopicName,
-        setting: &CStr,
+        settings: [&CStr; N],
         broker: i32,
         timeout: Duration,
-    ) -> Result<Option<String>, AdminError> {
+    ) -> Result<[Option<String>; N], AdminError> {
         let request = AdminRequest::new(self, ApiKind::RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, timeout)?;
         request.ask(broker)?;
         let name = c_string(name.as_str())?;
@@ -121,11 +114,15 @@ impl Producer {
             sys::rd_kafka_ConfigResource_destroy(resource.as_ptr());
         }
         let event = request.answer()?;
-        find_setting(&event, setting)
+        find_settings(&event, settings)
     }
 }
 
-fn find_setting(event: &Event, setting: &CStr) -> Result<Option<String>, AdminError> {
+fn find_settings<const N: usize>(
+    event: &Event,
+    settings: [&CStr; N],
+) -> Result<[Option<String>; N], AdminError> {
+    let mut found = [const { None }; N];
     let (mut count, mut entries) = (0, 0);
     // SAFETY: the event is alive; the result, its resources, their entries and texts are parts of it, and the counts
     // say how many there are.
@@ -146,23 +143,67 @@ fn find_setting(event: &Event, setting: &CStr) -> Result<Option<String>, AdminEr
         let first = sys::rd_kafka_ConfigResource_configs(resource, &mut entries);
         for index in 0..entries {
             let entry = first.add(index).read();
-            if CStr::from_ptr(sys::rd_kafka_ConfigEntry_name(entry)) == setting {
-                return Ok(Some(text_of(sys::rd_kafka_ConfigEntry_value(entry))));
+            let name = CStr::from_ptr(sys::rd_kafka_ConfigEntry_name(entry));
+            for (value, _) in found.iter_mut().zip(settings).filter(|(_, asked)| *asked == name) {
+                *value = Some(text_of(sys::rd_kafka_ConfigEntry_value(entry)));
             }
         }
     }
-    Ok(None)
+    Ok(found)
+}
+
+struct NativeTopic(NonNull<sys::rd_kafka_NewTopic_t>);
+
+impl NativeTopic {
+    fn of(topic: &NewTopic<'_>) -> Result<Self, AdminError> {
+        let name = c_string(topic.name.as_str())?;
+        let mut text = [0; 256];
+        // SAFETY: `name` ends with NUL and is copied; `text` is writable for its length.
+        let native = unsafe {
+            sys::rd_kafka_NewTopic_new(
+                name.as_ptr(),
+                topic.partitions,
+                topic.replication_factor,
+                text.as_mut_ptr(),
+                text.len(),
+            )
+        };
+        let Some(native) = NonNull::new(native).map(Self) else {
+            // SAFETY: on failure `text` holds the reason, ended with NUL.
+            return Err(invalid(&unsafe { text_of(text.as_ptr()) }));
+        };
+        for (name, value) in topic.settings {
+            let (name, value) = (c_string(name)?, c_string(value)?);
+            // SAFETY: the topic is alive; both texts end with NUL and are copied. The only error is
+            // an empty name.
+            unsafe {
+                sys::rd_kafka_NewTopic_set_config(native.0.as_ptr(), name.as_ptr(), value.as_ptr());
+            }
+        }
+        Ok(native)
+    }
+}
+
+impl Drop for NativeTopic {
+    fn drop(&mut self) {
+        // SAFETY: made by `of`, destroyed once; the request that used it has copied it.
+        unsafe { sys::rd_kafka_NewTopic_destroy(self.0.as_ptr()) };
+    }
 }
 
 /// The options of one request and the queue that its answer comes to.
-struct AdminRequest {
+pub(super) struct AdminRequest {
     options: NonNull<sys::rd_kafka_AdminOptions_t>,
     queue: NonNull<sys::rd_kafka_queue_t>,
     timeout_ms: c_int,
 }
 
 impl AdminRequest {
-    fn new(producer: &Producer, operation: ApiKind, timeout: Duration) -> Result<Self, AdminError> {
+    pub(super) fn new(
+        producer: &Producer,
+        operation: ApiKind,
+        timeout: Duration,
+    ) -> Result<Self, AdminError> {
         let timeout_ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
         let client = producer.client.native_ptr();
         // SAFETY: the client is alive.
@@ -186,7 +227,16 @@ impl AdminRequest {
         Ok(request)
     }
 
-    fn ask(&self, broker: i32) -> Result<(), AdminError> {
+    pub(super) fn options(&self) -> *mut sys::rd_kafka_AdminOptions_t {
+        self.options.as_ptr()
+    }
+
+    pub(super) fn queue(&self) -> *mut sys::rd_kafka_queue_t {
+        self.queue.as_ptr()
+    }
+
+    /// Names the broker to ask instead of the controller.
+    pub(super) fn ask(&self, broker: i32) -> Result<(), AdminError> {
         let mut text: [c_char; 256] = [0; 256];
         // SAFETY: the options are alive; `text` is writable for its length and, on failure, ended with NUL.
         unsafe {
@@ -205,7 +255,7 @@ impl AdminRequest {
     }
 
     /// Waits for the answer, a little longer than librdkafka itself does.
-    fn answer(&self) -> Result<Event, AdminError> {
+    pub(super) fn answer(&self) -> Result<Event, AdminError> {
         let wait_ms = self.timeout_ms.saturating_add(1_000);
         // SAFETY: the queue is alive.
         let event = unsafe { sys::rd_kafka_queue_poll(self.queue.as_ptr(), wait_ms) };
@@ -236,10 +286,10 @@ impl Drop for AdminRequest {
     }
 }
 
-fn c_string(text: &str) -> Result<CString, AdminError> {
+pub(super) fn c_string(text: &str) -> Result<CString, AdminError> {
     CString::new(text).map_err(|_| invalid("a name contains NUL"))
 }
 
-fn invalid(text: &str) -> AdminError {
+pub(super) fn invalid(text: &str) -> AdminError {
     AdminError { code: RDKafkaErrorCode::InvalidArgument, text: text.to_owned() }
 }

@@ -1,6 +1,12 @@
 //! A mock cluster, a sink on it, and a reader that sees what is in the log.
 
-use std::{collections::BTreeMap, ops::Range, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    ops::Range,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use rdkafka::{
     ClientConfig, Message, Offset, TopicPartitionList,
@@ -10,15 +16,14 @@ use rdkafka::{
     producer::DefaultProducerContext,
 };
 use relay::{
-    Acks, Header, Headers, Record, RecordSink, Refusal, RefusalReason, RowHeaders, Ticket, TopicId,
-    TopicName,
+    Acks, Header, Headers, Record, RecordSink, Refusal, RefusalReason, RowHeaders, Ticket,
+    Timestamp, TopicId, TopicName,
 };
 use tokio::time::{Instant, timeout};
 
 use crate::kafka::{DeliveryTrouble, KafkaSettings, KafkaSink, TopicDirectory, open};
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
-pub(super) const BATCH_LIMIT: usize = 1_000_000;
 
 pub(super) struct Cluster {
     pub(super) mock: MockCluster<'static, DefaultProducerContext>,
@@ -46,6 +51,7 @@ impl Cluster {
             bootstrap_servers: self.bootstrap_servers.clone(),
             properties: BTreeMap::new(),
             create_topics: None,
+            timestamp: Timestamp::Commit,
             window_bytes: 32 << 20,
             row_bytes: 1 << 20,
         }
@@ -53,9 +59,9 @@ impl Cluster {
 
     /// A sink with `orders` looked up and bound, as the product does before the first record.
     pub(super) fn sink(&self, settings: &KafkaSettings) -> KafkaSink {
-        let mut sink = open(settings, BATCH_LIMIT).unwrap();
+        let mut sink = open(settings).unwrap();
         TopicDirectory::new(&sink, settings).look_up(&orders_name()).unwrap();
-        sink.bind_topic(orders(), &orders_name());
+        sink.bind_topic(orders(), &orders_name(), None);
         sink
     }
 
@@ -174,4 +180,52 @@ pub(super) fn headers_of(message: &OwnedMessage) -> Vec<(String, Option<Vec<u8>>
     message.headers().map_or_else(Vec::new, |headers| {
         headers.iter().map(|h| (h.key.to_owned(), h.value.map(<[u8]>::to_vec))).collect()
     })
+}
+
+/// The requests that librdkafka sends, from what it logs with `debug=protocol`. Log lines are read
+/// by this thread when it polls the sink.
+pub(super) struct RequestLog {
+    lines: Arc<Mutex<Vec<u8>>>,
+    _subscriber: tracing::subscriber::DefaultGuard,
+}
+
+impl RequestLog {
+    pub(super) fn start() -> Self {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::DEBUG)
+            .with_ansi(false)
+            .with_writer(LogWriter::of(&lines))
+            .finish();
+        Self { lines, _subscriber: tracing::subscriber::set_default(subscriber) }
+    }
+
+    /// The names of those sent since this was asked last, such as `ProduceRequest`.
+    pub(super) fn sent(&mut self, sink: &mut KafkaSink) -> Vec<String> {
+        sink.poll_acks(&mut Acks::default(), usize::MAX);
+        let lines = std::mem::take(&mut *self.lines.lock().unwrap());
+        let text = String::from_utf8(lines).unwrap();
+        let name = |line: &str| Some(line.split_once("Sent ")?.1.split(' ').next()?.to_owned());
+        text.lines().filter_map(name).collect()
+    }
+}
+
+#[derive(Clone)]
+struct LogWriter(Arc<Mutex<Vec<u8>>>);
+
+impl LogWriter {
+    fn of(lines: &Arc<Mutex<Vec<u8>>>) -> impl Fn() -> Self + Send + Sync + 'static {
+        let writer = Self(Arc::clone(lines));
+        move || writer.clone()
+    }
+}
+
+impl io::Write for LogWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

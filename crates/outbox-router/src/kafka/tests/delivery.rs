@@ -8,7 +8,7 @@ use relay::{Acks, Headers, Record, RecordSink, RefusalReason, RowHeaders};
 use tokio::time::timeout;
 
 use super::cluster::{
-    Cluster, DEADLINE, acked, give, header, headers_of, number, orders, ticket, until,
+    Cluster, DEADLINE, acked, give, header, headers_of, number, orders, record, ticket, until,
 };
 
 #[tokio::test]
@@ -51,6 +51,19 @@ async fn a_record_arrives_with_key_value_headers_time_and_partition() {
     assert_eq!(headers_of(second), []);
     assert_eq!(third.payload(), Some(&b""[..]), "empty is not null");
     assert!(cluster.read(0).is_empty() && cluster.read(1).is_empty());
+}
+
+#[tokio::test]
+async fn a_record_without_a_time_of_its_own_carries_that_of_producing() {
+    let (cluster, mut sink) = Cluster::with_orders(1);
+    let row = RowHeaders::new();
+    let now = || std::time::UNIX_EPOCH.elapsed().unwrap().as_millis();
+    let before = now();
+    sink.produce(&Record { timestamp_ms: Record::NOW, ..record(b"1", &row) }, ticket(1)).unwrap();
+    let mut acks = Acks::default();
+    assert_eq!(until(&mut sink, &mut acks, |_, acks| acked(acks) == 1).await, None);
+    let timestamp = cluster.read(0)[0].timestamp().to_millis().unwrap();
+    assert!((before..=now()).contains(&u128::try_from(timestamp).unwrap()), "{timestamp}");
 }
 
 #[tokio::test]

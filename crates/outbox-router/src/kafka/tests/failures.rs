@@ -22,7 +22,7 @@ use crate::kafka::{
 async fn gapless_stops_the_producer_after_a_rejected_batch() {
     let (cluster, bystander) = Cluster::with_orders(1);
     bystander.close();
-    let producer = Producer::open(&cluster.settings().client_config(1_000_000).unwrap()).unwrap();
+    let producer = Producer::open(&cluster.settings().client_config().unwrap()).unwrap();
     let topic = producer.topic(&orders_name()).unwrap();
     let mut outcomes = Outcomes::default();
     let row = RowHeaders::new();
@@ -170,7 +170,7 @@ async fn a_partition_that_is_gone_is_a_topic_that_shrank() {
 async fn a_topic_that_was_not_bound_is_refused() {
     let (cluster, sink) = Cluster::with_orders(1);
     sink.close();
-    let mut sink = open(&cluster.settings(), 1_000_000).unwrap();
+    let mut sink = open(&cluster.settings()).unwrap();
     assert_eq!(number(&mut sink, 0, 0, ticket(1)).unwrap_err().reason, RefusalReason::Closed);
     assert!(sink.poll_acks(&mut Acks::default(), 1).is_some());
 }

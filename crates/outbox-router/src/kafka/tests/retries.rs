@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
-use relay::{Acks, Code, RefusalReason};
+use relay::{Acks, Code, RefusalReason, TopicId, TopicName};
+use tokio::time;
 
-use super::cluster::{Cluster, acked, give, number, orders, ticket, until};
-use crate::kafka::KafkaSink;
+use super::cluster::{Cluster, acked, give, number, orders, orders_name, ticket, until};
+use crate::kafka::{Identity, KafkaSink, TopicDirectory};
 
 /// One record in a request, and answers so slow that the next request is on its way before the first is answered.
 fn one_behind_the_other(partitions: i32) -> (Cluster, KafkaSink) {
@@ -80,4 +81,71 @@ async fn a_partition_gets_its_second_record_when_the_first_is_acknowledged() {
         number(&mut sink, 1, n, ticket(2)).unwrap();
     }
     assert_eq!(until(&mut sink, &mut acks, |_, acks| acked(acks) == 20).await, None);
+}
+
+/// A broker forgets a producer that has sent nothing for a day, though the partition is the same.
+#[tokio::test]
+async fn a_partition_that_was_idle_for_a_day_is_sent_one_record_at_first() {
+    let (cluster, mut sink) = one_behind_the_other(1);
+    let mut acks = Acks::default();
+    give(&mut sink, &mut acks, 0, 0..5, |_| ticket(1)).await;
+    assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+
+    time::pause();
+    time::advance(Duration::from_secs(24 * 3600)).await;
+    time::resume();
+    assert_eq!(sink.poll_acks(&mut acks, 1_000), None);
+    refuse_one_batch_for_now(&cluster);
+    number(&mut sink, 0, 5, ticket(1)).unwrap();
+    let refusal = number(&mut sink, 0, 6, ticket(1)).unwrap_err();
+    assert_eq!(refusal.reason, RefusalReason::Probing);
+    give(&mut sink, &mut acks, 0, 6..10, |_| ticket(1)).await;
+    assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+    assert_eq!(cluster.read_numbers(0), (0..10).collect::<Vec<_>>());
+}
+
+/// A topic that was deleted and made again knows nothing of this producer, whatever the former one
+/// knew.
+#[tokio::test]
+async fn a_topic_that_was_looked_up_again_is_sent_one_record_at_first() {
+    let (cluster, mut sink) = one_behind_the_other(1);
+    let mut acks = Acks::default();
+    give(&mut sink, &mut acks, 0, 0..5, |_| ticket(1)).await;
+    assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+
+    TopicDirectory::new(&sink, &cluster.settings()).look_up(&orders_name()).unwrap();
+    sink.bind_topic(orders(), &orders_name(), None);
+    refuse_one_batch_for_now(&cluster);
+    give(&mut sink, &mut acks, 0, 5..10, |_| ticket(1)).await;
+    assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+    assert_eq!(acked(&acks), 10);
+    assert_eq!(cluster.read_numbers(0), (0..10).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_topic_with_another_id_is_sent_one_record_at_first() {
+    let (cluster, mut sink) = one_behind_the_other(1);
+    cluster.mock.create_topic("another", 1, 1).unwrap();
+    let another = TopicName::new("another").unwrap();
+    sink.bind_topic(TopicId::from_index(9).unwrap(), &another, None);
+    let mut acks = Acks::default();
+    give(&mut sink, &mut acks, 0, 0..2, |_| ticket(1)).await;
+    assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+
+    let directory = TopicDirectory::new(&sink, &cluster.settings());
+    let seen = directory.see(&[orders_name(), another]).unwrap();
+    let [own, other] = [seen[0].uuid.unwrap(), seen[1].uuid.unwrap()];
+    assert_ne!(own, other);
+    for _ in 0..2 {
+        assert_eq!(sink.identify_topic(orders(), own), Identity::Same);
+    }
+    number(&mut sink, 0, 2, ticket(1)).unwrap();
+    number(&mut sink, 0, 3, ticket(1)).unwrap();
+    assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
+
+    assert_eq!(sink.identify_topic(orders(), other), Identity::Another);
+    number(&mut sink, 0, 4, ticket(1)).unwrap();
+    let refusal = number(&mut sink, 0, 5, ticket(1)).unwrap_err();
+    assert_eq!(refusal.reason, RefusalReason::Probing);
+    assert_eq!(sink.identify_topic(orders(), other), Identity::Same);
 }

@@ -5,26 +5,27 @@ use rdkafka::{
     consumer::{BaseConsumer, Consumer},
     types::RDKafkaRespErr,
 };
-use relay::{Code, TopicName};
+use relay::{Acks, Code, TopicId, TopicName};
 
-use super::cluster::{Cluster, DEADLINE, ORDERS, orders_name};
-use crate::kafka::{Sight, TopicDirectory, open};
+use super::cluster::{Cluster, DEADLINE, ORDERS, RequestLog, orders, orders_name, until};
+use crate::kafka::{Health, KafkaSink, Seen, Sight, TopicDirectory, open};
 
 #[tokio::test]
 async fn partitions_are_counted_with_those_that_have_no_leader() {
     let (cluster, sink) = Cluster::with_orders(5);
     cluster.mock.partition_leader(ORDERS, 3, None).unwrap();
     let directory = TopicDirectory::new(&sink, &cluster.settings());
-    let facts = directory.look_up(&orders_name()).unwrap();
+    let facts = directory.look_up(&orders_name()).unwrap().facts;
     assert_eq!(facts.partitions.get(), 5);
     assert_eq!(facts.max_message_bytes, None, "the mock cluster does not tell");
-    assert_eq!(directory.see(&orders_name()), Ok(Sight::Partitions(facts.partitions)));
+    let seen = directory.see(&[orders_name()]).unwrap();
+    assert_eq!(seen[0].sight, Sight::Partitions(facts.partitions));
 }
 
 #[tokio::test]
 async fn a_missing_topic_is_reported_and_not_made() {
     let cluster = Cluster::start();
-    let sink = open(&cluster.settings(), 1_000_000).unwrap();
+    let sink = open(&cluster.settings()).unwrap();
     let name = TopicName::new("outbox.event.Missing").unwrap();
     let failure = TopicDirectory::new(&sink, &cluster.settings()).look_up(&name).unwrap_err();
     assert_eq!(failure.code, Code::TopicMissing);
@@ -50,12 +51,71 @@ async fn a_forbidden_topic_is_told_from_a_missing_one() {
 }
 
 #[tokio::test]
-async fn a_topic_that_was_never_made_is_seen_as_gone() {
+async fn a_topic_that_is_not_there_is_seen_as_gone() {
     let cluster = Cluster::start();
-    let sink = open(&cluster.settings(), 1_000_000).unwrap();
-    let directory = TopicDirectory::new(&sink, &cluster.settings());
+    let mut sink = open(&cluster.settings()).unwrap();
     let name = TopicName::new("outbox.event.Missing").unwrap();
-    assert_eq!(directory.see(&name), Ok(Sight::Gone));
+    sink.bind_topic(orders(), &name, None);
+    let directory = TopicDirectory::new(&sink, &cluster.settings());
+    assert_eq!(directory.see(&[name]), Ok(vec![Seen { sight: Sight::Gone, uuid: None }]));
+}
+
+/// However many there are, they are asked for in one request, and their ids in another.
+#[tokio::test]
+async fn all_topics_in_use_are_seen_at_once() {
+    let (cluster, sink) = Cluster::with_orders(2);
+    sink.close();
+    let mut settings = cluster.settings();
+    settings.properties.insert("debug".into(), "protocol".into());
+    let mut sink = cluster.sink(&settings);
+    let names: Vec<_> =
+        (0..20).map(|n| TopicName::new(&format!("outbox.event.{n}")).unwrap()).collect();
+    for ((n, index), name) in (10..).zip(100..).zip(&names) {
+        if n % 5 != 0 {
+            cluster.mock.create_topic(name.as_str(), n, 1).unwrap();
+        }
+        sink.bind_topic(TopicId::from_index(index).unwrap(), name, None);
+    }
+    let forbidden = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
+    cluster.mock.topic_error("outbox.event.1", forbidden).unwrap();
+    let directory = TopicDirectory::new(&sink, &settings);
+    // librdkafka asks for the metadata of new handles by itself; this is not to be counted.
+    let settled = directory.see(&names).unwrap();
+    let mut log = RequestLog::start();
+    drop(log.sent(&mut sink));
+    let seen = directory.see(&names).unwrap();
+    let sent = log.sent(&mut sink);
+    // librdkafka may add one of its own.
+    let requests = sent.iter().filter(|request| *request == "MetadataRequest").count();
+    assert!((2..=4).contains(&requests), "{sent:?}");
+
+    assert_eq!(seen, settled);
+    for (n, seen) in (10..).zip(&seen) {
+        let expected = match n {
+            11 => Sight::Unclear,
+            n if n % 5 == 0 => Sight::Gone,
+            n => Sight::Partitions(n.try_into().unwrap()),
+        };
+        assert_eq!(seen.sight, expected, "{n}");
+        assert_eq!(seen.uuid.is_some(), matches!(expected, Sight::Partitions(_)), "{n}");
+    }
+    let same = directory.see(&names).unwrap();
+    assert_eq!(same, seen, "ids stay");
+}
+
+/// A broker may know the topic and not come to the second question. That it is silent is not to be
+/// taken for a topic without a limit, whose batches would then be refused.
+#[tokio::test]
+async fn silence_about_a_topics_settings_is_no_answer() {
+    let (cluster, mut sink) = Cluster::with_orders(1);
+    let directory = TopicDirectory::new(&sink, &cluster.settings());
+    let ask = || directory.settings(&orders_name(), [c"max.message.bytes"], 1);
+    assert_eq!(ask(), Ok([None]), "the mock cluster says that it has no such request");
+    cluster.mock.broker_down(-1).unwrap();
+    let down = |sink: &KafkaSink, _: &Acks| matches!(sink.health(), Health::Down(_));
+    assert_eq!(until(&mut sink, &mut Acks::default(), down).await, None);
+    let failure = ask().unwrap_err();
+    assert_eq!(failure.code, Code::KafkaUnreachable, "{failure}");
 }
 
 #[tokio::test]
@@ -63,6 +123,6 @@ async fn nobody_there_is_told_from_a_missing_topic() {
     let (cluster, sink) = Cluster::with_orders(1);
     let directory = TopicDirectory::new(&sink, &cluster.settings());
     drop(cluster);
-    let failure = directory.see(&orders_name()).unwrap_err();
+    let failure = directory.see(&[orders_name()]).unwrap_err();
     assert_eq!(failure.code, Code::KafkaUnreachable, "{failure}");
 }

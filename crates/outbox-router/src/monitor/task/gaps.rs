@@ -1,10 +1,11 @@
 //! What the monitor does about a defect: whether it is a gap, and which interval is at risk, is judged in
-//! [`relay::source`]; here the relay is told, and the first gap is kept.
+//! [`relay::source`]; here the relay is told.
 
 use relay::{
-    Failure, Snapshot,
+    Failure,
     source::{
-        Catalog, Gap, Interval, LastGood, Mark, adopted_gap, halted_by, publication::alteration,
+        Catalog, Interval, Mark,
+        publication::{alteration, is_note},
         suspected_gap,
     },
 };
@@ -18,29 +19,27 @@ impl<C> Monitor<C> {
             return;
         }
         let snapshot = self.snapshot();
-        let Some(gap) = suspected_gap(failure, self.last_good(), &snapshot, now) else { return };
-        let event = MonitorEvent::GapSuspected(gap.failure.clone());
-        if self.channels.events.try_send(event).is_ok() {
-            self.told.insert(gap.failure.code);
-        }
-        self.record(gap, &snapshot);
-    }
-
-    /// Keeps the gap that the relay has halted at because preflight found it. The relay has told all of it.
-    pub(super) fn keep_gap_of_preflight(&mut self) {
-        let snapshot = self.snapshot();
-        let Some(halted_by) = halted_by(&snapshot) else { return };
-        let found = self.channels.preflights.borrow().gap.clone();
-        if let Some(gap) = found.filter(|gap| gap.failure.code == halted_by.code) {
-            self.report.gap.get_or_insert(gap);
+        let Some(gap) = suspected_gap(failure, self.last_good.clone(), &snapshot, now) else {
+            return;
+        };
+        let code = gap.failure.code;
+        self.report.gap.get_or_insert_with(|| gap.clone());
+        // When the channel is full, the same is told again after the next look.
+        if self.channels.events.try_send(MonitorEvent::GapSuspected(Box::new(gap))).is_ok() {
+            self.told.insert(code);
         }
     }
 
-    /// Takes over the gap that the relay heard of from the stream.
-    pub(super) fn adopt_gap(&mut self, now: &Mark) {
-        let snapshot = self.snapshot();
-        if let Some(gap) = adopted_gap(&snapshot, now) {
-            self.record(gap, &snapshot);
+    /// Says once what people should hear of.
+    pub(super) fn announce_notes(&self, findings: &[Failure]) {
+        let known = &self.report.findings;
+        for note in findings.iter().filter(|finding| is_note(finding) && !known.contains(finding)) {
+            tracing::warn!(
+                code = note.code.as_str(),
+                hint = note.hint.as_deref(),
+                "{}",
+                note.message
+            );
         }
     }
 
@@ -51,7 +50,7 @@ impl<C> Monitor<C> {
         now: &Catalog,
         checked: &Mark,
     ) {
-        let from = self.last_good().map(|good| good.checked);
+        let from = self.last_good.clone().map(|good| good.checked);
         let between = Interval { from, to: checked.clone() };
         let name = &self.settings.publication;
         if let Some(before) = before
@@ -60,24 +59,5 @@ impl<C> Monitor<C> {
         {
             tracing::warn!(code = code.as_str(), hint = hint.as_deref(), "{message}");
         }
-    }
-
-    /// Keeps the first gap.
-    fn record(&mut self, gap: Gap, relay: &Snapshot) {
-        if self.report.gap.is_some() {
-            return;
-        }
-        if halted_by(relay).is_some() {
-            // The relay has said what happened, but not which interval is at risk.
-            let Failure { code, message, hint, .. } = &gap.failure;
-            tracing::error!(code = code.as_str(), hint = hint.as_deref(), "{message}");
-        }
-        self.report.gap = Some(gap);
-    }
-
-    fn last_good(&self) -> Option<LastGood> {
-        self.last_good
-            .clone()
-            .or_else(|| self.channels.preflights.borrow().baseline.as_ref().map(LastGood::from))
     }
 }

@@ -3,51 +3,32 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::variables::{Treatment, VARIABLES};
 use super::{ClientCertificate, ConnInfoError, parse};
 
 /// Looks a variable of the environment up.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// A parameter we understand, and the variable that stands in for it.
-struct Parameter {
-    name: &'static str,
-    variable: Option<&'static str>,
-}
-
-const fn parameter(name: &'static str, variable: Option<&'static str>) -> Parameter {
-    Parameter { name, variable }
-}
-
-const PARAMETERS: [Parameter; 14] = [
-    parameter("host", Some("PGHOST")),
-    parameter("hostaddr", Some("PGHOSTADDR")),
-    parameter("port", Some("PGPORT")),
-    parameter("dbname", Some("PGDATABASE")),
-    parameter("user", Some("PGUSER")),
-    parameter("password", Some("PGPASSWORD")),
-    parameter("passfile", Some("PGPASSFILE")),
-    parameter("application_name", Some("PGAPPNAME")),
-    parameter("fallback_application_name", None),
-    parameter("connect_timeout", Some("PGCONNECT_TIMEOUT")),
-    parameter("sslmode", Some("PGSSLMODE")),
-    parameter("sslrootcert", Some("PGSSLROOTCERT")),
-    parameter("sslcert", Some("PGSSLCERT")),
-    parameter("sslkey", Some("PGSSLKEY")),
-];
-
-/// Silence about these would connect to another server or trust more than the user believes.
-const REFUSED_VARIABLES: [&str; 7] = [
-    "PGSERVICE",
-    "PGCHANNELBINDING",
-    "PGREQUIREAUTH",
-    "PGREQUIREPEER",
-    "PGSSLCRL",
-    "PGSSLCRLDIR",
-    "PGSSLNEGOTIATION",
+const PARAMETERS: [&str; 15] = [
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "passfile",
+    "require_auth",
+    "application_name",
+    "fallback_application_name",
+    "connect_timeout",
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
 ];
 
 pub(super) fn supported_names() -> String {
-    PARAMETERS.map(|parameter| parameter.name).join(", ")
+    PARAMETERS.join(", ")
 }
 
 /// Parameter values by name, from the string and the environment.
@@ -55,20 +36,23 @@ pub(super) struct Values(BTreeMap<&'static str, String>);
 
 impl Values {
     pub(super) fn collect(text: Option<&str>, env: Environment<'_>) -> Result<Self, ConnInfoError> {
-        if let Some(name) = REFUSED_VARIABLES.into_iter().find(|name| env(name).is_some()) {
-            return Err(ConnInfoError::Variable(name));
-        }
         let mut values = BTreeMap::new();
         for (name, value) in text.map(parse::pairs).transpose()?.unwrap_or_default() {
-            let known = PARAMETERS.iter().find(|parameter| parameter.name == name);
+            let known = PARAMETERS.iter().find(|parameter| **parameter == name);
             let Some(known) = known else { return Err(ConnInfoError::Unknown { name }) };
-            values.insert(known.name, value);
+            values.insert(*known, value);
         }
         values.retain(|_, value| !value.is_empty());
-        for parameter in &PARAMETERS {
-            if let Some(value) = parameter.variable.and_then(env).filter(|value| !value.is_empty())
-            {
-                values.entry(parameter.name).or_insert(value);
+        for variable in &VARIABLES {
+            let Some(value) = env(variable.name).filter(|value| !value.is_empty()) else {
+                continue;
+            };
+            match variable.treatment {
+                Treatment::Parameter(parameter) => {
+                    values.entry(parameter).or_insert(value);
+                }
+                Treatment::Refused => return Err(ConnInfoError::Variable(variable.name)),
+                Treatment::Ignored { .. } => {}
             }
         }
         // It would end the value on the wire, and what follows it would be lost in silence.

@@ -104,6 +104,92 @@ fn only_a_server_on_this_machine_is_trusted_without_verification() {
 }
 
 #[test]
+fn what_counts_as_local_is_the_address_that_is_connected_to() {
+    let mode = |text: &str| resolve(text).unwrap().sslmode;
+    assert_eq!(mode("host=localhost hostaddr=10.0.0.5 user=u"), SslMode::VerifyFull);
+    assert_eq!(mode("host=127.0.0.1 hostaddr=10.0.0.5 user=u"), SslMode::VerifyFull);
+    assert_eq!(mode("hostaddr=10.0.0.5 user=u"), SslMode::VerifyFull);
+    assert_eq!(mode("host=localhost hostaddr=127.0.0.1 user=u"), SslMode::Prefer);
+    assert_eq!(mode("host=db.example hostaddr=::1 user=u"), SslMode::Prefer);
+    assert_eq!(mode("hostaddr=::ffff:127.0.0.1 user=u"), SslMode::Prefer);
+    assert_eq!(mode("host=/run/pg user=u"), SslMode::Disable);
+    let error = resolve("host=/run/pg hostaddr=10.0.0.5 user=u").unwrap_err();
+    assert!(matches!(error, ConnInfoError::Value { name: "hostaddr", .. }), "{error}");
+    let env = |name: &str| (name == "PGHOSTADDR").then(|| "10.0.0.5".to_owned());
+    let info = ConnInfo::resolve(Some("postgres://u@localhost"), &env).unwrap();
+    assert_eq!((info.sslmode, info.hostaddr), (SslMode::VerifyFull, "10.0.0.5".parse().ok()));
+}
+
+/// The manual's list (section "Environment Variables" of libpq, PostgreSQL 18), by what becomes of
+/// each: as `variable=parameter`, refused by name, and without effect.
+const HONOURED: &str = "PGHOST=host PGHOSTADDR=hostaddr PGPORT=port PGDATABASE=dbname PGUSER=user \
+    PGPASSWORD=password PGPASSFILE=passfile PGREQUIREAUTH=require_auth PGAPPNAME=application_name \
+    PGSSLMODE=sslmode PGSSLCERT=sslcert PGSSLKEY=sslkey PGSSLROOTCERT=sslrootcert \
+    PGCONNECT_TIMEOUT=connect_timeout";
+const REFUSED: &str = "PGSSLNEGOTIATION PGCHANNELBINDING PGSERVICE PGOPTIONS PGREQUIRESSL \
+    PGSSLCERTMODE PGSSLCRL PGSSLCRLDIR PGSSLSNI PGREQUIREPEER PGSSLMINPROTOCOLVERSION \
+    PGSSLMAXPROTOCOLVERSION PGGSSENCMODE PGTARGETSESSIONATTRS PGLOADBALANCEHOSTS \
+    PGMINPROTOCOLVERSION";
+const HARMLESS: &str = "PGSERVICEFILE PGSSLCOMPRESSION PGKRBSRVNAME PGGSSLIB PGGSSDELEGATION \
+    PGCLIENTENCODING PGMAXPROTOCOLVERSION PGDATESTYLE PGTZ PGGEQO PGSYSCONFDIR PGLOCALEDIR \
+    PGOAUTHDEBUG";
+
+/// What a connection string and at most one variable make, with the user from PGUSER otherwise.
+fn outcome(text: &str, variable: &str) -> Result<String, ConnInfoError> {
+    let env = |name: &str| match name {
+        name if name == variable => Some("a canary".to_owned()),
+        "PGUSER" => Some("u".to_owned()),
+        _ => None,
+    };
+    ConnInfo::resolve(Some(text), &env).map(|info| format!("{info:?}"))
+}
+
+#[test]
+fn every_variable_of_libpq_is_honoured_refused_or_ignored_for_a_reason() {
+    for pair in HONOURED.split_whitespace() {
+        let (variable, parameter) = pair.split_once('=').unwrap();
+        let named = outcome(&format!("{parameter}='a canary'"), "");
+        assert_eq!(outcome("", variable), named, "{variable}");
+        // A password file that is missing shows nowhere; other tests read one.
+        assert_eq!(named == outcome("", ""), parameter == "passfile", "{variable}");
+    }
+    for variable in REFUSED.split_whitespace() {
+        let refused = outcome("", variable).unwrap_err().to_string();
+        assert!(refused.contains(variable), "{refused}");
+    }
+    for variable in HARMLESS.split_whitespace() {
+        assert_eq!(outcome("", variable), outcome("", ""), "{variable}");
+    }
+}
+
+#[test]
+fn the_table_of_variables_is_the_manuals_and_gives_reasons() {
+    use variables::{Treatment, VARIABLES};
+    let mut known: Vec<&str> = VARIABLES.iter().map(|variable| variable.name).collect();
+    let mut manual: Vec<&str> = [HONOURED, REFUSED, HARMLESS]
+        .iter()
+        .flat_map(|list| list.split_whitespace())
+        .map(|word| word.split('=').next().unwrap())
+        .collect();
+    known.sort_unstable();
+    manual.sort_unstable();
+    assert_eq!(known, manual);
+    for variable in VARIABLES {
+        if let Treatment::Ignored { because } = variable.treatment {
+            assert!(because.len() > 20, "{}", variable.name);
+        }
+    }
+}
+
+#[test]
+fn an_empty_variable_is_as_good_as_none() {
+    for variable in variables::VARIABLES {
+        let env = |name: &str| (name == variable.name).then(String::new);
+        assert!(ConnInfo::resolve(Some("user=u host=h"), &env).is_ok(), "{}", variable.name);
+    }
+}
+
+#[test]
 fn what_we_do_not_implement_is_refused_by_name() {
     assert_eq!(
         resolve("postgres://u@h?target_session_attrs=primary").unwrap_err(),

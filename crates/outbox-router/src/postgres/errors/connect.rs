@@ -3,12 +3,15 @@
 //!
 //! Every variant names its target, has a stable code and belongs to a kind; none contains a secret.
 
+use std::fmt;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
 
+use super::super::require_auth::{Method, RequireAuth};
 use super::{ProtocolError, ServerMessage, ServerTrouble};
 
 /// A connection that did not come about.
@@ -83,13 +86,41 @@ pub enum ConnectError {
         #[source]
         source: io::Error,
     },
-    /// The server wants the password as it is, and others could read it on the way.
-    #[error(
-        "the server at {target} asks for the password in clear text over an unencrypted connection"
-    )]
+    /// The server wants the password as it is, and somebody else could get it.
+    #[error("the server at {target} asks for the password in clear text over {connection}")]
     PlaintextPassword {
         /// Host and port.
         target: String,
+        /// What is wrong with the connection.
+        connection: Unfit,
+    },
+    /// The server asks for a method that `require_auth` rules out.
+    #[error(
+        "the server at {target} authenticates by method {method}, which require_auth={require_auth} rules out"
+    )]
+    MethodRuledOut {
+        /// Host and port, or the socket.
+        target: String,
+        /// What it asks for; `none` when it asks for nothing.
+        method: Method,
+        /// What the user allows.
+        require_auth: RequireAuth,
+    },
+    /// The server claims channel binding on a connection that has nothing to bind to.
+    #[error("the server at {target} offers SCRAM-SHA-256-PLUS on a connection without TLS")]
+    TlsStripped {
+        /// Host and port, or the socket.
+        target: String,
+    },
+    /// The server wants more work from us than is sensible, or none.
+    #[error("the server at {target} asks for {asked} SCRAM iterations; accepted are {} to {}", accepted.start(), accepted.end())]
+    ScramIterations {
+        /// Host and port, or the socket.
+        target: String,
+        /// What it asks for.
+        asked: u64,
+        /// What we do.
+        accepted: RangeInclusive<u64>,
     },
     /// The server wants a password, and there is none.
     #[error("the server at {target} asks for a password for user {user:?}, and none is configured")]
@@ -144,6 +175,24 @@ pub enum ConnectError {
     },
 }
 
+/// Why a connection is unfit for a password in clear text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Anybody on the way can read it.
+    Unencrypted,
+    /// Whoever answered can read it.
+    Unverified,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unencrypted => "an unencrypted connection",
+            Self::Unverified => "a TLS connection whose certificate was not verified",
+        })
+    }
+}
+
 /// Who has to act before a connection can come about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectErrorKind {
@@ -178,6 +227,9 @@ impl ConnectError {
                 Some(_) | None => ConnectErrorKind::Transport,
             },
             Self::PlaintextPassword { .. }
+            | Self::MethodRuledOut { .. }
+            | Self::TlsStripped { .. }
+            | Self::ScramIterations { .. }
             | Self::PasswordMissing { .. }
             | Self::AuthenticationMethod { .. }
             | Self::ServerProof { .. } => ConnectErrorKind::Authentication,
@@ -205,9 +257,18 @@ impl ConnectError {
             ),
             Self::TlsAnswer { .. } => Some("check that host and port are PostgreSQL's own"),
             Self::TlsSetup { .. } => Some("check sslrootcert, sslcert and sslkey"),
-            Self::PlaintextPassword { .. } => {
-                Some("use scram-sha-256 in pg_hba.conf, or sslmode=verify-full")
-            }
+            Self::PlaintextPassword { .. } => Some(
+                "use scram-sha-256 for this role in pg_hba.conf, or sslmode=verify-full with sslrootcert",
+            ),
+            Self::MethodRuledOut { .. } => Some(
+                "change the method for this role in pg_hba.conf, or require_auth if this is the right server",
+            ),
+            Self::TlsStripped { .. } => Some(
+                "somebody between us and the server may have removed TLS: use sslmode=verify-full",
+            ),
+            Self::ScramIterations { .. } => Some(
+                "set scram_iterations on the server within these bounds, and the role's password again",
+            ),
             Self::PasswordMissing { .. } => {
                 Some("set it in postgres.url, PGPASSWORD or the password file")
             }

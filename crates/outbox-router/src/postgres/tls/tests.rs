@@ -49,7 +49,27 @@ fn missing_and_empty_certificate_files_are_named() {
     for (path, words) in [(&empty, "contains no certificate"), (&missing, "cannot read")] {
         let text = format!("host=db.example user=u sslrootcert={}", path.display());
         let info = ConnInfo::resolve(Some(&text), &|_| None).unwrap();
-        let error = connector(&info).err().unwrap().to_string();
+        let error = client(&info).err().unwrap().to_string();
         assert!(error.contains(words) && error.contains(".pem"), "{error}");
+    }
+}
+
+#[test]
+fn a_peer_counts_as_verified_only_by_a_name_or_by_an_authority_of_our_own() {
+    for (text, expected) in [
+        ("sslmode=prefer", Peer::Unverified),
+        ("sslmode=prefer sslrootcert=/root.pem", Peer::Unverified),
+        ("sslmode=require", Peer::Unverified),
+        ("sslmode=require sslrootcert=/root.pem", Peer::Verified),
+        ("sslmode=verify-ca sslrootcert=/root.pem", Peer::Verified),
+        // With the system's authorities: any certificate of theirs would do.
+        ("sslmode=verify-ca", Peer::Unverified),
+        ("sslmode=verify-full", Peer::Verified),
+        ("sslrootcert=system", Peer::Verified),
+        ("sslmode=verify-full sslrootcert=/root.pem", Peer::Verified),
+    ] {
+        let text = format!("host=db.example user=u {text}");
+        let info = ConnInfo::resolve(Some(&text), &|_| None).unwrap();
+        assert_eq!(peer(&info, check(&info)), expected, "{text}");
     }
 }

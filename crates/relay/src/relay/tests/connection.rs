@@ -157,6 +157,23 @@ fn a_slot_that_was_never_there_is_looked_for_again() {
 }
 
 #[test]
+fn a_child_of_an_outbox_is_looked_at_again_unless_the_outbox_was_known_without_it() {
+    let mut script = Script::new(settings());
+    script.handle(Input::SinkReady);
+    script.handle(Input::Disconnected(failure(Code::TableInherited)));
+    assert_eq!(script.state(), (State::Failed, Some(Code::TableInherited)));
+    script.run_for(Duration::from_secs(31));
+    assert_eq!(script.actions(), [Action::Connect, Action::Connect]);
+    script.answer();
+    assert_eq!(script.state(), (State::Streaming, None));
+    // After a session it is a gap (I8).
+    script.handle(Input::Disconnected(failure(Code::TableInherited)));
+    assert_eq!(script.state(), (State::Failed, Some(Code::TableInherited)));
+    script.run_for(Duration::from_secs(3_600));
+    assert_eq!(script.actions(), [Action::Disconnect]);
+}
+
+#[test]
 fn the_warning_of_a_skipped_publication_halts() {
     // I8: PostgreSQL 18 goes on and says so once.
     let mut script = Script::streaming();

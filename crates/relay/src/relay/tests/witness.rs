@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     StateRead, WitnessSettings,
     session::Hold,
-    witness::{Acceptance, History, Pipeline, StateRecord, Witness, combine},
+    witness::{History, Pipeline, StateRecord, Witness, combine},
 };
 
 /// The state topic, and routers one after the other in front of one server.
@@ -153,21 +153,17 @@ impl World {
 
     /// A person accepts what is open, as the command does.
     pub(super) fn accept(&mut self) {
-        let mut witness = self.witness();
-        witness.generation += 1;
-        for gap in witness.gaps.drain(..) {
-            witness.accepted.push(Acceptance {
-                code: gap.failure.code.to_string(),
-                lsn: gap.interval.begins_at(),
-                by: "ann".into(),
-                at: "now".into(),
-            });
-        }
-        witness.position = Lsn::from_u64(self.script.source.slot_at);
-        witness.history = Some(self.server.history.clone());
-        witness.cluster.clone_from(&self.cluster);
-        witness.last = None;
-        witness.catalog = self.script.source.catalog();
+        let (witness, source) = (self.witness(), &self.script.source);
+        let look = source.look();
+        let baseline = source::Baseline {
+            server: self.server.clone(),
+            checked: look.mark(),
+            slot: look.slot.expect("a slot"),
+            catalog: source.catalog(),
+            tables: source::TableOids::default(),
+        };
+        let anew = Witness::begin(&baseline, &self.cluster, &settings().outboxes);
+        let witness = witness.accept(&witness.open(), anew, "ann");
         let (key, value) = (b"accepted".to_vec(), witness.encode());
         self.topic.push(StateRecord { key, value, offset: 1_000 });
     }
@@ -277,7 +273,8 @@ fn a_gap_outlives_every_restart_until_a_person_accepts_it() {
     world.settle_down();
     world.settle_down();
     assert_eq!(world.script.state(), (State::Streaming, None), "it goes on by itself");
-    assert_eq!(world.witness().accepted.len(), 1);
+    let accepted: Vec<String> = world.witness().accepted.into_iter().map(|a| a.code).collect();
+    assert_eq!(accepted, ["P014", "K022"], "and that it began without a record");
     world.restart();
     world.settle_down();
     assert_eq!(world.script.state(), (State::Streaming, None));

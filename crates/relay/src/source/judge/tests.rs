@@ -3,8 +3,8 @@ use pgoutput::{Lsn, Oid};
 use super::*;
 use crate::{
     source::{
-        WalStatus,
-        samples::{healthy, look, server, slot},
+        Child, WalStatus,
+        samples::{healthy, look, name, server, slot},
     },
     table::Outboxes,
 };
@@ -131,4 +131,53 @@ fn where_a_slot_stands_that_another_holds_is_its_holders_work() {
 #[test]
 fn the_slot_comes_before_the_publication() {
     assert_eq!(refused(None, &look(None), Catalog::default()), (Code::SlotMissing, None));
+}
+
+#[test]
+fn a_child_of_an_outbox_is_a_gap_only_when_the_outbox_was_known_without_it() {
+    let mut catalog = healthy();
+    catalog.relations[0].children = vec![Child { oid: Oid::from_u32(20), name: name("child") }];
+    let seen = look(Some(slot()));
+    let first = refused(None, &seen, catalog.clone());
+    assert_eq!(first, (Code::TableInherited, None));
+    let later = refused(Some(&witness(40 * MIB)), &seen, catalog);
+    assert_eq!(later, (Code::TableInherited, Some(90)));
+}
+
+#[test]
+fn a_publication_altered_and_back_since_the_last_session_is_a_gap() {
+    let mut catalog = healthy();
+    catalog.publication.as_mut().unwrap().written_by = 701;
+    let seen = look(Some(slot()));
+    let later = refused(Some(&witness(40 * MIB)), &seen, catalog.clone());
+    assert_eq!(later, (Code::PublicationAltered, Some(90)));
+    assert!(judged(None, &seen, catalog).is_ok(), "nobody knows how it was");
+}
+
+#[test]
+fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
+    let renamed = |called: &str| {
+        let mut catalog = healthy();
+        catalog.relations[0].name = name(called);
+        catalog.publication.as_mut().unwrap().tables[0].name = name(called);
+        catalog
+    };
+    let outboxes =
+        Outboxes { tables: vec![crate::table::OutboxTable::with_defaults(name("outbox"))] };
+    let seen = look(Some(slot()));
+    let judged = |remembered: Option<Catalog>, now: Catalog| {
+        let witness = remembered.map(|catalog| Witness { catalog, ..witness(40 * MIB) });
+        let (witness, kept) = (witness.as_ref(), Kept::InKafka);
+        let expected =
+            Expectations { slot: "s", publication: "p", outboxes: &outboxes, witness, kept };
+        judge(expected, server(), &seen, now)
+    };
+    let first = judged(None, healthy()).unwrap();
+    let second = judged(Some(first.catalog), renamed("outbox_v2")).unwrap();
+    assert_eq!(second.tables.table(Oid::from_u32(10)), Some(&name("outbox")));
+    // And again, by what that one remembers.
+    let third = judged(Some(second.catalog), renamed("outbox_v3")).unwrap();
+    assert_eq!(third.tables.table(Oid::from_u32(10)), Some(&name("outbox")));
+    let unknown = judged(None, renamed("outbox_v2")).unwrap_err();
+    assert!(matches!(unknown, Obstacle::Failed(failure) if failure.code == Code::TableMissing));
 }

@@ -1,5 +1,9 @@
 use super::*;
-use crate::source::samples::{healthy, look, name, published, relation, texts};
+use crate::source::{
+    catalog::Child,
+    gap::Interval,
+    samples::{healthy, look, name, published, relation, texts},
+};
 
 fn publication(catalog: &mut Catalog) -> &mut Publication {
     catalog.publication.as_mut().unwrap()
@@ -72,20 +76,51 @@ fn a_table_that_was_put_back_was_out_for_a_moment() {
     check(replaced, &[Code::PublicationReplaced]);
 }
 
-#[test]
-fn a_publication_that_was_altered_is_no_defect_and_is_announced() {
-    let altered = |now: &mut Catalog| publication(now).written_by = 701;
-    check(altered, &[]);
-    let (before, mut now) = (healthy(), healthy());
+fn announced(before: &Catalog, now: &Catalog) -> Option<Failure> {
     let interval = Interval { from: Some(look(None).mark()), to: look(None).mark() };
-    assert_eq!(alteration(&before, &now, "p", &interval), None);
+    alteration(before, now, "p", &interval)
+}
+
+#[test]
+fn a_publication_that_was_altered_and_looks_as_before_is_a_gap() {
+    let altered = |now: &mut Catalog| publication(now).written_by = 701;
+    check(altered, &[Code::PublicationAltered]);
+    let mut now = healthy();
     altered(&mut now);
-    let failure = alteration(&before, &now, "p", &interval).unwrap();
-    assert_eq!(failure.code, Code::PublicationLacksInsert);
-    assert!(failure.message.contains(&interval.to.to_string()), "{failure}");
+    assert_eq!(announced(&healthy(), &now), None, "told once");
+    assert_eq!(codes(&configured(), None, &now), [], "nobody knows how it was");
+    // What is wrong now is told before what was wrong for a moment.
+    let withheld = |now: &mut Catalog| {
+        altered(now);
+        publication(now).inserts = Inserts::Withheld;
+        publication(now).options = "publish = ''".to_owned();
+    };
+    check(withheld, &[Code::PublicationLacksInsert]);
     // Another publication is a defect of its own.
-    publication(&mut now).oid = Oid::from_u32(2);
-    assert_eq!(alteration(&before, &now, "p", &interval), None);
+    let replaced = |now: &mut Catalog| {
+        altered(now);
+        publication(now).oid = Oid::from_u32(2);
+    };
+    check(replaced, &[Code::PublicationReplaced]);
+}
+
+#[test]
+fn an_alteration_that_explains_itself_is_announced_and_stops_nothing() {
+    let explained: [fn(&mut Publication); 3] = [
+        |now| now.owner = Oid::from_u32(10),
+        |now| now.options = "publish = 'insert, update'".to_owned(),
+        |now| now.written_by = 2,
+    ];
+    for change in explained {
+        let mut now = healthy();
+        publication(&mut now).written_by = 701;
+        change(publication(&mut now));
+        assert_eq!(codes(&configured(), Some(&healthy()), &now), []);
+        let warning = announced(&healthy(), &now).unwrap();
+        assert_eq!(warning.code, Code::PublicationAltered);
+        assert!(warning.message.contains("were withheld meanwhile"), "{warning}");
+    }
+    assert_eq!(announced(&healthy(), &healthy()), None);
 }
 
 #[test]
@@ -143,14 +178,74 @@ fn a_table_swapped_by_rename_is_another() {
 }
 
 #[test]
-fn a_table_renamed_away_is_not_taken_for_a_missing_one() {
+fn a_renamed_table_is_told_and_keeps_nothing_from_starting() {
     let before = healthy();
+    let mut now = healthy();
+    now.relations = vec![relation(10, "outbox_v2")];
+    publication(&mut now).tables = vec![published(10, "outbox_v2")];
+    let outboxes = configured();
+    let watched = Watched { publication: "p", outboxes: &outboxes };
+    let note = compare(watched, Some(&before), &now).remove(0);
+    assert!(note.code == Code::TableRenamed && is_note(&note), "{note}");
+    assert!(note.message.contains("public.outbox is now called public.outbox_v2"), "{note}");
+    let hint = note.hint.unwrap();
+    assert!(hint.contains("name public.outbox_v2 in [[outbox]]"), "{hint}");
+    assert!(hint.contains("alter table \"public\".\"outbox_v2\" rename to \"outbox\""), "{hint}");
+    // And at every later look; without memory nobody can know.
+    let remembered = now.clone().remember(&outboxes, Some(&before));
+    assert_eq!(codes(&outboxes, Some(&remembered), &now), [Code::TableRenamed]);
+    assert_eq!(codes(&outboxes, None, &now), [Code::TableMissing]);
+    // Nothing names the table: its rows are routed as before.
+    assert_eq!(codes(&Outboxes::default(), Some(&before), &now), []);
+}
+
+#[test]
+fn a_renamed_table_must_be_published_as_before() {
+    let before = healthy();
+    let mut now = healthy();
+    now.relations = vec![relation(10, "outbox_v2")];
+    publication(&mut now).tables.clear();
+    let expected = [Code::PublicationLacksTable, Code::TableRenamed];
+    assert_eq!(codes(&configured(), Some(&before), &now), expected);
+    publication(&mut now).tables = vec![PublishedTable {
+        row_filter: Some("(true)".to_owned()),
+        ..published(10, "outbox_v2")
+    }];
+    let outboxes = configured();
+    let watched = Watched { publication: "p", outboxes: &outboxes };
+    let filtered = compare(watched, Some(&before), &now).remove(0);
+    assert_eq!(filtered.code, Code::PublicationFiltersRows);
+    assert!(filtered.hint.unwrap().contains("\"outbox_v2\""), "by the name that it has now");
+}
+
+#[test]
+fn a_table_that_takes_the_name_of_a_renamed_one_is_another_however_late() {
+    let outboxes = configured();
     let mut now = healthy();
     now.relations = vec![relation(10, "outbox_old")];
     publication(&mut now).tables = vec![published(10, "outbox_old")];
-    assert_eq!(codes(&configured(), Some(&before), &now), [Code::TableReplaced]);
-    // Nothing names the table: its rows are routed as before.
-    assert_eq!(codes(&Outboxes::default(), Some(&before), &now), []);
+    let remembered = now.clone().remember(&outboxes, Some(&healthy()));
+    now.relations.push(relation(11, "outbox"));
+    assert_eq!(codes(&outboxes, Some(&remembered), &now), [Code::TableReplaced]);
+    // Accepted, the old one is an archive.
+    let accepted = now.clone().remember(&outboxes, Some(&remembered));
+    publication(&mut now).tables.push(published(11, "outbox"));
+    assert_eq!(codes(&outboxes, Some(&accepted), &now), []);
+}
+
+#[test]
+fn a_table_that_moved_to_another_schema_moves_back_before_it_is_renamed() {
+    let elsewhere = |called: &str| TableName { schema: "old".to_owned(), name: called.to_owned() };
+    for (now, expected) in [
+        (elsewhere("outbox"), "alter table \"old\".\"outbox\" set schema \"public\""),
+        (
+            elsewhere("o"),
+            "alter table \"old\".\"o\" set schema \"public\"; \
+             alter table \"public\".\"o\" rename to \"outbox\"",
+        ),
+    ] {
+        assert_eq!(rename_back(&name("outbox"), &now), expected);
+    }
 }
 
 #[test]
@@ -185,4 +280,51 @@ fn without_memory_a_table_that_was_never_there_is_missing() {
     publication(&mut now).tables.clear();
     assert_eq!(codes(&configured(), None, &now), [Code::TableMissing]);
     assert_eq!(codes(&Outboxes::default(), None, &now), [Code::PublicationLacksTable]);
+}
+
+/// The healthy state with a child of the outbox: OID 20, not published.
+fn inherited() -> Catalog {
+    let mut now = healthy();
+    now.relations[0].children = vec![Child { oid: Oid::from_u32(20), name: name("child") }];
+    now
+}
+
+#[test]
+fn a_child_of_an_outbox_whose_rows_nobody_would_produce_is_refused() {
+    let (outboxes, mut now) = (configured(), inherited());
+    let watched = Watched { publication: "p", outboxes: &outboxes };
+    let failure = compare(watched, None, &now).remove(0);
+    assert_eq!(failure.code, Code::TableInherited);
+    assert!(failure.message.starts_with("table public.child inherits from public.outbox"));
+    let hint = failure.hint.unwrap();
+    assert!(hint.contains("[[outbox]] table = \"public.child\""), "{hint}");
+    assert!(hint.contains("alter publication \"p\" add table \"public\".\"child\""), "{hint}");
+    assert!(!hint.contains("restart"), "nothing is missing yet: {hint}");
+    let hint = compare(watched, Some(&healthy()), &now).remove(0).hint.unwrap();
+    assert!(hint.contains("written to it before") && hint.contains(ACCEPT), "{hint}");
+    // Published under its own name, it is another table's row all the same.
+    publication(&mut now).tables.push(published(20, "child"));
+    now.relations.push(relation(20, "child"));
+    let failure = compare(watched, None, &now).remove(0);
+    assert_eq!(failure.code, Code::TableInherited);
+    assert!(!failure.hint.unwrap().contains("alter publication"));
+}
+
+#[test]
+fn a_child_that_is_an_outbox_itself_is_judged_as_one() {
+    let mut both = configured();
+    both.tables.push(OutboxTable::with_defaults(name("child")));
+    let mut now = inherited();
+    now.relations.push(relation(20, "child"));
+    assert_eq!(codes(&both, None, &now), [Code::PublicationLacksTable]);
+    // Without any configured, what is published is an outbox.
+    assert_eq!(codes(&Outboxes::default(), None, &now), [Code::TableInherited]);
+    publication(&mut now).tables.push(published(20, "child"));
+    assert_eq!(codes(&both, None, &now), []);
+    assert_eq!(codes(&Outboxes::default(), None, &now), []);
+    // Renamed, it is still the one that was named.
+    let mut renamed = now.clone();
+    renamed.relations[0].children[0].name = name("child_v2");
+    renamed.relations[1].name = name("child_v2");
+    assert_eq!(codes(&both, Some(&now), &renamed), [Code::TableRenamed]);
 }

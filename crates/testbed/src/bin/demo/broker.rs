@@ -1,5 +1,5 @@
-//! The Kafka of the demo: librdkafka's mock cluster in this process, an Apache Kafka that is started,
-//! or one that somebody else runs.
+//! The Kafka of the demo: librdkafka's mock cluster in this process, an Apache Kafka that is
+//! started, or one that somebody else runs.
 
 use std::time::Duration;
 
@@ -102,6 +102,17 @@ impl Broker {
                     },
                 )
             }
+        }
+    }
+
+    /// The mock cluster cannot be asked for the topic of the router's record either; others make it
+    /// when the product asks.
+    pub(crate) fn provide_state_topic(&self, name: &str) -> anyhow::Result<()> {
+        match self {
+            Self::Embedded(cluster) => cluster
+                .create_topic(name, 1, 1)
+                .with_context(|| format!("cannot make topic \"{name}\"")),
+            Self::Apache { .. } | Self::Given(_) => Ok(()),
         }
     }
 

@@ -30,13 +30,14 @@ const SOON: Duration = Duration::from_secs(60);
 /// What was made on a cluster that is not ours.
 #[derive(Debug, Default)]
 pub(crate) struct Borrowed {
-    topic: Option<(String, String)>,
+    /// The cluster and the topic.
+    topics: Vec<(String, String)>,
 }
 
 impl Borrowed {
     /// Deletes it.
     pub(crate) async fn give_back(self) -> anyhow::Result<()> {
-        if let Some((bootstrap, topic)) = self.topic {
+        for (bootstrap, topic) in self.topics {
             kafka::delete_topic(&bootstrap, &topic)
                 .await
                 .with_context(|| format!("topic \"{topic}\" is left on {bootstrap}: delete it"))?;
@@ -69,9 +70,12 @@ impl Stage {
             Broker::Embedded(_) | Broker::Apache { .. } => Mapping::default().topic_prefix,
         };
         let topic = format!("{topic_prefix}{AGGREGATE_TYPE}");
+        let state_topic = state_topic(&topic_prefix);
         broker.create_topic(&topic).await?;
+        broker.provide_state_topic(&state_topic)?;
         if let Broker::Given(bootstrap) = &broker {
-            borrowed.topic = Some((bootstrap.clone(), topic.clone()));
+            let both = [topic.clone(), state_topic].map(|topic| (bootstrap.clone(), topic));
+            borrowed.topics.extend(both);
         }
         let consumer = Follower::start(&broker.bootstrap_of_consumer(), &[&topic])
             .await
@@ -133,16 +137,22 @@ pub(crate) struct Kept {
     pub(crate) topic: String,
 }
 
+/// Where the router keeps its record; the product's `setup` makes it.
+fn state_topic(topic_prefix: &str) -> String {
+    format!("{topic_prefix}router-state")
+}
+
 /// The router's file: what a person would write, and gauges that move while one watches.
 fn config(postgres: &Postgres, broker: &Broker, topic_prefix: &str) -> String {
     let url = quoted(&postgres.url(SLOT, DATABASE));
     let topic = quoted(&format!("{topic_prefix}${{aggregate_type}}"));
     let bootstrap = quoted(&broker.bootstrap());
+    let state_topic = quoted(&state_topic(topic_prefix));
     format!(
         "name = \"demo\"\n\n\
          [postgres]\nurl = {url}\n\n\
          [[outbox]]\ntable = \"public.outbox\"\ntopic = {topic}\n\n\
-         [kafka]\nbootstrap_servers = {bootstrap}\n\n\
+         [kafka]\nbootstrap_servers = {bootstrap}\nstate_topic = {state_topic}\n\n\
          [monitor]\ninterval = \"250ms\"\n\n\
          [log]\nformat = \"text\"\n"
     )

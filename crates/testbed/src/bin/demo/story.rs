@@ -96,7 +96,7 @@ fn introduce(stage: &Stage, screen: &mut Screen) -> anyhow::Result<()> {
     let text = format!("{} on {}, throw-away", postgres.version(), postgres.address());
     screen.fact("PostgreSQL", &text)?;
     screen.fact("Kafka", &format!("{}, {}", broker.bootstrap(), broker.description()))?;
-    let made = "table, role, publication and slot, by outbox-router setup --apply --create-table";
+    let made = "table, role, publication, slot and record, by outbox-router setup --apply";
     screen.fact("setup", made)?;
     screen.fact("consumer", &format!("reads topic {} from its first record", stage.topic))?;
     Ok(())

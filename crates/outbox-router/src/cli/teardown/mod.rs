@@ -1,5 +1,10 @@
-//! `teardown`: drops the slot and the publication, or prints the SQL for it. Dropping a slot cannot be undone: what it
-//! has not delivered is not delivered by any other, so a person types its name first.
+//! `teardown`: drops the slot and the publication, or prints the SQL for it. Dropping a slot cannot
+//! be undone: what it has not delivered is not delivered by any other, so a person types its name
+//! first.
+//!
+//! The record of a pipeline that is retired in good order goes with the slot. One that says that
+//! rows may be missing stays, and so does every other where a router would find something: whoever
+//! makes the slot again must be told.
 
 use crate::wording;
 use relay::{Code, Failure};
@@ -11,6 +16,9 @@ use super::{
     sql,
 };
 use crate::config::Config;
+use record::{Dropped, Retiring};
+
+mod record;
 
 /// Prints or applies.
 pub(super) async fn teardown(
@@ -22,10 +30,17 @@ pub(super) async fn teardown(
     match args.write {
         Write::Print => print(args, config, access, terminal),
         Write::Apply => {
+            let retiring = Box::pin(Retiring::before(args.record, config, access)).await;
             let work = with_connection(access, "teardown", async |client| {
                 apply(client, args, config, terminal).await
             });
-            Box::pin(work).await
+            match Box::pin(work).await? {
+                Some(dropped) => {
+                    Box::pin(retiring.after(dropped, config, terminal.out)).await?;
+                    Ok(Exit::Done)
+                }
+                None => Ok(Exit::Failure),
+            }
         }
     }
 }
@@ -46,16 +61,18 @@ fn print(
             writeln!(out, "{statement};")?;
         }
     }
+    writeln!(out, "-- the record in kafka is deleted by --apply alone")?;
     writeln!(out, "\n-- the outbox table stays\n-- to run it: outbox-router teardown --apply")?;
     Ok(Exit::Done)
 }
 
+/// `None`: nobody confirmed it.
 async fn apply(
     client: &Client,
     args: &TeardownArgs,
     config: &Config,
     terminal: &mut Terminal<'_>,
-) -> Result<Exit, Trouble> {
+) -> Result<Option<Dropped>, Trouble> {
     let (slot, publication) = (config.postgres.slot.as_str(), config.postgres.publication.as_str());
     let found = client.query_opt(SLOT, &[&slot]).await?;
     if let Some(row) = &found {
@@ -68,7 +85,7 @@ async fn apply(
         Confirmation::Ask => {
             if !confirmed(slot, terminal)? {
                 writeln!(terminal.err, "nothing was dropped")?;
-                return Ok(Exit::Failure);
+                return Ok(None);
             }
         }
     }
@@ -88,7 +105,7 @@ async fn apply(
     if let Some(role) = &args.role {
         drop_role(client, role, terminal).await?;
     }
-    Ok(Exit::Done)
+    Ok(Some(if found.is_some() { Dropped::Now } else { Dropped::Before }))
 }
 
 const SLOT: &str = "\

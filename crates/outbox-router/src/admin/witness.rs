@@ -1,0 +1,89 @@
+//! What the state topic says of this pipeline, as `/status.json` shows it.
+
+use relay::{source::Kept, witness::Acceptance};
+use serde::Serialize;
+
+use super::{
+    reason::{Interval, Moment},
+    view::View,
+};
+use crate::monitor::Gap;
+
+/// The witness.
+#[derive(Debug, Serialize)]
+pub struct Witness {
+    /// `kafka`; `off` where kafka.state_topic is empty.
+    pub kept: &'static str,
+    /// Up to where everything is acknowledged, as it says; `null`: there is none.
+    pub position: Option<String>,
+    /// Where the pipeline began without a record, until somebody accepts that.
+    pub began_without: Option<Moment>,
+    /// What nobody has accepted.
+    pub gaps: Vec<OpenGap>,
+    /// Whether all of these are in Kafka, and so outlive this process.
+    pub gaps_recorded: bool,
+    /// What somebody has accepted, the latest last.
+    pub accepted: Vec<Accepted>,
+}
+
+/// A gap that waits for a person.
+#[derive(Debug, Serialize)]
+pub struct OpenGap {
+    /// `CODE@LSN`, as `outbox-router accept --gap` takes it.
+    pub name: String,
+    /// What happened.
+    pub message: String,
+    /// What to type.
+    pub hint: Option<String>,
+    /// What is at risk.
+    pub interval: Interval,
+}
+
+/// A gap that a person has accepted.
+#[derive(Debug, Serialize)]
+pub struct Accepted {
+    /// `CODE@LSN`.
+    pub name: String,
+    /// Who.
+    pub by: String,
+    /// When, in UTC.
+    pub at: String,
+}
+
+impl Witness {
+    pub(super) fn of(view: &View<'_>) -> Self {
+        let witness = &view.relay.snapshot.witness;
+        Self {
+            kept: match witness.kept {
+                Kept::InKafka => "kafka",
+                Kept::InMemory => "off",
+            },
+            position: witness.position.map(|lsn| lsn.to_string()),
+            began_without: witness.began_without.as_ref().map(Moment::of),
+            gaps: witness.gaps.iter().map(OpenGap::of).collect(),
+            gaps_recorded: witness.are_gaps_recorded,
+            accepted: witness.accepted.iter().map(Accepted::of).collect(),
+        }
+    }
+}
+
+impl OpenGap {
+    fn of(gap: &Gap) -> Self {
+        Self {
+            name: gap.name(),
+            message: gap.failure.message.clone(),
+            hint: gap.failure.hint.clone(),
+            interval: Interval::of(gap),
+        }
+    }
+}
+
+impl Accepted {
+    fn of(acceptance: &Acceptance) -> Self {
+        Self {
+            name: format!("{}@{}", acceptance.code, acceptance.lsn),
+            by: acceptance.by.clone(),
+            at: acceptance.at.clone(),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `accept`: a person says that what is missing is known, and the router goes on.
+//!
+//! The record of it is a baseline as complete as the first one, so slot, publication and tables
+//! must be right *now*: what happens after that look is noticed at the next start. It is looked at
+//! twice, before the question and after the answer, because a person may take an hour.
+
+mod rows;
+mod show;
+
+use std::{fs, os::unix::fs::MetadataExt as _};
+
+use relay::{
+    Failure,
+    witness::{Open, Witness},
+};
+
+use super::{
+    AcceptArgs, Audience, Confirmation, Exit, Terminal, Trouble,
+    complaint::complain,
+    connect::Access,
+    record::{self, Records, Stored},
+};
+use crate::{
+    app,
+    config::{Config, Environment},
+    shell::{Seen, Source},
+};
+
+/// Everything that an acceptance is made from.
+struct Facts {
+    stored: Stored,
+    record: Witness,
+    seen: Seen,
+    /// What waits for a person.
+    open: Vec<Open>,
+}
+
+/// Shows what is open, asks, and closes it.
+pub(super) async fn accept(
+    args: &AcceptArgs,
+    config: &Config,
+    access: Access<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, Trouble> {
+    let Some(records) = Records::of(config, access)? else {
+        return Err(show::keeps_none().into());
+    };
+    let source = app::source(config, access.endpoint("accept")?);
+    let facts = look(config, &records, &source).await?;
+    if facts.open.is_empty() {
+        show::nothing(&facts.record, terminal.out)?;
+        return Ok(Exit::Done);
+    }
+    let Some(chosen) = choose(args, &facts.open) else {
+        show::unknown(&args.gaps, &facts.open, terminal.err)?;
+        return Ok(Exit::Usage);
+    };
+    show::pipeline(config, records.database(), terminal.out)?;
+    for open in &chosen {
+        show::open(open, terminal.out)?;
+        if let Open::Gap(gap) = open {
+            let counted = Box::pin(rows::count(config, access, &facts.seen.catalog, gap)).await;
+            show::rows(&counted, terminal.out)?;
+        }
+    }
+    let (names, next) = (names(&facts.open), decide(args, config, access, facts, &chosen)?);
+    show::consequence(&next, &chosen, terminal.out)?;
+    let next = match (args.confirmation, terminal.audience) {
+        (Confirmation::Yes, _) => next,
+        (Confirmation::Ask, Audience::Machine) => {
+            complain(terminal.err, &show::nobody_to_ask(&chosen))?;
+            return Ok(Exit::Usage);
+        }
+        (Confirmation::Ask, Audience::Person) => {
+            if !confirmed(config.postgres.slot.as_str(), terminal)? {
+                writeln!(terminal.err, "nothing was accepted")?;
+                return Ok(Exit::Failure);
+            }
+            let again = look(config, &records, &source).await?;
+            if self::names(&again.open) != names {
+                return Err(show::changed().into());
+            }
+            decide(args, config, access, again, &chosen)?
+        }
+    };
+    records.write("accept", &next).await?;
+    show::done(&next, &chosen, terminal.out)?;
+    Ok(Exit::Done)
+}
+
+/// The slot before the record: a router that runs writes the record before it moves the slot.
+async fn look(config: &Config, records: &Records, source: &Source) -> Result<Facts, Trouble> {
+    let seen = Box::pin(source.see()).await?;
+    record::same_database(records, &seen)?;
+    let mut stored = records.read().await?;
+    let Some(record) = stored.record.take() else {
+        return Err(show::no_record(records.topic()).into());
+    };
+    let open = record::open(config, &record, &seen);
+    Ok(Facts { stored, record, seen, open })
+}
+
+fn names(open: &[Open]) -> Vec<String> {
+    open.iter().map(Open::name).collect()
+}
+
+/// What is to be closed: all, or what was named. `None` when something else was named.
+fn choose(args: &AcceptArgs, open: &[Open]) -> Option<Vec<Open>> {
+    if args.gaps.is_empty() {
+        return Some(open.to_vec());
+    }
+    let find = |name: &super::GapName| {
+        open.iter().find(|open| open.code() == name.code && open.lsn() == name.lsn).cloned()
+    };
+    args.gaps.iter().map(find).collect()
+}
+
+/// The record of the acceptance.
+fn decide(
+    args: &AcceptArgs,
+    config: &Config,
+    access: Access<'_>,
+    facts: Facts,
+    chosen: &[Open],
+) -> Result<Witness, Failure> {
+    let by = args.by.clone().unwrap_or_else(|| person(access.environment));
+    let has_gap = chosen.iter().any(|open| matches!(open, Open::Gap(_)));
+    if !has_gap {
+        return Ok(facts.record.accept_beginning(&by, &facts.seen.look.at));
+    }
+    let baseline = record::baseline(config, facts.seen)?;
+    facts.record.may_accept(chosen, &baseline)?;
+    let anew = Witness::begin(&baseline, &facts.stored.cluster, &config.outboxes());
+    Ok(facts.record.accept(chosen, anew, &by))
+}
+
+fn confirmed(slot: &str, terminal: &mut Terminal<'_>) -> Result<bool, Trouble> {
+    write!(terminal.out, "type {slot}, the slot's name, to accept it: ")?;
+    terminal.out.flush()?;
+    let mut answer = String::new();
+    terminal.input.read_line(&mut answer)?;
+    Ok(answer.trim() == slot)
+}
+
+/// The user and the host, as far as the system tells them.
+fn person(environment: &Environment) -> String {
+    let named = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| environment.get(name));
+    let user = named.map_or_else(user, str::to_owned);
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = environment.get("HOSTNAME").unwrap_or_else(|| host.trim());
+    format!("{user}@{host}")
+}
+
+/// The owner of this process.
+fn user() -> String {
+    let Ok(process) = fs::metadata("/proc/self") else { return "unknown".to_owned() };
+    let uid = process.uid().to_string();
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut users = users.lines().map(|line| line.split(':'));
+    let name = users.find_map(|mut fields| {
+        let name = fields.next()?;
+        (fields.nth(1)? == uid).then(|| name.to_owned())
+    });
+    name.unwrap_or_else(|| format!("uid {uid}"))
+}

@@ -1,0 +1,129 @@
+//! How many rows are given up, where that can be told: a table that the role may read, with a
+//! column that says when its rows were made. It is an estimate: a row may be made long before it is
+//! committed.
+
+use std::time::Duration;
+
+use relay::{
+    TableName,
+    source::{Catalog, Gap, Oid},
+};
+use tokio_postgres::Client;
+
+use crate::{
+    cli::{
+        Trouble,
+        connect::{Access, with_connection},
+    },
+    config::Config,
+    postgres::{quote_identifier, quote_table},
+};
+
+/// What was found of one table.
+pub(super) struct Counted {
+    pub(super) table: TableName,
+    /// Or why it is not known.
+    pub(super) rows: Result<Rows, String>,
+}
+
+/// How many.
+pub(super) struct Rows {
+    pub(super) column: String,
+    /// In the interval of the gap.
+    pub(super) within: i64,
+    /// From its beginning to this moment: until a new slot is made, what is committed is missing
+    /// too.
+    pub(super) until_now: i64,
+}
+
+/// A large table without an index may take for ever, and a person waits.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the column is called in tables that we have seen, ours first.
+const COLUMNS: [&str; 7] =
+    ["created_at", "occurred_at", "inserted_at", "createdat", "occurredat", "created", "timestamp"];
+
+/// Counts in every outbox table.
+pub(super) async fn count(
+    config: &Config,
+    access: Access<'_>,
+    catalog: &Catalog,
+    gap: &Gap,
+) -> Vec<Counted> {
+    let tables = tables(config, catalog);
+    let work = with_connection(access, "accept", async |client| {
+        let limit = format!("set statement_timeout = {}", PATIENCE.as_millis());
+        client.batch_execute(&limit).await?;
+        let mut counted = Vec::new();
+        for (oid, table) in &tables {
+            let rows = match in_table(client, *oid, table, gap).await {
+                Ok(rows) => rows,
+                Err(Trouble::Failure(failure)) => Err(failure.message),
+                Err(output @ Trouble::Output(_)) => return Err(output),
+            };
+            counted.push(Counted { table: table.clone(), rows });
+        }
+        Ok(counted)
+    });
+    match Box::pin(work).await {
+        Ok(counted) => counted,
+        Err(trouble) => {
+            let why = match trouble {
+                Trouble::Failure(failure) => failure.message,
+                Trouble::Output(error) => error.to_string(),
+            };
+            let not = |(_, table)| Counted { table, rows: Err(why.clone()) };
+            tables.into_iter().map(not).collect()
+        }
+    }
+}
+
+fn tables(config: &Config, catalog: &Catalog) -> Vec<(Oid, TableName)> {
+    let published = catalog.publication.iter().flat_map(|publication| &publication.tables);
+    let mut named: Vec<(Oid, TableName)> =
+        published.map(|table| (table.oid, table.name.clone())).collect();
+    named.extend(catalog.relations.iter().map(|table| (table.oid, table.name.clone())));
+    let name_of = |oid: Oid| Some((oid, named.iter().find(|(known, _)| *known == oid)?.1.clone()));
+    catalog.outbox_tables(&config.outboxes()).into_iter().filter_map(name_of).collect()
+}
+
+const COLUMN: &str = "\
+    select a.attname::text, a.atttypid = 'timestamptz'::regtype, \
+      has_column_privilege(a.attrelid, a.attnum, 'select') \
+    from pg_attribute a where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped \
+      and a.atttypid in ('timestamptz'::regtype, 'timestamp'::regtype) \
+      and a.attname::text = any($2) order by array_position($2, a.attname::text) limit 1";
+
+async fn in_table(
+    client: &Client,
+    oid: Oid,
+    table: &TableName,
+    gap: &Gap,
+) -> Result<Result<Rows, String>, Trouble> {
+    let Some(from) = gap.interval.from.as_ref().and_then(|from| from.at.as_deref()) else {
+        return Ok(Err("it is not known at what time it begins".to_owned()));
+    };
+    let Some(to) = gap.interval.to.at.as_deref() else {
+        return Ok(Err("it is not known at what time it ends".to_owned()));
+    };
+    let names: Vec<&str> = COLUMNS.to_vec();
+    let Some(found) = client.query_opt(COLUMN, &[&oid.as_u32(), &names]).await? else {
+        let known = COLUMNS.join(", ");
+        return Ok(Err(format!("it has no column that says when a row was made ({known})")));
+    };
+    let column: String = found.try_get(0)?;
+    if !found.try_get::<_, bool>(1)? {
+        return Ok(Err(format!("{column} has no time zone")));
+    }
+    if !found.try_get::<_, bool>(2)? {
+        return Ok(Err("this role may not read it; see --admin-url".to_owned()));
+    }
+    let quoted = quote_identifier(&column);
+    let count = format!(
+        "select count(*) filter (where {quoted} <= $2::text::timestamptz), count(*) \
+         from {} where {quoted} >= $1::text::timestamptz",
+        quote_table(table)
+    );
+    let row = client.query_one(&count, &[&from, &to]).await?;
+    Ok(Ok(Rows { column, within: row.try_get(0)?, until_now: row.try_get(1)? }))
+}

@@ -1,0 +1,150 @@
+//! What `accept` says.
+
+use std::io;
+
+use relay::{
+    Code, Failure, TopicName,
+    source::{Gap, Mark},
+    witness::{Open, Witness},
+};
+
+use super::rows::Counted;
+use crate::{cli::GapName, config::Config};
+
+type Out<'o> = &'o mut (dyn io::Write + Send);
+
+/// Whose record it is.
+pub(super) fn pipeline(config: &Config, database: &str, out: Out<'_>) -> io::Result<()> {
+    let (name, slot) = (&config.name, &config.postgres.slot);
+    writeln!(out, "pipeline  {name}, database {database}, slot {slot}")
+}
+
+/// One thing that is open.
+pub(super) fn open(open: &Open, out: Out<'_>) -> io::Result<()> {
+    writeln!(out, "\nopen      {}", open.name())?;
+    match open {
+        Open::Gap(Gap { failure, interval }) => {
+            writeln!(out, "what      {}", failure.message)?;
+            match &interval.from {
+                Some(from) => writeln!(out, "from      {from}")?,
+                None => writeln!(out, "from      the beginning")?,
+            }
+            writeln!(out, "to        {}", interval.to)
+        }
+        Open::Beginning(mark) => writeln!(out, "what      {}", beginning(mark)),
+    }
+}
+
+/// Where a pipeline began without a record.
+fn beginning(mark: &Mark) -> String {
+    format!(
+        "the pipeline began at {mark} without a record: whether anything before that is missing \
+         in kafka, no router knows"
+    )
+}
+
+/// What lies in the interval.
+pub(super) fn rows(counted: &[Counted], out: Out<'_>) -> io::Result<()> {
+    for Counted { table, rows } in counted {
+        match rows {
+            Ok(rows) => writeln!(
+                out,
+                "rows      {} in {table} with {} in that time, {} until now",
+                rows.within, rows.column, rows.until_now
+            )?,
+            Err(why) => writeln!(out, "rows      of {table} cannot be counted: {why}")?,
+        }
+    }
+    Ok(())
+}
+
+/// What an acceptance means.
+pub(super) fn consequence(next: &Witness, chosen: &[Open], out: Out<'_>) -> io::Result<()> {
+    if chosen.iter().any(|open| matches!(open, Open::Gap(_))) {
+        writeln!(
+            out,
+            "\nThe router goes on from {}, where the slot stands. What was committed before that and\n\
+             is not in kafka, it will not send: publish it from the table, if that is not done yet.",
+            next.position
+        )
+    } else {
+        writeln!(out, "\nThe record stays as it is; what was before it is no longer asked about.")
+    }
+}
+
+/// What was done.
+pub(super) fn done(next: &Witness, chosen: &[Open], out: Out<'_>) -> io::Result<()> {
+    let by = next.accepted.last().map_or("somebody", |acceptance| &acceptance.by);
+    for open in chosen {
+        writeln!(out, "accepted {} by {by}", open.name())?;
+    }
+    let left = next.open();
+    for open in &left {
+        writeln!(out, "still open: {}", open.name())?;
+    }
+    let has_gap = chosen.iter().any(|open| matches!(open, Open::Gap(_)));
+    if !has_gap {
+        writeln!(
+            out,
+            "a router that runs takes note of it when it next connects, or is restarted"
+        )?;
+    } else if next.gaps.is_empty() {
+        writeln!(out, "a router that runs goes on within a few seconds; else: outbox-router run")?;
+    }
+    Ok(())
+}
+
+/// There is nothing to do.
+pub(super) fn nothing(record: &Witness, out: Out<'_>) -> io::Result<()> {
+    writeln!(out, "nothing is open: everything before {} is acknowledged", record.position)
+}
+
+/// Something is open, but not what was named.
+pub(super) fn unknown(named: &[GapName], open: &[Open], out: Out<'_>) -> io::Result<()> {
+    let is_open = |name: &&GapName| {
+        !open.iter().any(|open| open.code() == name.code && open.lsn() == name.lsn)
+    };
+    for name in named.iter().filter(is_open) {
+        writeln!(out, "error: {name} is not open")?;
+    }
+    for open in open {
+        writeln!(out, "  open: {}", open.name())?;
+    }
+    writeln!(out, "  hint: name one of these by --gap, or accept all of them without --gap")
+}
+
+/// Nobody watches.
+pub(super) fn nobody_to_ask(chosen: &[Open]) -> Failure {
+    let code = chosen.first().map_or(Code::WitnessMissing, Open::code);
+    let gaps: String = chosen.iter().map(|open| format!(" --gap {}", open.name())).collect();
+    Failure::new(code, "nothing was accepted: there is no terminal to ask on")
+        .hint(format!("outbox-router accept{gaps} --yes"))
+}
+
+/// Somebody else was faster, or something else has happened.
+pub(super) fn changed() -> Failure {
+    Failure::new(Code::SlotMoved, "nothing was accepted: what is open has changed meanwhile")
+        .hint("outbox-router accept shows it as it is now")
+}
+
+/// There is nothing to write it into.
+pub(super) fn keeps_none() -> Failure {
+    Failure::new(
+        Code::WitnessMissing,
+        "kafka.state_topic is empty, so no gap is written down: without a state topic every restart \
+         of the router closes every gap",
+    )
+    .hint("publish the missing rows from the table, then set kafka.state_topic and restart the router")
+}
+
+/// Nothing is written under this name.
+pub(super) fn no_record(topic: &TopicName) -> Failure {
+    Failure::new(
+        Code::WitnessMissing,
+        format!("the state topic {topic} has no record of this pipeline: nothing can be accepted"),
+    )
+    .hint(
+        "a record belongs to name, database and slot: see that all three are those of the router; \
+         the first record is made by outbox-router setup --apply",
+    )
+}

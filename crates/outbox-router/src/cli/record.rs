@@ -1,0 +1,214 @@
+//! The pipeline's record in the state topic, and the source that it is held against.
+
+use relay::{
+    Code, Failure, TopicName,
+    source::{Baseline, Expectations, Kept, Obstacle, judge, judge_slot},
+    witness::{Open, Pipeline, StateRecord, Witness, combine},
+};
+use uuid::Uuid;
+
+use super::connect::Access;
+use crate::{
+    app,
+    config::Config,
+    kafka::{KafkaSettings, put_state, read_state, state_topic_command},
+    shell::Seen,
+};
+
+/// Where the record is.
+#[derive(Clone)]
+pub(super) struct Records {
+    settings: KafkaSettings,
+    topic: TopicName,
+    pipeline: Pipeline,
+}
+
+/// What is there.
+pub(super) struct Stored {
+    /// Kafka's cluster id; empty where nothing was read.
+    pub(super) cluster: String,
+    /// What all records of the pipeline say together.
+    pub(super) record: Option<Witness>,
+    keys: Vec<Vec<u8>>,
+}
+
+impl Records {
+    /// `None` where the configuration keeps no record.
+    pub(super) fn of(config: &Config, access: Access<'_>) -> Result<Option<Self>, Failure> {
+        let Some(topic) = config.kafka.state_topic.clone() else { return Ok(None) };
+        let pipeline = app::pipeline(config, &access.database_of_router()?);
+        Ok(Some(Self { settings: app::kafka_settings(config), topic, pipeline }))
+    }
+
+    /// What a person types who makes the topic.
+    pub(super) fn topic_command(config: &Config) -> Option<String> {
+        let topic = config.kafka.state_topic.as_ref()?;
+        Some(state_topic_command(&app::kafka_settings(config), topic))
+    }
+
+    /// The topic.
+    pub(super) fn topic(&self) -> &TopicName {
+        &self.topic
+    }
+
+    /// The database that the router connects to.
+    pub(super) fn database(&self) -> &str {
+        &self.pipeline.database
+    }
+
+    /// Reads what is there. A topic that is missing holds nothing.
+    pub(super) async fn read(&self) -> Result<Stored, Failure> {
+        let it = self.clone();
+        let read = blocking(move || read_state(&it.settings, &it.topic, &it.pipeline.prefix()));
+        let read = match read.await {
+            Ok(read) => read,
+            Err(failure) if failure.code == Code::TopicMissing => {
+                return Ok(Stored { cluster: String::new(), record: None, keys: Vec::new() });
+            }
+            Err(failure) => return Err(failure),
+        };
+        let keys = read.records.iter().map(|record| record.key.clone()).collect();
+        let records: Vec<StateRecord> = read
+            .records
+            .into_iter()
+            .map(|record| StateRecord {
+                key: record.key,
+                value: record.value,
+                offset: record.offset,
+            })
+            .collect();
+        Ok(Stored { cluster: read.cluster_id, record: combine(&records)?, keys })
+    }
+
+    /// Sees to it that there is a topic, and one that keeps the record.
+    pub(super) async fn make_topic(&self) -> Result<(), Failure> {
+        self.put(Vec::new()).await
+    }
+
+    /// Deletes all that was read.
+    pub(super) async fn delete(&self, stored: Stored) -> Result<(), Failure> {
+        self.put(stored.keys.into_iter().map(|key| (key, None)).collect()).await
+    }
+
+    /// Writes a record under a key of its own, and makes the topic if it is missing.
+    pub(super) async fn write(&self, command: &str, witness: &Witness) -> Result<(), Failure> {
+        let key = self.pipeline.key(&format!("{command}.{}", Uuid::new_v4()));
+        self.put(vec![(key, Some(witness.encode()))]).await
+    }
+
+    async fn put(&self, records: Vec<(Vec<u8>, Option<Vec<u8>>)>) -> Result<(), Failure> {
+        let it = self.clone();
+        blocking(move || put_state(&it.settings, &it.topic, &records)).await
+    }
+}
+
+/// librdkafka blocks.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(cancelled) => unreachable!("a blocking task is never cancelled: {cancelled}"),
+        },
+    }
+}
+
+/// The source as a stream could start from it now.
+///
+/// # Errors
+/// It could not: what is wrong, or who holds the slot.
+pub(super) fn baseline(config: &Config, seen: Seen) -> Result<Baseline, Failure> {
+    held_against(config, None, seen)
+}
+
+/// Whether a router that goes on from this record would find everything as it left it.
+///
+/// # Errors
+/// What it would find.
+pub(super) fn is_as_left(config: &Config, record: &Witness, seen: Seen) -> Result<(), Failure> {
+    if let Some(gap) = record.gaps.first() {
+        return Err(gap.failure.clone());
+    }
+    if record.history.as_ref().is_some_and(|history| *history != seen.server.history) {
+        return Err(Failure::new(
+            Code::HistoryChanged,
+            "the record was made on another server, or on another timeline",
+        ));
+    }
+    held_against(config, Some(record), seen).map(drop)
+}
+
+fn held_against(
+    config: &Config,
+    witness: Option<&Witness>,
+    seen: Seen,
+) -> Result<Baseline, Failure> {
+    let outboxes = config.outboxes();
+    let expected = Expectations {
+        slot: config.postgres.slot.as_str(),
+        publication: config.postgres.publication.as_str(),
+        outboxes: &outboxes,
+        witness,
+        kept: Kept::InKafka,
+    };
+    judge(expected, seen.server, &seen.look, seen.catalog).map_err(|obstacle| match obstacle {
+        Obstacle::SlotInUse { pid } => in_use(expected.slot, pid),
+        Obstacle::Gap(gap) => gap.failure,
+        Obstacle::Failed(failure) => failure,
+    })
+}
+
+/// The connection leads to another database than the router's, whose name is part of the record's.
+///
+/// # Errors
+/// It does.
+pub(super) fn same_database(records: &Records, seen: &Seen) -> Result<(), Failure> {
+    let (here, routers) = (&seen.look.database, records.database());
+    if here == routers {
+        return Ok(());
+    }
+    let message =
+        format!("this connection is to the database {here}, the router's is to {routers}");
+    Err(Failure::new(Code::SlotUnsuitable, message).hint(format!(
+        "name the database {routers} in --admin-url, or the database {here} in postgres.url"
+    )))
+}
+
+/// Somebody streams from the slot.
+pub(super) fn in_use(slot: &str, pid: i32) -> Failure {
+    Failure::new(Code::SlotInUse, format!("the slot {slot} is in use by pid {pid}")).hint(format!(
+        "stop that router first, or end its connection: select pg_terminate_backend({pid})"
+    ))
+}
+
+/// What waits for a person: what the record says, or else what a router would find at its next
+/// start.
+pub(super) fn open(config: &Config, record: &Witness, seen: &Seen) -> Vec<Open> {
+    let mut open = record.open();
+    if record.gaps.is_empty()
+        && let Some(moved) = moved(config, record, seen)
+    {
+        open.insert(0, Open::Gap(moved));
+    }
+    open
+}
+
+/// The slot stands past the record, and no router has written that down yet.
+pub(super) fn moved(config: &Config, record: &Witness, seen: &Seen) -> Option<relay::source::Gap> {
+    // Positions of another history mean something else.
+    if record.history.as_ref().is_some_and(|history| *history != seen.server.history) {
+        return None;
+    }
+    let outboxes = config.outboxes();
+    let expected = Expectations {
+        slot: config.postgres.slot.as_str(),
+        publication: config.postgres.publication.as_str(),
+        outboxes: &outboxes,
+        witness: Some(record),
+        kept: Kept::InKafka,
+    };
+    match judge_slot(expected, &seen.look) {
+        Err(Obstacle::Gap(gap)) if gap.failure.code == Code::SlotMoved => Some(*gap),
+        Ok(_) | Err(_) => None,
+    }
+}

@@ -1,0 +1,110 @@
+//! The first record of a pipeline: made beside the slot, so that the router never begins without
+//! one. From then on the slot cannot be moved, dropped or made again without being noticed.
+
+use std::io;
+
+use relay::{Code, Failure, TopicName, witness::Witness};
+
+use crate::{
+    app,
+    cli::{
+        RecordPart, Trouble,
+        connect::Access,
+        record::{self, Records, Stored},
+    },
+    config::Config,
+    shell::Seen,
+};
+
+type Out<'o> = &'o mut (dyn io::Write + Send);
+
+/// Makes it, unless there is one.
+pub(super) async fn record(
+    part: RecordPart,
+    config: &Config,
+    access: Access<'_>,
+    out: Out<'_>,
+) -> Result<(), Trouble> {
+    let topic = match (part, &config.kafka.state_topic) {
+        (RecordPart::Skip, _) => {
+            writeln!(out, "record: left out; the router begins without one, and warns (K022)")?;
+            return Ok(());
+        }
+        (RecordPart::Include, None) => {
+            writeln!(out, "record: none is kept, since kafka.state_topic is empty")?;
+            return Ok(());
+        }
+        (RecordPart::Include, Some(topic)) => topic,
+    };
+    let found = find(config, access).await.map_err(|failure| missing(topic, &failure))?;
+    let Some((records, seen, stored)) = found else { return Ok(()) };
+    match &stored.record {
+        Some(known) => tell(known, config, &seen, out)?,
+        None => make(&records, &stored, config, seen, out).await?,
+    }
+    Ok(())
+}
+
+/// The slot before the record: a router that runs writes the record before it moves the slot.
+async fn find(
+    config: &Config,
+    access: Access<'_>,
+) -> Result<Option<(Records, Seen, Stored)>, Failure> {
+    let Some(records) = Records::of(config, access)? else { return Ok(None) };
+    let seen = Box::pin(app::source(config, access.endpoint("setup")?).see()).await?;
+    record::same_database(&records, &seen)?;
+    records.make_topic().await?;
+    let stored = records.read().await?;
+    Ok(Some((records, seen, stored)))
+}
+
+async fn make(
+    records: &Records,
+    stored: &Stored,
+    config: &Config,
+    seen: Seen,
+    out: Out<'_>,
+) -> Result<(), Trouble> {
+    let topic = records.topic();
+    let baseline = record::baseline(config, seen).map_err(|failure| {
+        // A router that streams moves the slot on while this is written, and keeps a record of its
+        // own.
+        if failure.code == Code::SlotInUse { failure } else { missing(topic, &failure) }
+    })?;
+    let first = Witness::begin(&baseline, &stored.cluster, &config.outboxes());
+    records.write("setup", &first).await.map_err(|failure| missing(topic, &failure))?;
+    writeln!(out, "record: created in {topic}, everything after {} is noticed", first.position)?;
+    Ok(())
+}
+
+/// There is one, and it stays as it is.
+fn tell(known: &Witness, config: &Config, seen: &Seen, out: Out<'_>) -> io::Result<()> {
+    writeln!(out, "record: there already, everything before {} is acknowledged", known.position)?;
+    let open = record::open(config, known, seen);
+    for open in &open {
+        writeln!(out, "  {} is open: rows may be missing in kafka", open.name())?;
+    }
+    if !open.is_empty() {
+        writeln!(out, "  publish them from the table, then: outbox-router accept")?;
+    }
+    Ok(())
+}
+
+/// PostgreSQL is done, Kafka is not.
+fn missing(topic: &TopicName, failure: &Failure) -> Failure {
+    let mut hint = "when that is mended: outbox-router setup --apply again, before the router is \
+                    started; one that begins without a record cannot tell whether the slot was \
+                    moved before"
+        .to_owned();
+    if let Some(own) = &failure.hint {
+        hint = format!("{own}; {hint}");
+    }
+    Failure::new(
+        Code::WitnessMissing,
+        format!(
+            "postgresql is set up, but the first record is missing in the state topic {topic}: \
+             {failure}"
+        ),
+    )
+    .hint(hint)
+}

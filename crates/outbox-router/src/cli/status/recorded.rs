@@ -1,0 +1,224 @@
+//! What the pipeline's record says: by the router, where it answers and has read it, else by Kafka.
+
+use std::{io, time::Duration};
+
+use relay::witness::{Open, Witness};
+use serde_json::{Value, json};
+
+use crate::{
+    cli::{connect::Access, record::Records},
+    config::Config,
+};
+
+/// PostgreSQL's answer should not wait for Kafka's.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// What is known of the record.
+pub(super) enum Recorded {
+    /// None is kept.
+    Off,
+    /// The state topic has none.
+    Absent,
+    /// Why nobody could be asked.
+    Unknown(String),
+    /// It is there.
+    Known(Record),
+}
+
+/// The record, as far as it is shown.
+#[derive(Default)]
+pub(super) struct Record {
+    /// Everything before it is acknowledged.
+    pub(super) position: String,
+    /// What nobody has accepted, the gaps first.
+    pub(super) open: Vec<Opened>,
+    /// What somebody has accepted, the latest last.
+    pub(super) accepted: Vec<Accepted>,
+    /// Whether the router could not write all of it down yet.
+    pub(super) is_unwritten: bool,
+}
+
+/// Something that waits for a person.
+pub(super) struct Opened {
+    /// `CODE@LSN`.
+    pub(super) name: String,
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+}
+
+/// Something that was accepted.
+pub(super) struct Accepted {
+    name: String,
+    by: String,
+    at: String,
+}
+
+impl Opened {
+    pub(super) fn code(&self) -> &str {
+        self.name.split('@').next().unwrap_or_default()
+    }
+
+    /// The pipeline began without a record.
+    fn beginning(name: String, lsn: &str, at: Option<&str>) -> Self {
+        let at = at.map(|at| format!(" ({at})")).unwrap_or_default();
+        Self {
+            name,
+            message: format!(
+                "the pipeline began at {lsn}{at} without a record: whether anything before that is \
+                 missing in kafka, no router knows"
+            ),
+            hint: Some("compare the outbox table with the topics".to_owned()),
+        }
+    }
+}
+
+/// Asks whoever knows.
+pub(super) async fn find(config: &Config, access: Access<'_>, router: Option<&Value>) -> Recorded {
+    if let Some(told) = router.and_then(|router| by_router(router.get("witness")?)) {
+        return told;
+    }
+    let records = match Records::of(config, access) {
+        Ok(Some(records)) => records,
+        Ok(None) => return Recorded::Off,
+        Err(failure) => return Recorded::Unknown(failure.to_string()),
+    };
+    match tokio::time::timeout(PATIENCE, records.read()).await {
+        Ok(Ok(stored)) => match stored.record {
+            Some(witness) => Recorded::Known(Record::of(&witness)),
+            None => Recorded::Absent,
+        },
+        Ok(Err(failure)) => Recorded::Unknown(failure.to_string()),
+        Err(_) => {
+            Recorded::Unknown(format!("kafka did not answer within {} s", PATIENCE.as_secs()))
+        }
+    }
+}
+
+/// `None` where the router does not know either.
+fn by_router(witness: &Value) -> Option<Recorded> {
+    let text = |value: &Value, key: &str| Some(value.get(key)?.as_str()?.to_owned());
+    let each = |key: &str| witness.get(key).and_then(Value::as_array).into_iter().flatten();
+    if text(witness, "kept")? == "off" && each("gaps").next().is_none() {
+        return Some(Recorded::Off);
+    }
+    let mut open: Vec<Opened> = each("gaps")
+        .filter_map(|gap| {
+            let (name, message) = (text(gap, "name")?, text(gap, "message")?);
+            Some(Opened { name, message, hint: text(gap, "hint") })
+        })
+        .collect();
+    open.extend(witness.get("began_without").and_then(|mark| {
+        let lsn = text(mark, "lsn")?;
+        let name = format!("{}@{lsn}", relay::Code::WitnessMissing);
+        Some(Opened::beginning(name, &lsn, mark.get("at").and_then(Value::as_str)))
+    }));
+    let accepted = each("accepted")
+        .filter_map(|accepted| {
+            let [name, by, at] = ["name", "by", "at"].map(|key| text(accepted, key));
+            Some(Accepted { name: name?, by: by?, at: at? })
+        })
+        .collect();
+    let is_unwritten = witness.get("gaps_recorded").and_then(Value::as_bool) == Some(false);
+    let position = match text(witness, "position") {
+        Some(position) => position,
+        // It has not read the topic yet, and found nothing by itself.
+        None if open.is_empty() => return None,
+        None => "nothing".to_owned(),
+    };
+    Some(Recorded::Known(Record { position, open, accepted, is_unwritten }))
+}
+
+impl Record {
+    fn of(witness: &Witness) -> Self {
+        let open = witness.open();
+        let open = open.iter().map(|open| match open {
+            Open::Gap(gap) => Opened {
+                name: open.name(),
+                message: gap.failure.message.clone(),
+                hint: gap.failure.hint.clone(),
+            },
+            Open::Beginning(mark) => {
+                Opened::beginning(open.name(), &mark.lsn.to_string(), mark.at.as_deref())
+            }
+        });
+        let accepted = witness.accepted.iter().map(|accepted| Accepted {
+            name: accepted.name(),
+            by: accepted.by.clone(),
+            at: accepted.at.clone(),
+        });
+        Self {
+            position: witness.position.to_string(),
+            open: open.collect(),
+            accepted: accepted.collect(),
+            is_unwritten: false,
+        }
+    }
+}
+
+impl Recorded {
+    /// What waits for a person.
+    pub(super) fn open(&self) -> &[Opened] {
+        match self {
+            Self::Known(record) => &record.open,
+            Self::Off | Self::Absent | Self::Unknown(_) => &[],
+        }
+    }
+
+    /// For people.
+    pub(super) fn text(&self, config: &Config, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+        let topic = config.kafka.state_topic.as_ref().map_or("", |topic| topic.as_str());
+        match self {
+            Self::Off => writeln!(out, "record    none is kept: kafka.state_topic is empty"),
+            Self::Absent => {
+                writeln!(out, "record    none in {topic}: outbox-router setup --apply makes it")
+            }
+            Self::Unknown(why) => {
+                writeln!(out, "record    unknown, and so is what is open: {why}")
+            }
+            Self::Known(record) => {
+                let position = &record.position;
+                writeln!(out, "record    everything before {position} is acknowledged")?;
+                for open in &record.open {
+                    writeln!(out, "open      {}", open.name)?;
+                }
+                if record.is_unwritten {
+                    writeln!(out, "          not written down yet: a restart forgets it")?;
+                }
+                for Accepted { name, by, at } in &record.accepted {
+                    writeln!(out, "accepted  {name} by {by}, {at}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// For machines.
+    pub(super) fn json(&self) -> Value {
+        let (known, why) = match self {
+            Self::Off => ("off", None),
+            Self::Absent => ("absent", None),
+            Self::Unknown(why) => ("unknown", Some(why)),
+            Self::Known(_) => ("known", None),
+        };
+        let record = match self {
+            Self::Known(record) => Some(record),
+            Self::Off | Self::Absent | Self::Unknown(_) => None,
+        };
+        let open = self
+            .open()
+            .iter()
+            .map(|open| json!({ "name": open.name, "message": open.message, "hint": open.hint }));
+        let accepted = record
+            .into_iter()
+            .flat_map(|record| &record.accepted)
+            .map(|Accepted { name, by, at }| json!({ "name": name, "by": by, "at": at }));
+        json!({
+            "known": known,
+            "why": why,
+            "position": record.map(|record| &record.position),
+            "open": open.collect::<Vec<_>>(),
+            "written": record.map(|record| !record.is_unwritten),
+            "accepted": accepted.collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,113 @@
+//! What becomes of the record when the slot is dropped.
+
+use std::io;
+
+use relay::{Code, Failure};
+
+use crate::{
+    app,
+    cli::{
+        RecordPart, Trouble,
+        connect::Access,
+        record::{self, Records},
+    },
+    config::Config,
+    shell::Seen,
+};
+
+/// When the slot went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dropped {
+    /// It was there, and this command has dropped it.
+    Now,
+    /// It was gone when this command came.
+    Before,
+}
+
+/// What is remembered of the source from before the slot is dropped.
+pub(super) enum Retiring {
+    /// The record is not to be touched, and why.
+    Kept(String),
+    /// The source as it was, or why that is not known.
+    Seen(Box<Records>, Box<Result<Seen, Failure>>),
+}
+
+impl Retiring {
+    /// Nothing that is wrong here keeps the slot from being dropped: a disk may be full.
+    pub(super) async fn before(part: RecordPart, config: &Config, access: Access<'_>) -> Self {
+        if part == RecordPart::Skip {
+            return Self::Kept("left as it is".to_owned());
+        }
+        let records = match Records::of(config, access) {
+            Ok(Some(records)) => records,
+            Ok(None) => {
+                return Self::Kept("none is kept, since kafka.state_topic is empty".to_owned());
+            }
+            Err(failure) => return Self::Kept(format!("left as it is: {failure}")),
+        };
+        let seen = Box::pin(see(config, access, &records)).await;
+        Self::Seen(Box::new(records), Box::new(seen))
+    }
+
+    /// Deletes the record of a pipeline that leaves nothing open.
+    pub(super) async fn after(
+        self,
+        dropped: Dropped,
+        config: &Config,
+        out: &mut (dyn io::Write + Send),
+    ) -> Result<(), Trouble> {
+        let (records, seen) = match self {
+            Self::Kept(why) => {
+                writeln!(out, "record: {why}")?;
+                return Ok(());
+            }
+            Self::Seen(records, seen) => (records, *seen),
+        };
+        let stored = records.read().await.map_err(|failure| still_there(&failure))?;
+        let Some(record) = &stored.record else {
+            writeln!(out, "record: not there")?;
+            return Ok(());
+        };
+        let as_left = match dropped {
+            Dropped::Now => seen.and_then(|seen| record::is_as_left(config, record, seen)),
+            Dropped::Before => {
+                Err(Failure::new(Code::SlotMissing, "somebody else has dropped the slot"))
+            }
+        };
+        match as_left {
+            Ok(()) => {
+                records.delete(stored).await.map_err(|failure| still_there(&failure))?;
+                writeln!(out, "record: deleted")?;
+            }
+            Err(failure) => {
+                writeln!(out, "record: kept, so that this is not forgotten: {failure}")?;
+                writeln!(
+                    out,
+                    "  for a new slot: outbox-router setup --apply; publish the missing rows from \
+                     the table; then outbox-router accept"
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn see(config: &Config, access: Access<'_>, records: &Records) -> Result<Seen, Failure> {
+    let seen = app::source(config, access.endpoint("teardown")?).see().await?;
+    record::same_database(records, &seen)?;
+    Ok(seen)
+}
+
+/// PostgreSQL is done, Kafka is not.
+fn still_there(failure: &Failure) -> Failure {
+    Failure::new(
+        failure.code,
+        format!(
+            "what was in postgresql is dropped, but the record in kafka is still there: {failure}"
+        ),
+    )
+    .hint(
+        "it does no harm; where the same pipeline is set up again, setup says what is open, and \
+         outbox-router accept closes it",
+    )
+}

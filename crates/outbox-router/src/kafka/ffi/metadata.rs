@@ -1,0 +1,160 @@
+//! What the brokers say of all topics that the producer has handles of, in one request instead of
+//! one for each.
+
+use std::{
+    collections::HashMap,
+    ffi::{CStr, CString, c_char, c_int},
+    ptr::{self, NonNull},
+    time::Duration,
+};
+
+use rdkafka::types::RDKafkaErrorCode;
+use rdkafka_sys as sys;
+use relay::TopicName;
+use sys::rd_kafka_admin_op_t as ApiKind;
+
+use super::{
+    Producer,
+    admin::{AdminError, AdminRequest, c_string, invalid},
+    events::{error_code, text_of},
+    raw,
+};
+
+/// One answer to [`Producer::known_topics`].
+pub(in super::super) struct KnownTopics {
+    /// Partitions by name, or why they are not known.
+    pub(in super::super) topics: HashMap<String, Result<i32, RDKafkaErrorCode>>,
+    /// Which broker said so.
+    pub(in super::super) broker: i32,
+}
+
+/// The id that a topic got when it was made (KIP-516): another one of the same name has another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicUuid(i64, i64);
+
+impl Producer {
+    /// Asks any broker for the topics that this client has handles of, and waits for the answer.
+    /// Without a handle of any topic it must not be asked: librdkafka then allows brokers to make
+    /// topics that were merely looked for.
+    pub(in super::super) fn known_topics(
+        &self,
+        timeout: Duration,
+    ) -> Result<KnownTopics, RDKafkaErrorCode> {
+        let timeout_ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
+        let mut metadata = ptr::null();
+        // SAFETY: the client is alive; 0 and null ask for the topics known to it.
+        let outcome = unsafe {
+            raw::rd_kafka_metadata(
+                self.client.native_ptr(),
+                0,
+                ptr::null_mut(),
+                &mut metadata,
+                timeout_ms,
+            )
+        };
+        if let Some(error) = error_code(outcome) {
+            return Err(error);
+        }
+        let metadata =
+            Metadata(NonNull::new(metadata.cast_mut()).ok_or(RDKafkaErrorCode::InvalidMessage)?);
+        Ok(metadata.read())
+    }
+
+    /// The ids of topics, in the order of `names`, as that broker has them; none for a topic that
+    /// is not there, or where the broker is older than Kafka 2.8.
+    pub(in super::super) fn topic_uuids(
+        &self,
+        names: &[&TopicName],
+        broker: i32,
+        timeout: Duration,
+    ) -> Result<Vec<Option<TopicUuid>>, AdminError> {
+        let request = AdminRequest::new(self, ApiKind::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS, timeout)?;
+        request.ask(broker)?;
+        let names: Vec<CString> =
+            names.iter().map(|name| c_string(name.as_str())).collect::<Result<_, _>>()?;
+        let mut pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+        // SAFETY: client, options and queue are alive; the names end with NUL and all is copied,
+        // then the collection freed.
+        unsafe {
+            let topics =
+                sys::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
+            sys::rd_kafka_DescribeTopics(
+                self.client.native_ptr(),
+                topics,
+                request.options(),
+                request.queue(),
+            );
+            sys::rd_kafka_TopicCollection_destroy(topics);
+        }
+        let event = request.answer()?;
+        let mut count = 0;
+        // SAFETY: the event is alive; the result, its topics and their parts belong to it, `count`
+        // says how many topics there are.
+        unsafe {
+            let result = sys::rd_kafka_event_DescribeTopics_result(event.0.as_ptr());
+            if result.is_null() {
+                return Err(invalid("the answer is of another kind"));
+            }
+            let first = sys::rd_kafka_DescribeTopics_result_topics(result, &mut count);
+            let mut found = HashMap::with_capacity(count);
+            for index in 0..count {
+                let topic = first.add(index).read();
+                let name = CStr::from_ptr(sys::rd_kafka_TopicDescription_name(topic));
+                if let Some(uuid) = uuid_of(sys::rd_kafka_TopicDescription_topic_id(topic)) {
+                    found.insert(name, uuid);
+                }
+            }
+            Ok(names.iter().map(|name| found.get(name.as_c_str()).copied()).collect())
+        }
+    }
+}
+
+/// # Safety
+/// `uuid` is null or alive.
+unsafe fn uuid_of(uuid: *const sys::rd_kafka_Uuid_t) -> Option<TopicUuid> {
+    if uuid.is_null() {
+        return None;
+    }
+    // SAFETY: by the contract of this function.
+    let uuid = unsafe {
+        TopicUuid(
+            sys::rd_kafka_Uuid_most_significant_bits(uuid),
+            sys::rd_kafka_Uuid_least_significant_bits(uuid),
+        )
+    };
+    (uuid != TopicUuid(0, 0)).then_some(uuid)
+}
+
+struct Metadata(NonNull<sys::rd_kafka_metadata>);
+
+impl Metadata {
+    fn read(&self) -> KnownTopics {
+        let metadata = self.0.as_ptr();
+        // SAFETY: the metadata is alive; its topics and their names are parts of it, `topic_cnt`
+        // says how many there are. Error codes are read as the integers that they are in C.
+        unsafe {
+            let count = usize::try_from((*metadata).topic_cnt).unwrap_or(0);
+            let topics = (0..count)
+                .map(|index| {
+                    let topic = (*metadata).topics.add(index);
+                    let error = error_code(ptr::addr_of!((*topic).err).cast::<c_int>().read());
+                    let partitions = (*topic).partition_cnt;
+                    // Partitions without a leader count; a topic that is being made has none yet.
+                    let answer = match error {
+                        None | Some(RDKafkaErrorCode::LeaderNotAvailable) => Ok(partitions),
+                        Some(error) => Err(error),
+                    };
+                    (text_of((*topic).topic), answer)
+                })
+                .collect();
+            KnownTopics { topics, broker: (*metadata).orig_broker_id }
+        }
+    }
+}
+
+impl Drop for Metadata {
+    fn drop(&mut self) {
+        // SAFETY: given away by `rd_kafka_metadata`, destroyed once.
+        unsafe { sys::rd_kafka_metadata_destroy(self.0.as_ptr()) };
+    }
+}

@@ -1,0 +1,145 @@
+//! Records of the state topic on their way through the sink: the same producer and the same
+//! promises as for events, but no tickets. At most one is in flight.
+
+use rdkafka::types::RDKafkaErrorCode;
+use relay::{Code, Failure, Record, RefusalReason, TopicName};
+
+use super::{Backlog, DeliveryTrouble, KafkaSink, Reports};
+use crate::kafka::{
+    ffi::{Delivery, Message, NativeHeaders, Report, TopicAddress, TopicHandle},
+    state::{self, PARTITION},
+};
+
+/// The state topic, and what became of the records for it.
+pub(super) struct StateWrites {
+    name: TopicName,
+    handle: TopicHandle,
+    flight: Flight,
+    /// Acknowledged and not yet asked for.
+    written: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flight {
+    None,
+    One,
+}
+
+impl StateWrites {
+    fn is_about(&self, address: TopicAddress) -> bool {
+        self.handle.address() == address
+    }
+}
+
+impl KafkaSink {
+    /// Makes the handle of the state topic, which [`crate::kafka::StateTopic::open`] has found.
+    /// Does nothing when it exists.
+    pub fn bind_state(&mut self, name: &TopicName) {
+        if self.reports.is_state(name) {
+            return;
+        }
+        match self.producer.topic(name) {
+            Some(handle) if self.reports.topics.find(handle.address()).is_some() => {
+                self.mixed_up(name);
+            }
+            Some(handle) => {
+                let (name, flight) = (name.clone(), Flight::None);
+                self.reports.state = Some(StateWrites { name, handle, flight, written: None });
+            }
+            None => self.fail(None, None, RDKafkaErrorCode::InvalidTopic),
+        }
+    }
+
+    /// Enqueues a record for the state topic; without a value it removes the key. `write` comes
+    /// back through [`KafkaSink::written_state`] when the broker has acknowledged it. Does not
+    /// wait.
+    ///
+    /// # Errors
+    /// [`RefusalReason::Probing`] while another one is in flight, [`RefusalReason::Full`], or
+    /// [`RefusalReason::Closed`], as well as when no state topic is bound.
+    pub fn write_state(
+        &mut self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        write: u64,
+    ) -> Result<(), RefusalReason> {
+        if !self.reports.is_open() {
+            return Err(RefusalReason::Closed);
+        }
+        let Some(state) = &mut self.reports.state else { return Err(RefusalReason::Closed) };
+        if state.flight == Flight::One {
+            return Err(RefusalReason::Probing);
+        }
+        let message = Message { partition: PARTITION, key, value, timestamp_ms: Record::NOW };
+        let outcome = self.producer.enqueue(&state.handle, &message, NativeHeaders::none(), write);
+        match outcome {
+            Ok(()) => {
+                state.flight = Flight::One;
+                self.reports.unacked += 1;
+                Ok(())
+            }
+            Err(RDKafkaErrorCode::QueueFull) => Err(RefusalReason::Full),
+            Err(error) => {
+                let (error, detail) =
+                    self.producer.client().fatal_error().unwrap_or((error, String::new()));
+                self.reports.state_failed(error, &detail);
+                self.producer.purge();
+                self.backlog = Backlog::Some;
+                Err(RefusalReason::Closed)
+            }
+        }
+    }
+
+    /// Closes the sink: what would go to the topic is not ours alone.
+    pub(super) fn mixed_up(&mut self, name: &TopicName) {
+        self.reports.phase.explain(|| {
+            let message = format!("events are routed to {name}, which is the state topic");
+            let failure = Failure::new(Code::StateTopicUnsuitable, message)
+                .hint("set kafka.state_topic to a name that no event is routed to");
+            DeliveryTrouble { transaction: None, topic: None, failure }
+        });
+        self.producer.purge();
+        self.backlog = Backlog::Some;
+    }
+
+    /// The number of the latest record for the state topic that was acknowledged since this was
+    /// asked last.
+    pub fn written_state(&mut self) -> Option<u64> {
+        self.reports.state.as_mut()?.written.take()
+    }
+}
+
+impl Reports {
+    pub(super) fn is_state(&self, name: &TopicName) -> bool {
+        self.state.as_ref().is_some_and(|state| state.name == *name)
+    }
+
+    /// Takes a report about the state topic; `None` when it is about another one.
+    #[cold]
+    pub(super) fn state_report(&mut self, report: &Report) -> Option<()> {
+        let state = self.state.as_mut().filter(|state| state.is_about(report.topic))?;
+        state.flight = Flight::None;
+        match report.delivery {
+            Delivery::Stored => {
+                state.written = Some(report.opaque);
+                self.complaints.clear();
+            }
+            Delivery::Inferred => {
+                let failure = self.cluster.ack_without_offset(Some(state.name.as_str()));
+                let trouble = DeliveryTrouble { transaction: None, topic: None, failure };
+                self.phase.explain(|| trouble);
+            }
+            Delivery::Failed(error) => self.state_failed(error, ""),
+        }
+        Some(())
+    }
+
+    fn state_failed(&mut self, error: RDKafkaErrorCode, detail: &str) {
+        let Some(state) = &self.state else { return };
+        self.phase.fail(error, || {
+            let failure = self.cluster.failure(error, Some(state.name.as_str()), detail);
+            let failure = state::explain(failure, &self.cluster, &state.name, None);
+            DeliveryTrouble { transaction: None, topic: None, failure }
+        });
+    }
+}

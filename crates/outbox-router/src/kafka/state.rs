@@ -1,0 +1,231 @@
+//! The state topic: one compacted partition that keeps the latest record of each key. This module
+//! knows how such a topic is made, read and written, not what the records mean.
+//!
+//! Only `cleanup.policy=compact` will do, as for the topics of Kafka Connect: with `compact,delete`
+//! the record of a pipeline that has nothing to say for `retention.ms` would be deleted.
+//!
+//! [`StateTopic`] and the functions for commands block; the streaming task writes through
+//! [`super::KafkaSink::write_state`].
+
+mod commands;
+mod reading;
+
+pub use commands::{put_state, read_state};
+pub use reading::{StateRead, StateRecord};
+
+use std::sync::Arc;
+
+use rdkafka::{types::RDKafkaErrorCode, util::Timeout};
+use relay::{Code, Failure, TopicName};
+
+use super::{
+    errors::Cluster,
+    ffi::{NewTopic, Producer},
+    settings::KafkaSettings,
+    sink::KafkaSink,
+    topics::{ANSWER_WITHIN, Known, TopicDirectory, Unknown, code_of},
+};
+
+/// All records are in this partition: one log is one order.
+pub(super) const PARTITION: i32 = 0;
+
+/// The settings that a state topic is made with. `min.insync.replicas` is the broker's: it goes
+/// with the number of brokers.
+///
+/// A reader reads everything that is not compacted yet, so what these settings bound is the time a
+/// start takes. Compaction leaves the active segment alone: it is closed after 4 MiB, well above
+/// the least that Kafka 4 takes (1 MiB, KIP-1030), or after ten minutes, so that a pipeline that
+/// writes little is compacted too, for six small files an hour that the cleaner merges again. It
+/// then runs as soon as a tenth of the log is new instead of half of it.
+const SETTINGS: &[(&str, &str)] = &[
+    ("cleanup.policy", "compact"),
+    ("segment.bytes", "4194304"),
+    ("segment.ms", "600000"),
+    ("min.cleanable.dirty.ratio", "0.1"),
+];
+
+/// The least `max.message.bytes` that a state topic may have; records are a few kilobytes at most.
+const RECORD_BYTES: usize = 64 * 1024;
+
+/// Reads the state topic and sees to it that there is one, from any thread. It keeps the sink's
+/// producer alive: let go of it before the sink is closed.
+#[derive(Clone)]
+pub struct StateTopic {
+    directory: TopicDirectory,
+    settings: KafkaSettings,
+    name: TopicName,
+}
+
+impl StateTopic {
+    /// The state topic `name` of the cluster that `sink` produces to.
+    pub fn new(sink: &KafkaSink, settings: &KafkaSettings, name: TopicName) -> Self {
+        Self::of(Arc::clone(sink.producer()), sink.cluster().clone(), settings, name)
+    }
+
+    fn of(
+        producer: Arc<Producer>,
+        cluster: Cluster,
+        settings: &KafkaSettings,
+        name: TopicName,
+    ) -> Self {
+        let directory = TopicDirectory::of(producer, cluster);
+        Self { directory, settings: settings.clone(), name }
+    }
+
+    /// Sees to it that the topic exists, whether or not `create_topics` is set, and that it is fit
+    /// for its purpose.
+    ///
+    /// # Errors
+    /// [`Code::TopicMissing`] when it is missing and cannot be made, [`Code::StateTopicUnsuitable`]
+    /// when it is not a compacted topic of one partition, [`Code::TopicForbidden`], or nobody
+    /// answers.
+    pub fn open(&self) -> Result<(), Failure> {
+        let known = match self.directory.metadata(&self.name) {
+            Ok(known) => known,
+            Err(Unknown::Missing(_)) => self.make()?,
+            Err(Unknown::Otherwise(failure)) => return Err(self.explain(failure)),
+        };
+        self.check(&known)
+    }
+
+    /// The offset after the last record: whether anybody wrote since [`StateTopic::read`].
+    ///
+    /// # Errors
+    /// The topic is missing or forbidden, or nobody answers.
+    pub fn end(&self) -> Result<i64, Failure> {
+        self.directory
+            .producer()
+            .client()
+            .fetch_watermarks(self.name.as_str(), PARTITION, Timeout::After(ANSWER_WITHIN))
+            .map(|(_, high)| high)
+            .map_err(|error| self.failure(code_of(&error), ""))
+    }
+
+    fn make(&self) -> Result<Known, Failure> {
+        let topic = NewTopic {
+            name: &self.name,
+            partitions: 1,
+            replication_factor: replication_factor(&self.settings).unwrap_or(-1),
+            settings: SETTINGS,
+        };
+        self.directory.make(&topic).map_err(|error| {
+            let failure = self.failure(error.code, &error.text);
+            if failure.code == Code::KafkaUnreachable {
+                return failure;
+            }
+            let reason = format!("it cannot be made: {}", error.text);
+            self.failure(RDKafkaErrorCode::UnknownTopicOrPartition, &reason)
+        })?;
+        self.directory.await_topic(&self.name).map_err(|failure| self.explain(failure))
+    }
+
+    fn check(&self, known: &Known) -> Result<(), Failure> {
+        let (name, brokers) = (&self.name, self.directory.cluster().brokers());
+        if known.partitions.get() != 1 {
+            let partitions = known.partitions;
+            return Err(unsuitable(
+                name,
+                &format!("has {partitions} partitions instead of one"),
+                format!(
+                    "set kafka.state_topic to another name; or, if nothing else uses this one, \
+                     kafka-topics.sh --bootstrap-server {brokers} --delete --topic {name}, \
+                     and the router makes it again"
+                ),
+            ));
+        }
+        let alter = |setting: &str| {
+            format!(
+                "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
+                 --entity-name {name} --add-config {setting}"
+            )
+        };
+        let [policy, limit] = self.directory.settings(
+            name,
+            [c"cleanup.policy", c"max.message.bytes"],
+            known.broker,
+        )?;
+        if let Some(policy) = policy
+            && policy != "compact"
+        {
+            let why = format!("has cleanup.policy={policy}, which deletes records by age");
+            return Err(unsuitable(name, &why, alter("cleanup.policy=compact")));
+        }
+        if let Some(limit) = limit
+            && limit.parse().is_ok_and(|limit: usize| limit < RECORD_BYTES)
+        {
+            let why = format!("takes records of {limit} bytes at most, {RECORD_BYTES} are needed");
+            return Err(unsuitable(
+                name,
+                &why,
+                alter(&format!("max.message.bytes={RECORD_BYTES}")),
+            ));
+        }
+        Ok(())
+    }
+
+    fn failure(&self, error: RDKafkaErrorCode, detail: &str) -> Failure {
+        // The first partition is there whenever the topic is.
+        let error = if error == RDKafkaErrorCode::UnknownPartition {
+            RDKafkaErrorCode::UnknownTopicOrPartition
+        } else {
+            error
+        };
+        self.explain(self.directory.cluster().failure(error, Some(self.name.as_str()), detail))
+    }
+
+    fn explain(&self, failure: Failure) -> Failure {
+        let replication_factor = replication_factor(&self.settings);
+        explain(failure, self.directory.cluster(), &self.name, replication_factor)
+    }
+}
+
+fn replication_factor(settings: &KafkaSettings) -> Option<i32> {
+    settings.create_topics.map(|create| create.replication_factor).filter(|factor| *factor > 0)
+}
+
+fn unsuitable(name: &TopicName, why: &str, hint: String) -> Failure {
+    Failure::new(Code::StateTopicUnsuitable, format!("the state topic {name} {why}")).hint(hint)
+}
+
+/// What to type where the state topic is missing or forbidden differs from what helps with other
+/// topics.
+pub(super) fn explain(
+    failure: Failure,
+    cluster: &Cluster,
+    name: &TopicName,
+    replication_factor: Option<i32>,
+) -> Failure {
+    let brokers = cluster.brokers();
+    if failure.code == Code::TopicMissing {
+        return failure.hint(command(brokers, name, replication_factor));
+    }
+    if failure.code == Code::TopicForbidden {
+        return Failure::new(
+            Code::TopicForbidden,
+            format!("the state topic {name} may not be read and written"),
+        )
+        .hint(format!(
+            "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
+             --operation Read --operation Write --operation DescribeConfigs --topic {name}"
+        ));
+    }
+    failure
+}
+
+/// The command that makes the topic as the router does.
+pub fn state_topic_command(settings: &KafkaSettings, name: &TopicName) -> String {
+    command(&settings.bootstrap_servers, name, replication_factor(settings))
+}
+
+fn command(brokers: &str, name: &TopicName, replication_factor: Option<i32>) -> String {
+    // Left out, it is the broker's own.
+    let factor = replication_factor
+        .map(|factor| format!(" --replication-factor {factor}"))
+        .unwrap_or_default();
+    let settings: String =
+        SETTINGS.iter().map(|(name, value)| format!(" --config {name}={value}")).collect();
+    format!(
+        "kafka-topics.sh --bootstrap-server {brokers} --create --topic {name} \
+         --partitions 1{factor}{settings}"
+    )
+}

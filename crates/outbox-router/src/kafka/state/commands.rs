@@ -1,0 +1,148 @@
+//! The state topic for commands, which have no sink: each call has a client of its own.
+
+use std::{sync::Arc, thread, time::Duration};
+
+use rdkafka::{error::KafkaError, types::RDKafkaErrorCode};
+use relay::{Code, Failure, Record, TopicName};
+use tokio::time::Instant;
+
+use super::{PARTITION, StateRead, StateTopic};
+use crate::kafka::{
+    errors::Cluster,
+    ffi::{
+        ClientError, Delivery, Events, Message, NativeHeaders, Producer, Report, Served, Severity,
+        TopicHandle,
+    },
+    health::{Complaints, Health},
+    log,
+    settings::KafkaSettings,
+};
+
+/// How long one record may take, a new partition's election of a leader included.
+const ACK_WITHIN: Duration = Duration::from_secs(15);
+/// Between two looks for the acknowledgement.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Reads the state topic, which must exist. See [`StateTopic::read`].
+///
+/// # Errors
+/// As [`StateTopic::read`].
+pub fn read_state(
+    settings: &KafkaSettings,
+    name: &TopicName,
+    prefix: &[u8],
+) -> Result<StateRead, Failure> {
+    state_topic(settings, name)?.read(prefix)
+}
+
+/// Writes records (key and value; no value removes the key) one after the other, and returns when
+/// all are acknowledged. Makes the topic if it is missing.
+///
+/// # Errors
+/// As [`StateTopic::open`]; or a record was not acknowledged, and those after it were not written.
+pub fn put_state(
+    settings: &KafkaSettings,
+    name: &TopicName,
+    records: &[(Vec<u8>, Option<Vec<u8>>)],
+) -> Result<(), Failure> {
+    let topic = state_topic(settings, name)?;
+    topic.open()?;
+    let producer = topic.directory.producer();
+    let handle =
+        producer.topic(name).ok_or_else(|| topic.failure(RDKafkaErrorCode::InvalidTopic, ""))?;
+    let mut writer =
+        Writer { topic: &topic, handle, complaints: Complaints::default(), outcome: None };
+    let written =
+        records.iter().try_for_each(|(key, value)| writer.write(producer, key, value.as_deref()));
+    // What is still on its way would otherwise be waited for when the producer is destroyed.
+    producer.purge();
+    written
+}
+
+fn state_topic(settings: &KafkaSettings, name: &TopicName) -> Result<StateTopic, Failure> {
+    let cluster = Cluster::new(&settings.bootstrap_servers);
+    let failed = |reason: String| {
+        Failure::new(Code::ProducerFatal, format!("the producer cannot start: {reason}"))
+            .hint("check [kafka.properties], then outbox-router check")
+    };
+    let config = settings.client_config().map_err(|refused| failed(refused.to_string()))?;
+    let producer = Producer::open(&config).map_err(|error| {
+        if let KafkaError::ClientCreation(reason) = error {
+            failed(reason)
+        } else {
+            failed(error.to_string())
+        }
+    })?;
+    Ok(StateTopic::of(producer, cluster, settings, name.clone()))
+}
+
+/// Writes one record at a time: the first tells the partition of the producer, and the next cannot
+/// overtake it.
+struct Writer<'t> {
+    topic: &'t StateTopic,
+    handle: TopicHandle,
+    complaints: Complaints,
+    /// Of the record that is on its way.
+    outcome: Option<Result<(), Failure>>,
+}
+
+impl Writer<'_> {
+    fn write(
+        &mut self,
+        producer: &Arc<Producer>,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), Failure> {
+        let message = Message { partition: PARTITION, key, value, timestamp_ms: Record::NOW };
+        producer
+            .enqueue(&self.handle, &message, NativeHeaders::none(), 0)
+            .map_err(|error| self.topic.failure(error, ""))?;
+        let deadline = Instant::now() + ACK_WITHIN;
+        loop {
+            while producer.serve(self) == Served::One {}
+            if let Some(outcome) = self.outcome.take() {
+                return outcome;
+            }
+            if Instant::now() >= deadline {
+                return Err(self.unanswered());
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn unanswered(&mut self) -> Failure {
+        let failure = self
+            .topic
+            .failure(RDKafkaErrorCode::OperationTimedOut, "a record was not acknowledged");
+        self.complaints.unanswered(failure.clone());
+        match self.complaints.health() {
+            Health::Down(reason) => reason.clone(),
+            Health::Well | Health::Suspect => failure,
+        }
+    }
+}
+
+impl Events for Writer<'_> {
+    fn report(&mut self, report: Report) {
+        self.outcome = Some(match report.delivery {
+            Delivery::Stored => Ok(()),
+            Delivery::Inferred => {
+                let name = Some(self.topic.name.as_str());
+                Err(self.topic.directory.cluster().ack_without_offset(name))
+            }
+            Delivery::Failed(error) => Err(self.topic.failure(error, "")),
+        });
+    }
+
+    fn client_error(&mut self, error: ClientError) {
+        let failure = self.topic.failure(error.code, &error.text);
+        match error.severity {
+            Severity::Fatal => self.outcome = Some(Err(failure)),
+            Severity::Passing => self.complaints.add(error.code, failure),
+        }
+    }
+
+    fn log(&mut self, level: i32, facility: &str, text: &str) {
+        log::write(level, facility, text);
+    }
+}

@@ -1,0 +1,88 @@
+//! What must be true of the server before a stream can start, and which server it is: asked by SQL, where a wrong answer
+//! has a code and a remedy. The walsender checks little, and late.
+
+use relay::{
+    Code, Failure,
+    source::{Encoding, quote_identifier},
+};
+
+use crate::postgres::{TextQuery, one_row};
+
+/// What decides how to talk to the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// `server_version_num`.
+    pub version: i32,
+    /// `server_encoding`.
+    pub encoding: Encoding,
+}
+
+const SERVER: &str = "\
+    select current_setting('server_version_num'), current_setting('server_encoding'), \
+      current_setting('wal_level'), pg_is_in_recovery(), current_user, \
+      (select r.rolsuper or r.rolreplication from pg_roles r where r.rolname = current_user) \
+        or exists (select from pg_roles r where r.rolname = 'rds_replication' \
+          and pg_has_role(current_user, r.oid, 'member'))";
+
+/// Asks.
+///
+/// # Errors
+/// The server is a standby, does not write what decoding needs, or the role may not replicate; or it did not answer.
+pub async fn settings(sql: &mut impl TextQuery) -> Result<ServerSettings, Failure> {
+    let mut row = one_row(sql, "the server's settings", SERVER).await?;
+    let version = row.parsed()?;
+    let encoding = match row.text()? {
+        ascii if ascii == "SQL_ASCII" => Encoding::SqlAscii,
+        known => Encoding::Known(known),
+    };
+    let wal_level = row.text()?;
+    if row.boolean()? {
+        return Err(Failure::new(
+            Code::ServerNotReady,
+            "this postgresql is a standby server, the slot is read on the primary",
+        )
+        .hint("point postgres.url at the primary"));
+    }
+    if wal_level != "logical" {
+        return Err(Failure::new(
+            Code::WalLevel,
+            format!("wal_level is {wal_level}, decoding needs logical"),
+        )
+        .hint("alter system set wal_level = logical, then restart postgresql"));
+    }
+    let role = row.text()?;
+    if !row.boolean()? {
+        return Err(may_not_replicate(&role));
+    }
+    Ok(ServerSettings { version, encoding })
+}
+
+/// The role lacks the REPLICATION attribute.
+pub fn may_not_replicate(role: &str) -> Failure {
+    let quoted = quote_identifier(role);
+    let what = format!("role \"{role}\" may not replicate");
+    Failure::new(Code::RoleLacksReplication, what).hint(format!(
+        "alter role {quoted} replication (on amazon rds: grant rds_replication to {quoted})"
+    ))
+}
+
+/// `server_version_num`.
+///
+/// # Errors
+/// The server did not answer.
+pub async fn version(sql: &mut impl TextQuery) -> Result<i32, Failure> {
+    let statement = "select current_setting('server_version_num')";
+    one_row(sql, "the server's version", statement).await?.parsed()
+}
+
+const IDENTITY: &str = "\
+    select s.system_identifier, c.timeline_id from pg_control_system() s, pg_control_checkpoint() c";
+
+/// Which server this is, for a connection that is no replication connection.
+///
+/// # Errors
+/// The server did not answer, or the role may not ask.
+pub async fn identity(sql: &mut impl TextQuery) -> Result<relay::witness::History, Failure> {
+    let mut row = one_row(sql, "the server's identity", IDENTITY).await?;
+    Ok(relay::witness::History { system_id: row.text()?, timeline: row.parsed()? })
+}

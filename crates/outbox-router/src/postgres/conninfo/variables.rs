@@ -1,0 +1,95 @@
+//! Every environment variable of libpq (manual, section "Environment Variables"), and what we make
+//! of it.
+//!
+//! A variable that would change where or how securely libpq connects is either honoured or refused
+//! by its name, as the parameter that it stands for would be in a connection string. What is
+//! ignored says why that does no harm.
+
+/// What we make of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Treatment {
+    /// It stands in for the connection parameter of this name.
+    Parameter(&'static str),
+    /// A value is an error: the parameter it stands for is not implemented.
+    Refused,
+    /// It changes neither where nor how securely we connect.
+    Ignored {
+        /// Why it does no harm.
+        because: &'static str,
+    },
+}
+
+/// A variable of libpq.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What we make of it.
+    pub treatment: Treatment,
+}
+
+const fn parameter(name: &'static str, parameter: &'static str) -> Variable {
+    Variable { name, treatment: Treatment::Parameter(parameter) }
+}
+
+const fn refused(name: &'static str) -> Variable {
+    Variable { name, treatment: Treatment::Refused }
+}
+
+const fn ignored(name: &'static str, because: &'static str) -> Variable {
+    Variable { name, treatment: Treatment::Ignored { because } }
+}
+
+const NO_GSSAPI: &str = "GSSAPI is not implemented, and a server that asks for it is refused";
+const PINNED: &str = "every session sets this parameter itself, so that rows arrive in one form";
+const SERVICE_FILE: &str = "a service file is read only for PGSERVICE, which is refused";
+
+/// In the order of the manual, and PGREQUIRESSL, which only libpq's source knows.
+pub const VARIABLES: [Variable; 43] = [
+    parameter("PGHOST", "host"),
+    refused("PGSSLNEGOTIATION"),
+    parameter("PGHOSTADDR", "hostaddr"),
+    parameter("PGPORT", "port"),
+    parameter("PGDATABASE", "dbname"),
+    parameter("PGUSER", "user"),
+    parameter("PGPASSWORD", "password"),
+    parameter("PGPASSFILE", "passfile"),
+    parameter("PGREQUIREAUTH", "require_auth"),
+    refused("PGCHANNELBINDING"),
+    refused("PGSERVICE"),
+    ignored("PGSERVICEFILE", SERVICE_FILE),
+    refused("PGOPTIONS"),
+    parameter("PGAPPNAME", "application_name"),
+    parameter("PGSSLMODE", "sslmode"),
+    // Old spelling of PGSSLMODE=require, undocumented since PostgreSQL 14 and still obeyed by
+    // libpq.
+    refused("PGREQUIRESSL"),
+    ignored("PGSSLCOMPRESSION", "TLS is never compressed, which is the safer of its two values"),
+    parameter("PGSSLCERT", "sslcert"),
+    parameter("PGSSLKEY", "sslkey"),
+    refused("PGSSLCERTMODE"),
+    parameter("PGSSLROOTCERT", "sslrootcert"),
+    refused("PGSSLCRL"),
+    refused("PGSSLCRLDIR"),
+    // A proxy may choose the server by the name that TLS sends.
+    refused("PGSSLSNI"),
+    refused("PGREQUIREPEER"),
+    refused("PGSSLMINPROTOCOLVERSION"),
+    refused("PGSSLMAXPROTOCOLVERSION"),
+    refused("PGGSSENCMODE"),
+    ignored("PGKRBSRVNAME", NO_GSSAPI),
+    ignored("PGGSSLIB", NO_GSSAPI),
+    ignored("PGGSSDELEGATION", NO_GSSAPI),
+    parameter("PGCONNECT_TIMEOUT", "connect_timeout"),
+    ignored("PGCLIENTENCODING", PINNED),
+    refused("PGTARGETSESSIONATTRS"),
+    refused("PGLOADBALANCEHOSTS"),
+    refused("PGMINPROTOCOLVERSION"),
+    ignored("PGMAXPROTOCOLVERSION", "we speak 3.0, the lowest version there is"),
+    ignored("PGDATESTYLE", PINNED),
+    ignored("PGTZ", PINNED),
+    ignored("PGGEQO", "it tunes the planner for people's queries"),
+    ignored("PGSYSCONFDIR", SERVICE_FILE),
+    ignored("PGLOCALEDIR", "it names the translations of libpq's own messages"),
+    ignored("PGOAUTHDEBUG", "OAuth is not implemented, and a server that asks for it is refused"),
+];

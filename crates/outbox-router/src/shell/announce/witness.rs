@@ -1,0 +1,235 @@
+//! What is said of the witness, once for each change: that none is kept, that the pipeline began
+//! without one, that a gap cannot be written down, that it is, and who accepted it.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use relay::{
+    Code, WitnessReport,
+    source::{Gap, Kept, Mark},
+    witness::Acceptance,
+};
+use tokio::time::Instant;
+
+/// A gap is written down within milliseconds. What takes longer is worth a line.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Remembers what was said.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// Whether a record is kept at all.
+    is_kept_said: bool,
+    began_without: Option<Mark>,
+    open: BTreeSet<String>,
+    unwritten: Unwritten,
+}
+
+/// Whether an open gap is not written down yet.
+#[derive(Debug, Default)]
+enum Unwritten {
+    /// All that are open are.
+    #[default]
+    No,
+    /// One is not, since then.
+    Since(Instant),
+    /// It was said.
+    Said,
+}
+
+/// What has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum News {
+    /// No record is kept.
+    NoneKept,
+    /// The pipeline began without a record.
+    BeganWithout(Mark),
+    /// A gap is open, and a restart forgets it.
+    Forgettable(Gap),
+    /// Every open gap is written down now.
+    Written,
+    /// A person has accepted something that was open.
+    Accepted(Acceptance),
+}
+
+impl Said {
+    /// What has changed since the last call.
+    pub(super) fn news(&mut self, report: &WitnessReport, now: Instant) -> Vec<News> {
+        let mut news = Vec::new();
+        if !self.is_kept_said {
+            self.is_kept_said = true;
+            news.extend((report.kept == Kept::InMemory).then_some(News::NoneKept));
+        }
+        if self.began_without != report.began_without {
+            self.began_without.clone_from(&report.began_without);
+            news.extend(report.began_without.clone().map(News::BeganWithout));
+        }
+        self.gaps(report, now, &mut news);
+        self.accepted(report, &mut news);
+        news
+    }
+
+    fn gaps(&mut self, report: &WitnessReport, now: Instant, news: &mut Vec<News>) {
+        let is_written = report.kept == Kept::InKafka && report.are_gaps_recorded;
+        let Some(last) = report.gaps.last().filter(|_| !is_written) else {
+            let was_late = matches!(std::mem::take(&mut self.unwritten), Unwritten::Said);
+            let is_new = |gap: &Gap| was_late || !self.open.contains(&gap.name());
+            news.extend(report.gaps.iter().any(is_new).then_some(News::Written));
+            return;
+        };
+        let since = match self.unwritten {
+            Unwritten::No => now,
+            Unwritten::Since(since) => since,
+            Unwritten::Said => return,
+        };
+        // Without a state topic it never will be.
+        if report.kept == Kept::InMemory || now >= since + PATIENCE {
+            self.unwritten = Unwritten::Said;
+            news.push(News::Forgettable(last.clone()));
+        } else {
+            self.unwritten = Unwritten::Since(since);
+        }
+    }
+
+    fn accepted(&mut self, report: &WitnessReport, news: &mut Vec<News>) {
+        let is_written = report.kept == Kept::InMemory || report.are_gaps_recorded;
+        let mut open: BTreeSet<String> = report.gaps.iter().map(Gap::name).collect();
+        open.extend(
+            report
+                .began_without
+                .iter()
+                .map(|mark| format!("{}@{}", Code::WitnessMissing, mark.lsn)),
+        );
+        let closed = |accepted: &&Acceptance| {
+            let name = accepted.name();
+            self.open.contains(&name) && !open.contains(&name)
+        };
+        news.extend(report.accepted.iter().filter(closed).cloned().map(News::Accepted));
+        // A gap that is not written yet is not news that was told.
+        if is_written || open.is_empty() {
+            self.open = open;
+        }
+    }
+}
+
+impl News {
+    /// Says it.
+    pub(super) fn say(&self) {
+        match self {
+            Self::NoneKept => tracing::warn!(
+                hint = "set kafka.state_topic",
+                "kafka.state_topic is empty, so no record is kept: what happens while no router \
+                 runs (a slot that is moved, another server or kafka cluster, a restored backup) \
+                 is not noticed, a restart forgets every gap, and what postgresql sends again \
+                 after a crash of its own is produced again"
+            ),
+            Self::BeganWithout(mark) => tracing::warn!(
+                code = Code::WitnessMissing.as_str(),
+                hint = "compare the outbox table with the topics, then outbox-router accept",
+                lsn = %mark.lsn,
+                "this pipeline began at {mark} without a record in the state topic: whether \
+                 anything before that is missing in kafka, no router knows"
+            ),
+            Self::Forgettable(gap) => tracing::error!(
+                code = gap.failure.code.as_str(),
+                lsn = %gap.interval.begins_at(),
+                hint = "do not restart the router before the missing rows are published",
+                "gap {} is open and not written down: a restart forgets it",
+                gap.name()
+            ),
+            Self::Written => {
+                tracing::info!("the open gap is in the state topic: it outlives a restart");
+            }
+            Self::Accepted(accepted) => tracing::info!(
+                by = accepted.by,
+                at = accepted.at,
+                "{} was accepted by {}",
+                accepted.name(),
+                accepted.by
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relay::{Failure, Lsn, source::Interval};
+
+    use super::*;
+
+    fn mark(lsn: u64) -> Mark {
+        Mark { lsn: Lsn::from_u64(lsn), at: None }
+    }
+
+    fn gap() -> Gap {
+        let interval = Interval { from: Some(mark(5)), to: mark(9) };
+        Gap::new(Failure::new(Code::SlotMoved, "moved"), interval)
+    }
+
+    fn acceptance(code: &str, lsn: u64) -> Acceptance {
+        let lsn = Lsn::from_u64(lsn);
+        Acceptance { code: code.into(), lsn, by: "ann".into(), at: "now".into() }
+    }
+
+    fn kept() -> WitnessReport {
+        WitnessReport { kept: Kept::InKafka, ..WitnessReport::default() }
+    }
+
+    #[test]
+    fn that_no_record_is_kept_is_said_once() {
+        let (mut said, now) = (Said::default(), Instant::now());
+        assert_eq!(said.news(&WitnessReport::default(), now), [News::NoneKept]);
+        assert_eq!(said.news(&WitnessReport::default(), now), []);
+        assert_eq!(Said::default().news(&kept(), now), []);
+    }
+
+    #[test]
+    fn a_beginning_without_a_record_is_said_once_and_so_is_its_acceptance() {
+        let (mut said, now) = (Said::default(), Instant::now());
+        let began = WitnessReport { began_without: Some(mark(1)), ..kept() };
+        assert_eq!(said.news(&began, now), [News::BeganWithout(mark(1))]);
+        assert_eq!(said.news(&began, now), []);
+        let accepted = acceptance("K022", 1);
+        let report = WitnessReport { accepted: vec![accepted.clone()], ..kept() };
+        assert_eq!(said.news(&report, now), [News::Accepted(accepted)]);
+        assert_eq!(said.news(&report, now), []);
+    }
+
+    /// What was accepted before this process started is history.
+    #[test]
+    fn only_what_was_seen_open_is_said_to_be_accepted() {
+        let report = WitnessReport { accepted: vec![acceptance("P014", 5)], ..kept() };
+        assert_eq!(Said::default().news(&report, Instant::now()), []);
+    }
+
+    #[test]
+    fn a_gap_is_said_to_be_written_down_and_then_to_be_accepted() {
+        let (mut said, now) = (Said::default(), Instant::now());
+        let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_recorded: false, ..kept() };
+        assert_eq!(said.news(&unwritten, now), []);
+        let written = WitnessReport { gaps: vec![gap()], ..kept() };
+        assert_eq!(said.news(&written, now), [News::Written]);
+        assert_eq!(said.news(&written, now), []);
+        let accepted = acceptance("P014", 5);
+        let report = WitnessReport { accepted: vec![accepted.clone()], ..kept() };
+        assert_eq!(said.news(&report, now), [News::Accepted(accepted)]);
+    }
+
+    #[test]
+    fn a_gap_that_cannot_be_written_down_is_said_once() {
+        let (mut said, now) = (Said::default(), Instant::now());
+        let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_recorded: false, ..kept() };
+        said.news(&unwritten, now);
+        let later = now + PATIENCE;
+        assert_eq!(said.news(&unwritten, later), [News::Forgettable(gap())]);
+        assert_eq!(said.news(&unwritten, later + PATIENCE), []);
+        let written = WitnessReport { gaps: vec![gap()], ..kept() };
+        assert_eq!(said.news(&written, later), [News::Written]);
+    }
+
+    #[test]
+    fn without_a_state_topic_every_gap_is_forgotten_by_a_restart() {
+        let (mut said, now) = (Said::default(), Instant::now());
+        let report = WitnessReport { gaps: vec![gap()], ..WitnessReport::default() };
+        assert_eq!(said.news(&report, now), [News::NoneKept, News::Forgettable(gap())]);
+        assert_eq!(said.news(&report, now), []);
+    }
+}

@@ -1,0 +1,94 @@
+//! A state topic beside the server: librdkafka's mock cluster, and what the pipeline's record says
+//! there.
+
+use std::collections::BTreeMap;
+
+use outbox_router::kafka::{KafkaSettings, put_state, read_state};
+use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
+use relay::{
+    TopicName,
+    witness::{Pipeline, StateRecord, Witness, combine},
+};
+
+/// The topic's name.
+pub(crate) const STATE: &str = "outbox-router.state";
+
+/// A cluster with a state topic.
+pub(crate) struct StateCluster {
+    _mock: MockCluster<'static, DefaultProducerContext>,
+    bootstrap: String,
+}
+
+impl StateCluster {
+    pub(crate) fn start() -> Self {
+        let mock = MockCluster::new(1).expect("a mock cluster");
+        mock.create_topic(STATE, 1, 1).expect("a topic");
+        let bootstrap = mock.bootstrap_servers();
+        Self { _mock: mock, bootstrap }
+    }
+
+    /// Adds to a command line what leads here.
+    pub(crate) fn with<'l>(&'l self, line: &[&'l str]) -> Vec<String> {
+        with(&self.bootstrap, line)
+    }
+
+    /// What all records of the pipeline say together.
+    pub(crate) async fn record(&self) -> Option<Witness> {
+        record(&self.bootstrap).await
+    }
+
+    /// Writes a record as a router does.
+    pub(crate) async fn put(&self, writer: &'static str, witness: &Witness) {
+        let (settings, value) = (settings(&self.bootstrap), witness.encode());
+        let records = [(pipeline().key(writer), Some(value))];
+        let put = move || put_state(&settings, &topic(), &records);
+        tokio::task::spawn_blocking(put).await.expect("joined").expect("written");
+    }
+}
+
+/// Adds to a command line what leads to this cluster.
+pub(crate) fn with(bootstrap: &str, line: &[&str]) -> Vec<String> {
+    let servers = format!("kafka.bootstrap_servers={bootstrap}");
+    let topic = format!("kafka.state_topic={STATE}");
+    let more = ["--set", &servers, "--set", &topic];
+    line.iter().chain(&more).map(|&word| word.to_owned()).collect()
+}
+
+/// What all records of the pipeline say together, there.
+pub(crate) async fn record(bootstrap: &str) -> Option<Witness> {
+    let settings = settings(bootstrap);
+    let read = move || read_state(&settings, &topic(), &pipeline().prefix());
+    let read = tokio::task::spawn_blocking(read).await.expect("joined").expect("read");
+    let own = |record: outbox_router::kafka::StateRecord| StateRecord {
+        key: record.key,
+        value: record.value,
+        offset: record.offset,
+    };
+    let records: Vec<StateRecord> = read.records.into_iter().map(own).collect();
+    combine(&records).expect("records of ours")
+}
+
+fn topic() -> TopicName {
+    TopicName::new(STATE).expect("a name")
+}
+
+/// Of a command line that names nothing.
+fn pipeline() -> Pipeline {
+    Pipeline {
+        name: "outbox-router".into(),
+        database: "postgres".into(),
+        slot: "outbox_router".into(),
+    }
+}
+
+fn settings(bootstrap: &str) -> KafkaSettings {
+    KafkaSettings {
+        client_id: "test".into(),
+        bootstrap_servers: bootstrap.to_owned(),
+        properties: BTreeMap::new(),
+        timestamp: relay::Timestamp::Commit,
+        create_topics: None,
+        window_bytes: 32 << 20,
+        row_bytes: 1 << 20,
+    }
+}

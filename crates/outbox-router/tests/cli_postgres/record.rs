@@ -1,0 +1,193 @@
+//! `setup` makes the first record, `teardown` deletes it: with a state topic beside a real
+//! PostgreSQL.
+
+use outbox_router::cli::Exit;
+use relay::{
+    Code, Failure, Lsn,
+    source::{Gap, Interval, Mark},
+    witness::Witness,
+};
+use testbed::kafka::{Kafka, Options};
+
+use crate::{
+    kafka::{self, STATE, StateCluster},
+    server::{Said, Server},
+};
+
+const SETUP: [&str; 3] = ["setup", "--apply", "--create-table"];
+const TEARDOWN: [&str; 3] = ["teardown", "--apply", "--yes"];
+
+struct Scene {
+    server: Server,
+    kafka: StateCluster,
+}
+
+impl Scene {
+    fn start() -> Self {
+        Self { server: Server::start(), kafka: StateCluster::start() }
+    }
+
+    async fn typed(&self, line: &[&str]) -> Said {
+        let line = self.kafka.with(line);
+        self.server.typed(&line.iter().map(String::as_str).collect::<Vec<_>>()).await
+    }
+
+    #[track_caller]
+    fn confirmed(&self) -> Lsn {
+        let confirmed = self.server.sql("select confirmed_flush_lsn from pg_replication_slots");
+        confirmed.parse().expect("an LSN")
+    }
+
+    fn drop_slot(&self) {
+        self.server.sql("select pg_drop_replication_slot('outbox_router')");
+    }
+}
+
+fn gap(code: Code) -> Gap {
+    let to = Mark { lsn: Lsn::from_u64(9), at: None };
+    Gap::new(Failure::new(code, "something happened"), Interval { from: None, to })
+}
+
+fn done(said: &Said) -> &str {
+    assert_eq!((said.exit, said.err.as_str()), (Exit::Done, ""), "{}", said.out);
+    &said.out
+}
+
+#[tokio::test]
+async fn setup_makes_the_first_record_and_then_leaves_it_alone() {
+    let scene = Scene::start();
+    let made = scene.typed(&SETUP).await;
+    let created = format!("record: created in {STATE}, everything after {}", scene.confirmed());
+    assert!(done(&made).contains(&created), "{}", made.out);
+    let first = scene.kafka.record().await.expect("a record");
+    assert_eq!((first.generation, first.position), (1, scene.confirmed()));
+    assert_eq!((first.open(), first.last, first.accepted.clone()), (vec![], None, vec![]));
+    assert_eq!(first.history.as_ref().unwrap().timeline, 1);
+    assert_eq!((first.catalog.relations.len(), first.tables.len()), (1, 1));
+
+    let again = scene.typed(&SETUP).await;
+    let known = format!("record: there already, everything before {} is ack", first.position);
+    assert!(done(&again).contains(&known), "{}", again.out);
+    assert!(!again.out.contains("is open"), "{}", again.out);
+    assert_eq!(scene.kafka.record().await, Some(first));
+}
+
+/// Whoever makes the slot again must hear that rows may be missing.
+#[tokio::test]
+async fn setup_says_what_is_open_and_how_it_is_closed() {
+    let scene = Scene::start();
+    done(&scene.typed(&SETUP).await);
+    let first = scene.kafka.record().await.expect("a record");
+    scene.drop_slot();
+    scene.server.sql(
+        "insert into outbox (aggregate_type, aggregate_id, event_type) values ('a', 'b', 'c')",
+    );
+    let again = scene.typed(&SETUP).await;
+    let told = format!(
+        "  P014@{} is open: rows may be missing in kafka\n  publish them from the table, then: \
+         outbox-router accept\n",
+        first.position
+    );
+    assert!(done(&again).contains(&told), "{}", again.out);
+    scene.kafka.put("router", &first.with_gap(&gap(Code::SlotMissing))).await;
+    let again = scene.typed(&SETUP).await;
+    assert!(done(&again).contains("  P010@0/9 is open: "), "{}", again.out);
+    done(&scene.typed(&["accept", "--yes"]).await);
+    let again = scene.typed(&SETUP).await;
+    assert!(!done(&again).contains("is open"), "{}", again.out);
+}
+
+#[tokio::test]
+async fn without_kafka_setup_does_its_part_and_says_what_is_missing() {
+    let server = Server::start();
+    let line = kafka::with("127.0.0.1:1", &SETUP);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let failed = server.typed(&line).await;
+    assert_eq!(failed.exit, Exit::Failure, "{failed:?}");
+    assert!(failed.out.contains("slot outbox_router: created at "), "{}", failed.out);
+    assert!(!failed.out.contains("next: "), "{}", failed.out);
+    let told = "error: K022: postgresql is set up, but the first record is missing in the state \
+                topic outbox-router.state: K001: ";
+    assert!(failed.err.starts_with(told), "{}", failed.err);
+    assert!(failed.err.contains("outbox-router setup --apply again, before the router is started"));
+
+    let skipped = server.typed(&[&line[..], &["--skip-kafka"]].concat()).await;
+    assert!(done(&skipped).contains("record: left out; the router begins without one"));
+}
+
+#[tokio::test]
+async fn the_record_of_a_pipeline_that_is_retired_goes_with_its_slot() {
+    let scene = Scene::start();
+    done(&scene.typed(&SETUP).await);
+    scene.kafka.put("router", &scene.kafka.record().await.expect("a record")).await;
+    let skipped = scene.typed(&["teardown"]).await;
+    assert!(done(&skipped).contains("-- the record in kafka is deleted by --apply alone\n"));
+    let dropped = scene.typed(&TEARDOWN).await;
+    assert!(done(&dropped).contains("slot outbox_router: dropped\n"), "{}", dropped.out);
+    assert!(dropped.out.contains("record: deleted\n"), "{}", dropped.out);
+    assert_eq!(scene.kafka.record().await, None);
+    let again = scene.typed(&TEARDOWN).await;
+    assert!(done(&again).contains("record: not there\n"), "{}", again.out);
+}
+
+#[tokio::test]
+async fn a_record_that_says_that_rows_may_be_missing_stays() {
+    let scene = Scene::start();
+    for kept in ["P010: ", "P014: ", "P022: ", "P010: somebody else has dropped the slot"] {
+        done(&scene.typed(&SETUP).await);
+        // What the round before has left open.
+        done(&scene.typed(&["accept", "--yes"]).await);
+        let accepted = scene.kafka.record().await.expect("a record");
+        let mut record = Witness { generation: accepted.generation + 1, ..accepted };
+        match kept {
+            "P010: " => record = record.with_gap(&gap(Code::SlotMissing)),
+            "P014: " => record.position = Lsn::from_u64(7),
+            "P022: " => {
+                scene.server.sql("alter publication outbox_router set (publish = 'update')");
+            }
+            _ => scene.drop_slot(),
+        }
+        scene.kafka.put("router", &record).await;
+        let dropped = scene.typed(&TEARDOWN).await;
+        let told = format!("record: kept, so that this is not forgotten: {kept}");
+        assert!(done(&dropped).contains(&told), "{told} in {}", dropped.out);
+        assert!(dropped.out.contains("then outbox-router accept\n"), "{}", dropped.out);
+        let left = scene.kafka.record().await.expect("a record");
+        assert_eq!((left.generation, left.gaps), (record.generation, record.gaps));
+    }
+}
+
+#[tokio::test]
+async fn without_kafka_the_slot_is_dropped_all_the_same() {
+    let server = Server::start();
+    done(&server.typed(&SETUP).await);
+    let line = kafka::with("127.0.0.1:1", &TEARDOWN);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let failed = server.typed(&line).await;
+    assert_eq!(failed.exit, Exit::Failure, "{failed:?}");
+    assert!(failed.out.contains("slot outbox_router: dropped\n"), "{}", failed.out);
+    assert!(failed.err.contains("the record in kafka is still there: K001: "), "{}", failed.err);
+    assert_eq!(server.sql("select count(*) from pg_replication_slots"), "0");
+}
+
+/// The mock cluster makes no topic.
+#[tokio::test]
+async fn on_a_real_kafka_the_topic_is_made_and_a_gap_is_closed() {
+    let server = Server::start();
+    let kafka = Kafka::start(Options::default()).await.expect("a Kafka");
+    let typed = async |line: &[&str]| {
+        let line = kafka::with(&kafka.bootstrap(), line);
+        server.typed(&line.iter().map(String::as_str).collect::<Vec<_>>()).await
+    };
+    done(&typed(&SETUP).await);
+    let first = kafka::record(&kafka.bootstrap()).await.expect("a record");
+    assert_eq!(first.cluster.len(), 22, "a random id in base64: {}", first.cluster);
+    server.sql("select pg_drop_replication_slot('outbox_router')");
+    done(&typed(&SETUP).await);
+    let accepted = typed(&["accept", "--yes", "--by", "ann"]).await;
+    assert!(done(&accepted).contains(&format!("accepted P014@{} by ann\n", first.position)));
+    let after = kafka::record(&kafka.bootstrap()).await.expect("a record");
+    assert_eq!((after.generation, after.open(), after.cluster), (2, vec![], first.cluster));
+    assert!(done(&typed(&TEARDOWN).await).contains("record: deleted\n"));
+    assert_eq!(kafka::record(&kafka.bootstrap()).await, None);
+}

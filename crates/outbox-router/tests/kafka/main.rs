@@ -1,0 +1,7 @@
+//! The way to Kafka against a real one: what librdkafka's mock cluster has not. A Kafka that cannot
+//! be had fails these tests.
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without")]
+
+mod broker;
+mod state;
+mod topics;

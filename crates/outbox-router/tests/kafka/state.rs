@@ -1,0 +1,280 @@
+//! The state topic on a real broker: made, checked, written, read.
+
+use std::time::{Duration, SystemTime};
+
+use outbox_router::kafka::{
+    CreateTopics, KafkaSettings, StateRead, StateTopic, open, put_state, read_state,
+};
+use relay::{Code, Failure};
+use testbed::kafka::{Kafka, Options};
+use testbed::wait::eventually;
+
+use crate::broker::{DEADLINE, blocking, settings, shared, topic_name, topic_names, topic_setting};
+
+/// What [`StateTopic::open`] says to a topic.
+async fn open_state(settings: &KafkaSettings, topic: &str) -> Result<(), Failure> {
+    let (settings, topic) = (settings.clone(), topic_name(topic));
+    blocking(move || {
+        let sink = open(&settings).unwrap();
+        StateTopic::new(&sink, &settings, topic).open()
+    })
+    .await
+}
+
+async fn put(settings: &KafkaSettings, topic: &str, records: &[(&str, Option<&str>)]) {
+    let (settings, topic) = (settings.clone(), topic_name(topic));
+    let bytes = |text: &str| text.as_bytes().to_vec();
+    let records: Vec<_> =
+        records.iter().map(|(key, value)| (bytes(key), value.map(bytes))).collect();
+    blocking(move || put_state(&settings, &topic, &records)).await.unwrap();
+}
+
+async fn read(settings: &KafkaSettings, topic: &str, prefix: &'static str) -> StateRead {
+    let (settings, topic) = (settings.clone(), topic_name(topic));
+    blocking(move || read_state(&settings, &topic, prefix.as_bytes())).await.unwrap()
+}
+
+fn pairs(read: &StateRead) -> Vec<(String, String)> {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    read.records.iter().map(|record| (text(&record.key), text(&record.value))).collect()
+}
+
+#[tokio::test]
+async fn a_missing_state_topic_is_made_compacted() {
+    let kafka = shared().await;
+    open_state(&settings(&kafka), "made.state").await.unwrap();
+    assert_eq!(kafka.end_offsets("made.state").await.unwrap(), [0]);
+    for (setting, expected) in [
+        ("cleanup.policy", "compact"),
+        ("segment.bytes", "4194304"),
+        ("segment.ms", "600000"),
+        ("min.cleanable.dirty.ratio", "0.1"),
+    ] {
+        assert_eq!(topic_setting(&kafka, "made.state", setting).await, expected, "{setting}");
+    }
+    open_state(&settings(&kafka), "made.state").await.unwrap();
+    let read = read(&settings(&kafka), "made.state", "").await;
+    assert_eq!((read.end, read.records), (0, vec![]));
+    assert_eq!(read.cluster_id.len(), 22, "a random id in base64: {}", read.cluster_id);
+}
+
+#[tokio::test]
+async fn a_state_topic_that_the_cluster_cannot_make_is_missing() {
+    let kafka = shared().await;
+    let create = CreateTopics { partitions: 6, replication_factor: 3 };
+    let settings = KafkaSettings { create_topics: Some(create), ..settings(&kafka) };
+    let failure = open_state(&settings, "too.many.replicas").await.unwrap_err();
+    assert_eq!(failure.code, Code::TopicMissing, "{failure}");
+    let hint = failure.hint.unwrap();
+    assert!(hint.contains("--partitions 1 --replication-factor 3 --config cleanup"), "{hint}");
+}
+
+#[tokio::test]
+async fn a_topic_that_would_lose_state_is_refused_with_what_to_type() {
+    let kafka = shared().await;
+    let settings = settings(&kafka);
+    for (topic, partitions, configs, expected) in [
+        ("two.partitions", 2, &[("cleanup.policy", "compact")][..], "--delete --topic two"),
+        ("deleting", 1, &[("cleanup.policy", "delete")], "cleanup.policy=compact"),
+        ("both", 1, &[("cleanup.policy", "compact,delete")], "cleanup.policy=compact"),
+        (
+            "narrow",
+            1,
+            &[("cleanup.policy", "compact"), ("max.message.bytes", "1000")],
+            "max.message.bytes=65536",
+        ),
+    ] {
+        kafka.create_topic(topic, partitions, configs).await.unwrap();
+        let failure = open_state(&settings, topic).await.unwrap_err();
+        assert_eq!(failure.code, Code::StateTopicUnsuitable, "{failure}");
+        assert!(failure.message.contains(topic), "{failure}");
+        let hint = failure.hint.unwrap();
+        assert!(hint.contains(expected), "{hint}");
+    }
+    kafka.create_topic("fit", 1, &[("cleanup.policy", "compact")]).await.unwrap();
+    open_state(&settings, "fit").await.unwrap();
+}
+
+#[tokio::test]
+async fn the_latest_record_of_each_key_is_read_whoever_wrote_it() {
+    let kafka = shared().await;
+    let settings = settings(&kafka);
+    let topic = "latest.state";
+    put(
+        &settings,
+        topic,
+        &[
+            ("shop/a", Some("1")),
+            ("shop/b", Some("2")),
+            ("bank/a", Some("3")),
+            ("shop/a", Some("4")),
+        ],
+    )
+    .await;
+    put(&settings, topic, &[("shop/b", None), ("bank/b", None), ("shop/c", Some(""))]).await;
+
+    let shop = read(&settings, topic, "shop/").await;
+    assert_eq!(shop.end, 7);
+    assert_eq!(pairs(&shop), [("shop/a".into(), "4".into()), ("shop/c".into(), String::new())]);
+    assert_eq!(pairs(&read(&settings, topic, "bank/").await), [("bank/a".into(), "3".into())]);
+    assert_eq!(read(&settings, topic, "").await.records.len(), 3);
+    assert_eq!(read(&settings, topic, "s").await.cluster_id, shop.cluster_id);
+}
+
+/// `end` says whether anybody wrote, through the client of the sink.
+#[tokio::test]
+async fn the_end_moves_with_every_record() {
+    let kafka = shared().await;
+    let settings = settings(&kafka);
+    let topic = "ends.state";
+    put(&settings, topic, &[("a", Some("1"))]).await;
+    let (own, name) = (settings.clone(), topic_name(topic));
+    let sink = open(&own).unwrap();
+    let state = StateTopic::new(&sink, &own, name);
+    let ask = state.clone();
+    assert_eq!(blocking(move || ask.end()).await.unwrap(), 1);
+    put(&settings, topic, &[("a", None)]).await;
+    assert_eq!(blocking(move || state.end()).await.unwrap(), 2);
+    blocking(move || sink.close()).await;
+}
+
+/// Transactions are nobody's business here; but one that stays open must not hide what comes after
+/// it.
+#[tokio::test]
+async fn somebodys_open_transaction_hides_nothing() {
+    use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+    let kafka = shared().await;
+    let settings = settings(&kafka);
+    let topic = "open.state";
+    put(&settings, topic, &[("a", Some("1"))]).await;
+    let mut config = rdkafka::ClientConfig::new();
+    config.set("bootstrap.servers", kafka.bootstrap()).set("transactional.id", "somebody");
+    let producer: BaseProducer = config.create().unwrap();
+    let producer = blocking(move || {
+        producer.init_transactions(DEADLINE).unwrap();
+        producer.begin_transaction().unwrap();
+        producer.send(BaseRecord::to(topic).partition(0).key("x").payload("y")).unwrap();
+        producer.flush(DEADLINE).unwrap();
+        producer
+    })
+    .await;
+    put(&settings, topic, &[("a", Some("2"))]).await;
+
+    let (own, name) = (settings.clone(), topic_name(topic));
+    let sink = open(&own).unwrap();
+    let state = StateTopic::new(&sink, &own, name);
+    let ask = state.clone();
+    assert_eq!(blocking(move || ask.end()).await.unwrap(), 3);
+    let seen = read(&settings, topic, "a").await;
+    assert_eq!((seen.end, pairs(&seen)), (3, vec![("a".into(), "2".into())]));
+
+    // The end of a transaction is an offset without a record.
+    blocking(move || producer.abort_transaction(DEADLINE)).await.unwrap();
+    eventually(DEADLINE, "the marker of the transaction's end", async || {
+        let after = read(&settings, topic, "a").await;
+        assert_eq!(after.records, seen.records);
+        Ok((after.end == 4).then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn reading_makes_no_topic() {
+    let kafka = Kafka::start(Options::default().set("auto.create.topics.enable", "true")).await;
+    let kafka = kafka.unwrap();
+    let settings = settings(&kafka);
+    let (own, name) = (settings.clone(), topic_name("nobody.made"));
+    let failure = blocking(move || read_state(&own, &name, b"")).await.unwrap_err();
+    assert_eq!(failure.code, Code::TopicMissing, "{failure}");
+    assert!(failure.hint.unwrap().contains("--create --topic nobody.made --partitions 1"));
+    let names = topic_names(&kafka).await;
+    assert!(!names.iter().any(|name| name == "nobody.made"), "the question made it: {names:?}");
+}
+
+/// Ten thousand records of two thousand keys, of which compaction may take some away meanwhile.
+#[tokio::test]
+async fn ten_thousand_records_are_read_whole() {
+    use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+    let kafka = shared().await;
+    let settings = settings(&kafka);
+    let topic = "large.state";
+    open_state(&settings, topic).await.unwrap();
+    let mut config = rdkafka::ClientConfig::new();
+    let producer: BaseProducer =
+        config.set("bootstrap.servers", kafka.bootstrap()).create().unwrap();
+    for n in 0..10_000 {
+        let (key, value) = (format!("p/{}", n % 2_000), format!("{n:0800}"));
+        producer.send(BaseRecord::to(topic).partition(0).key(&key).payload(&value)).unwrap();
+    }
+    blocking(move || producer.flush(DEADLINE)).await.unwrap();
+
+    let found = read(&settings, topic, "p/").await;
+    assert_eq!(found.end, 10_000);
+    assert_eq!(found.records.len(), 2_000);
+    for (key, value) in pairs(&found) {
+        let (key, value) = (key[2..].parse::<u32>().unwrap(), value.parse::<u32>().unwrap());
+        assert_eq!(value, 8_000 + key);
+    }
+}
+
+/// Offsets are missing then; what is left is read to the end.
+#[tokio::test]
+async fn a_topic_whose_first_records_were_compacted_away_is_read_to_its_end() {
+    let kafka =
+        Kafka::start(Options::default().set("log.cleaner.backoff.ms", "100")).await.unwrap();
+    let settings = settings(&kafka);
+    let topic = "shrinking.state";
+    let quick = [
+        ("cleanup.policy", "compact"),
+        ("segment.ms", "100"),
+        ("delete.retention.ms", "0"),
+        ("min.cleanable.dirty.ratio", "0.01"),
+    ];
+    kafka.create_topic(topic, 1, &quick).await.unwrap();
+    put(&settings, topic, &[("a", Some("1")), ("b", Some("1")), ("a", None)]).await;
+    // A segment is closed by the first record that comes when it is old enough.
+    eventually(DEADLINE, "compaction of the first records", async || {
+        put(&settings, topic, &[("b", None)]).await;
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        let read = read(&settings, topic, "").await;
+        assert!(read.records.is_empty());
+        assert_eq!(read.end, kafka.end_offsets(topic).await?[0]);
+        Ok((offset_of_first_record(&kafka, topic).await > 2).then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
+async fn offset_of_first_record(kafka: &Kafka, topic: &'static str) -> i64 {
+    use rdkafka::consumer::{BaseConsumer, Consumer};
+    use rdkafka::{Message, Offset, TopicPartitionList};
+    let consumer: BaseConsumer = rdkafka::ClientConfig::new()
+        .set("bootstrap.servers", kafka.bootstrap())
+        .set("group.id", "looking")
+        .create()
+        .unwrap();
+    blocking(move || {
+        let mut assignment = TopicPartitionList::new();
+        assignment.add_partition_offset(topic, 0, Offset::Beginning).unwrap();
+        consumer.assign(&assignment).unwrap();
+        consumer.poll(DEADLINE).unwrap().unwrap().offset()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_frozen_broker_is_told_within_the_deadline() {
+    let mut kafka = Kafka::start(Options::default()).await.unwrap();
+    let settings = settings(&kafka);
+    put(&settings, "frozen.state", &[("a", Some("1"))]).await;
+    kafka.pause().unwrap();
+    let (own, name) = (settings.clone(), topic_name("frozen.state"));
+    let started = SystemTime::now();
+    let failure = blocking(move || read_state(&own, &name, b"")).await.unwrap_err();
+    let waited = started.elapsed().unwrap();
+    kafka.resume().unwrap();
+    assert_eq!(failure.code, Code::KafkaUnreachable, "{failure}");
+    assert!(waited < Duration::from_secs(8), "{waited:?}");
+    read(&settings, "frozen.state", "").await;
+}

@@ -1,0 +1,103 @@
+//! Which relation of the stream is an outbox: by its OID, or by the name that it bore at its WAL position.
+
+use super::*;
+/// Connected, to a server whose catalog shows the outbox under its configured name.
+fn connected() -> Script {
+    let mut script = Script::new(settings());
+    script.handle(Input::SinkReady);
+    script.connect();
+    script
+}
+
+/// The outbox is described under another name, and a row follows.
+fn take_under(script: &mut Script, name: &str, key: &str) {
+    script.take(&wire::relation(OUTBOX, name, &COLUMNS));
+    script.take(&row(key));
+}
+
+#[test]
+fn what_was_an_outbox_in_this_session_stays_one_under_any_name() {
+    // I7
+    let mut script = Script::streaming();
+    script.begin(100);
+    take_under(&mut script, "outbox_v2", "renamed");
+    take_under(&mut script, "outbox_v3", "again");
+    take_under(&mut script, "outbox", "back");
+    script.commit(100);
+    assert_eq!(script.keys()[1..], ["renamed", "again", "back"]);
+    assert_eq!(script.relay.snapshot(script.at).rows_ignored, 0);
+}
+
+#[test]
+fn what_was_an_outbox_can_become_broken_but_never_foreign() {
+    // I7
+    let mut script = Script::streaming();
+    script.begin(100);
+    script.take(&wire::relation(OUTBOX, "outbox_v2", &COLUMNS[..4]));
+    let short = wire::insert(1, OUTBOX, &["1", "t", "k", "e"].map(Value::Text));
+    assert_eq!(script.frame(&short), Step::Held);
+    assert_eq!(script.state(), (State::Failed, Some(Code::PresetUnclear)));
+    // Broken as it is, it is still remembered whose rows these are.
+    script.take_time(Duration::from_secs(31));
+    take_under(&mut script, "outbox_v3", "whole");
+    assert_eq!(script.keys()[1..], ["whole"]);
+}
+
+#[test]
+fn a_row_that_was_written_under_another_name_is_known_by_its_oid() {
+    // I7
+    let mut script = connected();
+    script.begin(100);
+    take_under(&mut script, "tmp", "a");
+    take_under(&mut script, "outbox", "b");
+    script.commit(100);
+    assert_eq!(script.keys(), ["a", "b"]);
+}
+
+#[test]
+fn a_row_of_a_table_that_is_not_the_outbox_any_more_is_known_by_its_name_alone() {
+    let mut script = Script::new(settings());
+    script.source.oid = 16_600;
+    script.handle(Input::SinkReady);
+    script.run_for(Duration::from_secs(40));
+    script.answer();
+    script.begin(100);
+    take_under(&mut script, "tmp", "a");
+    assert!(script.keys().is_empty());
+    take_under(&mut script, "outbox", "b");
+    assert_eq!(script.keys(), ["b"]);
+}
+
+#[test]
+fn the_name_at_its_place_in_the_wal_comes_before_the_oid() {
+    // The table was renamed and another took its place, and both are configured: a row goes where it went when it was
+    // written.
+    let table = |name: &str, topic: &str| OutboxTable {
+        topic: crate::TopicTemplate::parse(topic).unwrap(),
+        ..OutboxTable::with_defaults(TableName { schema: "public".into(), name: name.into() })
+    };
+    let outboxes = Outboxes { tables: vec![table("outbox", "old"), table("outbox_v2", "new")] };
+    let mut script = Script::new(Settings { outboxes, ..settings() });
+    let was = std::mem::replace(&mut script.source.table.name, "outbox_v2".to_owned());
+    script.source.others = vec![(TableName { schema: "public".into(), name: was }, OTHER)];
+    script.handle(Input::SinkReady);
+    script.connect();
+    script.begin(100);
+    take_under(&mut script, "tmp", "a");
+    take_under(&mut script, "outbox", "b");
+    take_under(&mut script, "outbox_v2", "c");
+    let topic = |id| script.relay.topics.name(id).unwrap().to_string();
+    let topics: Vec<String> = script.sink.produced().iter().map(|r| topic(r.topic)).collect();
+    assert_eq!(topics, ["new", "old", "new"]);
+}
+
+#[test]
+fn an_oversized_row_of_a_renamed_table_is_held() {
+    // I7
+    let mut script = connected();
+    script.begin(100);
+    script.take(&wire::relation(OUTBOX, "tmp", &COLUMNS));
+    let row = row_of("order", "a", &"x".repeat(5_000));
+    assert_eq!(script.relay.oversized(5_000_000, &row[..200], script.now()), Step::Held);
+    assert_eq!(script.state(), (State::Failed, Some(Code::RowTooLarge)));
+}

@@ -1,0 +1,73 @@
+//! Rows of a partitioned outbox that change their partition. PostgreSQL does that by a DELETE in the one and an INSERT in
+//! the other, and decodes it so: the row goes out again, behind newer ones of its key, also from a publication of inserts
+//! alone.
+//!
+//! `pg_stat_user_tables` counts the two as an ordinary delete and insert (`ExecCrossPartitionUpdate` in nodeModifyTable.c;
+//! seen on 15 and 18), so what has happened cannot be told. Who may do it can.
+
+use super::quote::{quote_identifier, quote_table};
+use crate::{
+    failure::{Code, Failure},
+    table::TableName,
+};
+
+/// Who may move rows of a partitioned table, other than its owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moves {
+    /// The partitioned table.
+    pub table: TableName,
+    /// Columns of the partition key, of any level, that somebody may update.
+    pub columns: Vec<String>,
+    /// Who: names of roles; `None` is everybody (PUBLIC).
+    pub roles: Vec<Option<String>>,
+}
+
+impl Moves {
+    /// What people should hear of it.
+    pub fn finding(&self) -> Failure {
+        let Self { table, columns, roles } = self;
+        let columns = columns.join(", ");
+        let role = |role: &Option<String>| match role {
+            Some(name) => quote_identifier(name),
+            None => "public".to_owned(),
+        };
+        let roles: Vec<String> = roles.iter().map(role).collect();
+        let roles = roles.join(", ");
+        Failure::new(
+            Code::RowsMove,
+            format!(
+                "rows of the partitioned table {table} can move to another partition, because \
+                 {roles} may update {columns}: postgresql publishes a row that moves as a new \
+                 insert, so its event goes out again"
+            ),
+        )
+        .hint(format!(
+            "partition by columns that nobody updates, such as the time of insertion; where nobody \
+             needs to update them: revoke update on {} from {roles}",
+            quote_table(table)
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{publication::is_note, samples::name};
+
+    #[test]
+    fn who_may_move_rows_is_named_and_nothing_stops() {
+        let finding = Moves {
+            table: name("outbox"),
+            columns: vec!["processed".to_owned()],
+            roles: vec![None, Some("app".to_owned())],
+        }
+        .finding();
+        assert!(finding.code == Code::RowsMove && is_note(&finding));
+        assert!(finding.message.contains("public, \"app\" may update processed"), "{finding}");
+        let hint = finding.hint.unwrap();
+        assert!(
+            hint.ends_with("revoke update on \"public\".\"outbox\" from public, \"app\""),
+            "{hint}"
+        );
+    }
+}

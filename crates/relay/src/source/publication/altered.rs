@@ -1,0 +1,87 @@
+//! A publication whose row was written again (`xmin`) between two looks. Its tables have entries of their own; the row
+//! itself holds the owner, the name, and which changes are published and how.
+
+use super::Judge;
+use crate::{
+    failure::{Code, Failure},
+    source::{
+        catalog::{Catalog, Publication},
+        gap::Interval,
+    },
+};
+
+/// What the row shows of having been written again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trace {
+    /// It was not.
+    None,
+    /// It was, and something that does no harm is other than it was; or who wrote it is forgotten.
+    Explained,
+    /// It was, and it looks as before: something was altered and altered back.
+    Unexplained,
+}
+
+/// `FrozenTransactionId` (access/transam.h): servers and tools may put it in the place of an old `xmin`. VACUUM FULL of
+/// PostgreSQL 15 and 18 was seen to keep it.
+const FROZEN: u32 = 2;
+
+fn trace(before: &Publication, now: &Publication) -> Trace {
+    // Another publication is a defect of its own.
+    if before.oid != now.oid || before.written_by == now.written_by {
+        Trace::None
+    } else if now.written_by == FROZEN
+        || (before.owner, &before.options) != (now.owner, &now.options)
+    {
+        Trace::Explained
+    } else {
+        Trace::Unexplained
+    }
+}
+
+/// An alteration that explains itself. Inserts may have been withheld before it all the same, of which nothing is left;
+/// that is for people to hear of, and no reason to stop.
+pub fn alteration(
+    before: &Catalog,
+    now: &Catalog,
+    name: &str,
+    between: &Interval,
+) -> Option<Failure> {
+    let (before, now) = (before.publication.as_ref()?, now.publication.as_ref()?);
+    let Interval { from, to } = between;
+    let from = from.as_ref()?;
+    (trace(before, now) == Trace::Explained).then(|| {
+        Failure::new(
+            Code::PublicationAltered,
+            format!(
+                "publication \"{name}\" was altered between two looks at it; if inserts were \
+                 withheld meanwhile, rows committed after {from} and up to {to} are missing in kafka"
+            ),
+        )
+        .hint(
+            "ask who altered it, or look for alter publication in postgresql's log; publish the \
+             missing rows from the table",
+        )
+    })
+}
+
+impl Judge<'_> {
+    /// What was published in between is not known: nothing but the alteration itself is left of it.
+    pub(super) fn altered_and_back(&self) -> Option<Failure> {
+        let before = self.before?.publication.as_ref()?;
+        (trace(before, self.publication) == Trace::Unexplained).then(|| {
+            Failure::new(
+                Code::PublicationAltered,
+                format!(
+                    "publication \"{}\" was altered and looks as before: inserts may have been \
+                     withheld meanwhile",
+                    self.watched.publication
+                ),
+            )
+            .hint(format!(
+                "ask who altered it, or look for alter publication in postgresql's log; if inserts \
+                 were withheld, publish the rows of that time from the table; then {}",
+                super::ACCEPT
+            ))
+        })
+    }
+}

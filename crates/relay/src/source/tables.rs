@@ -1,0 +1,91 @@
+//! Which tables are the configured ones. A name says who is asked for; an OID says who that is, also of a row that was
+//! written while the table was called something else.
+
+use std::collections::BTreeMap;
+
+use pgoutput::Oid;
+
+use super::catalog::Catalog;
+use crate::table::{Outboxes, TableName};
+
+/// The OIDs that belong to each configured table. Empty when none is configured: then every table is an outbox.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TableOids {
+    by_oid: BTreeMap<Oid, TableName>,
+}
+
+impl TableOids {
+    /// The tables that bear a configured name now, and those that bore one when they were last seen. Where a table has
+    /// had two of the names, what it is called now says which it belongs to.
+    pub fn of(outboxes: &Outboxes, now: &Catalog, remembered: Option<&Catalog>) -> Self {
+        let mut by_oid = BTreeMap::new();
+        for relation in remembered.into_iter().chain([now]).flat_map(|one| &one.relations) {
+            let names = relation.formerly.iter().chain([&relation.name]);
+            let configured = |name: &&TableName| outboxes.tables.iter().any(|t| t.name == **name);
+            by_oid.extend(names.filter(configured).map(|name| (relation.oid, name.clone())));
+        }
+        Self { by_oid }
+    }
+
+    /// All of them.
+    pub fn oids(&self) -> impl Iterator<Item = Oid> {
+        self.by_oid.keys().copied()
+    }
+
+    /// The configured table that this OID belongs to.
+    pub fn table(&self, oid: Oid) -> Option<&TableName> {
+        self.by_oid.get(&oid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        source::samples::{healthy, name, relation},
+        table::OutboxTable,
+    };
+
+    fn configured(names: &[&str]) -> Outboxes {
+        let tables = names.iter().map(|&called| OutboxTable::with_defaults(name(called)));
+        Outboxes { tables: tables.collect() }
+    }
+
+    fn called(catalog: &[(u32, &str)]) -> Catalog {
+        let relations = catalog.iter().map(|&(oid, name)| relation(oid, name)).collect();
+        Catalog { relations, ..healthy() }
+    }
+
+    /// What OID 10 belongs to.
+    fn ten(names: &[&str], now: &Catalog, remembered: Option<&Catalog>) -> Option<String> {
+        let tables = TableOids::of(&configured(names), now, remembered);
+        tables.table(Oid::from_u32(10)).map(|table| table.name.clone())
+    }
+
+    #[test]
+    fn a_table_is_configured_by_its_name_now_or_when_it_was_last_seen() {
+        let (then, now) = (called(&[(10, "outbox")]), called(&[(10, "outbox_v2")]));
+        assert_eq!(ten(&["outbox_v2"], &now, None).as_deref(), Some("outbox_v2"));
+        assert_eq!(ten(&["outbox"], &now, None), None, "nobody remembers it");
+        assert_eq!(ten(&["outbox"], &now, Some(&then)).as_deref(), Some("outbox"));
+        assert_eq!(ten(&["outbox"], &Catalog::default(), Some(&then)).as_deref(), Some("outbox"));
+        assert_eq!(ten(&["outbox", "outbox_v2"], &now, Some(&then)).as_deref(), Some("outbox_v2"));
+        assert_eq!(ten(&[], &now, Some(&then)), None);
+    }
+
+    #[test]
+    fn a_renamed_table_is_remembered_by_its_configured_name_for_as_long_as_no_other_bears_it() {
+        let outboxes = configured(&["outbox"]);
+        let first = called(&[(10, "outbox")]);
+        let second = called(&[(10, "a")]).remember(&outboxes, Some(&first));
+        let third = called(&[(10, "b")]).remember(&outboxes, Some(&second));
+        assert_eq!(third.relations[0].formerly, [name("outbox")], "the one name that is asked for");
+        let next = called(&[(10, "b")]);
+        assert_eq!(ten(&["outbox"], &next, Some(&third)).as_deref(), Some("outbox"));
+        let taken = called(&[(10, "b"), (11, "outbox")]);
+        let accepted = taken.clone().remember(&outboxes, Some(&third));
+        assert_eq!(ten(&["outbox"], &taken, Some(&accepted)), None, "it is an archive now");
+        let back = called(&[(10, "outbox")]).remember(&outboxes, Some(&third));
+        assert_eq!(back.relations[0].formerly, []);
+    }
+}

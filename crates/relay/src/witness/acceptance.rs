@@ -1,0 +1,183 @@
+//! How a pipeline's record begins, and how a person's acceptance changes it.
+//!
+//! Accepting a gap says: what is missing is known, go on from what is there now. So the record of
+//! an acceptance is a baseline as complete as the first one. If it kept the position or the catalog
+//! from before the gap, the next start would find the same gap again; if it kept none, a slot that
+//! is moved between the acceptance and that start would not be noticed.
+
+use pgoutput::Lsn;
+
+use super::{ACCEPTED_MAX, Acceptance, Witness};
+use crate::{
+    failure::{Code, Failure},
+    source::{Baseline, Gap, Mark},
+    table::Outboxes,
+};
+
+/// Something in a record that waits for a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Open {
+    /// Rows may be missing.
+    Gap(Gap),
+    /// The pipeline began here without a record.
+    Beginning(Mark),
+}
+
+impl Open {
+    /// What it is.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Gap(gap) => gap.failure.code,
+            Self::Beginning(_) => Code::WitnessMissing,
+        }
+    }
+
+    /// Where it begins.
+    pub fn lsn(&self) -> Lsn {
+        match self {
+            Self::Gap(gap) => gap.interval.begins_at(),
+            Self::Beginning(mark) => mark.lsn,
+        }
+    }
+
+    /// How a person names it: `CODE@LSN`.
+    pub fn name(&self) -> String {
+        format!("{}@{}", self.code(), self.lsn())
+    }
+
+    fn accepted(&self, by: &str, at: &str) -> Acceptance {
+        Acceptance {
+            code: self.code().to_string(),
+            lsn: self.lsn(),
+            by: by.to_owned(),
+            at: at.to_owned(),
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.code() == other.code() && self.lsn() == other.lsn()
+    }
+}
+
+impl Acceptance {
+    /// How a person names it: `CODE@LSN`.
+    pub fn name(&self) -> String {
+        format!("{}@{}", self.code, self.lsn)
+    }
+}
+
+impl Witness {
+    /// The record of a pipeline that begins here: its source as it is now, with nothing before it.
+    #[must_use]
+    pub fn begin(baseline: &Baseline, cluster: &str, outboxes: &Outboxes) -> Self {
+        Self {
+            history: Some(baseline.server.history.clone()),
+            cluster: cluster.to_owned(),
+            checked: Some(baseline.checked.clone()),
+            tables: baseline.catalog.outbox_tables(outboxes),
+            catalog: baseline.catalog.clone(),
+            ..Self::at(baseline.confirmed())
+        }
+    }
+
+    /// What waits for a person, the gaps first.
+    pub fn open(&self) -> Vec<Open> {
+        let gaps = self.gaps.iter().cloned().map(Open::Gap);
+        gaps.chain(self.began_without.clone().map(Open::Beginning)).collect()
+    }
+
+    /// Whether a stream that starts from this baseline is complete from there on, if these are
+    /// accepted. A baseline shows that the publication is right now, and not since when: WAL from
+    /// before it was made is decoded without it.
+    ///
+    /// # Errors
+    /// The slot still stands before the publication was made again.
+    pub fn may_accept(&self, closed: &[Open], baseline: &Baseline) -> Result<(), Failure> {
+        let is_remade = |open: &&Open| {
+            matches!(open.code(), Code::PublicationMissing | Code::PublicationReplaced)
+        };
+        // Positions of another history are not comparable; its slot is another one too.
+        if self.history.as_ref() != Some(&baseline.server.history) {
+            return Ok(());
+        }
+        let seen = closed.iter().filter(is_remade).filter_map(|open| match open {
+            Open::Gap(gap) => Some(gap.interval.to.lsn),
+            Open::Beginning(_) => None,
+        });
+        let (confirmed, Some(seen)) = (baseline.confirmed(), seen.max()) else { return Ok(()) };
+        if confirmed > seen {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Code::PublicationReplaced,
+            format!(
+                "the slot stands at {confirmed}, and at {seen} the publication was not yet as it \
+                 is now: wal is decoded with the publications of its time, so this slot sends \
+                 nothing, or not all"
+            ),
+        )
+        .hint(
+            "make another slot: outbox-router teardown --apply, outbox-router setup --apply; \
+             publish the missing rows from the table; then outbox-router accept",
+        ))
+    }
+
+    /// The next generation of this record, which begins anew where `anew` does. What a person has
+    /// closed is no longer open in it; everything else that was open stays so.
+    #[must_use]
+    pub fn accept(&self, closed: &[Open], anew: Self, by: &str) -> Self {
+        let at = anew.checked_at().unwrap_or_default();
+        let mut next = Self {
+            generation: self.generation + 1,
+            partitions: self.partitions.clone(),
+            gaps: self.gaps.clone(),
+            accepted: self.accepted.clone(),
+            began_without: self.began_without.clone(),
+            ..anew
+        };
+        next.close(closed, by, &at);
+        next
+    }
+
+    /// This record after a person has accepted that it began without one. It is of the same
+    /// generation, so that it counts beside what a router writes that is running now.
+    #[must_use]
+    pub fn accept_beginning(&self, by: &str, at: &str) -> Self {
+        let mut next = self.clone();
+        let beginning: Vec<Open> =
+            self.began_without.clone().map(Open::Beginning).into_iter().collect();
+        next.close(&beginning, by, at);
+        next
+    }
+
+    fn close(&mut self, closed: &[Open], by: &str, at: &str) {
+        let is_closed = |open: &Open| closed.iter().any(|closed| closed.is_same(open));
+        self.gaps.retain(|gap| !is_closed(&Open::Gap(gap.clone())));
+        self.began_without.take_if(|mark| is_closed(&Open::Beginning(mark.clone())));
+        let accepted: Vec<Acceptance> = closed.iter().map(|open| open.accepted(by, at)).collect();
+        self.note_accepted(&accepted);
+    }
+
+    /// Takes over what another record of the same generation says of acceptances.
+    pub(super) fn take_over_acceptances(&mut self, other: &Self) {
+        self.note_accepted(&other.accepted);
+        let accepted = &self.accepted;
+        self.began_without.take_if(|mark| {
+            let name = Open::Beginning(mark.clone()).name();
+            accepted.iter().any(|acceptance| acceptance.name() == name)
+        });
+    }
+
+    fn note_accepted(&mut self, more: &[Acceptance]) {
+        for acceptance in more {
+            if !self.accepted.contains(acceptance) {
+                self.accepted.push(acceptance.clone());
+            }
+        }
+        let surplus = self.accepted.len().saturating_sub(ACCEPTED_MAX);
+        self.accepted.drain(..surplus);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+use std::collections::BTreeMap;
+
+use pgoutput::{Oid, PgTimestamp, Xid};
+
+use super::*;
+use crate::{
+    source::{Interval, Kept, TableOids, samples},
+    witness::{History, LastTransaction, combine::join},
+};
+
+fn mark(lsn: u64) -> Mark {
+    Mark { lsn: Lsn::from_u64(lsn), at: Some("2025-12-31T00:00:00Z".to_owned()) }
+}
+
+fn gap(code: Code, from: u64, to: u64) -> Gap {
+    let interval = Interval { from: Some(mark(from)), to: mark(to) };
+    Gap::new(Failure::new(code, "something happened"), interval)
+}
+
+/// The source as `setup` leaves it, with the slot at 40 MiB.
+fn baseline() -> Baseline {
+    let look = samples::look(Some(samples::slot()));
+    Baseline {
+        server: samples::server(),
+        slot: samples::slot(),
+        catalog: samples::healthy(),
+        tables: TableOids::default(),
+        checked: look.mark(),
+    }
+}
+
+fn anew() -> Witness {
+    Witness::begin(&baseline(), "there", &Outboxes::default())
+}
+
+/// Two gaps are open, and nothing in it is as it is now.
+fn before() -> Witness {
+    Witness {
+        generation: 7,
+        history: Some(History { system_id: "another".into(), timeline: 9 }),
+        cluster: "elsewhere".into(),
+        last: Some(LastTransaction {
+            commit_lsn: Lsn::from_u64(1),
+            end_lsn: Lsn::from_u64(2),
+            xid: Xid::from_u32(3),
+            committed_at: PgTimestamp::from_micros(4),
+        }),
+        checked: Some(mark(5)),
+        partitions: BTreeMap::from([("outbox.event.order".to_owned(), 6)]),
+        tables: vec![Oid::from_u32(99)],
+        gaps: vec![gap(Code::SlotMissing, 5, 9), gap(Code::PublicationReplaced, 6, 9)],
+        began_without: Some(mark(1)),
+        ..Witness::at(Lsn::from_u64(5))
+    }
+}
+
+#[test]
+fn a_first_record_is_the_source_as_it_is() {
+    let first = anew();
+    assert_eq!((first.generation, first.position), (1, Lsn::from_u64(40 << 20)));
+    assert_eq!(first.history, Some(samples::server().history));
+    assert_eq!((&*first.cluster, first.last), ("there", None));
+    assert_eq!(first.checked, Some(baseline().checked));
+    assert_eq!(
+        (first.catalog.clone(), first.tables.clone()),
+        (samples::healthy(), vec![Oid::from_u32(10)])
+    );
+    assert_eq!(first.open(), []);
+}
+
+#[test]
+fn what_is_open_is_named_by_code_and_position() {
+    let names: Vec<String> = before().open().iter().map(Open::name).collect();
+    assert_eq!(names, ["P010@0/5", "P026@0/6", "K022@0/1"]);
+}
+
+#[test]
+fn an_acceptance_is_a_complete_baseline_of_the_next_generation() {
+    let before = before();
+    let accepted = before.accept(&before.open(), anew(), "ann@desk");
+    let expected = Witness {
+        generation: 8,
+        partitions: before.partitions.clone(),
+        accepted: accepted.accepted.clone(),
+        ..anew()
+    };
+    assert_eq!(accepted, expected);
+    assert_eq!(accepted.open(), []);
+    let names: Vec<String> = accepted.accepted.iter().map(Acceptance::name).collect();
+    assert_eq!(names, ["P010@0/5", "P026@0/6", "K022@0/1"]);
+    assert!(accepted.accepted.iter().all(|a| a.by == "ann@desk" && a.at == "2026-01-01T00:00:00Z"));
+}
+
+#[test]
+fn what_is_not_accepted_stays_open() {
+    let before = before();
+    let [first, second, beginning] = &before.open()[..] else { panic!("three") };
+    let one = before.accept(std::slice::from_ref(first), anew(), "ann");
+    assert_eq!(one.open(), [second.clone(), beginning.clone()]);
+    let other = before.accept(std::slice::from_ref(beginning), anew(), "ann");
+    assert_eq!(other.open(), [first.clone(), second.clone()]);
+}
+
+/// What nobody has written down yet, such as a slot that was moved while no router ran.
+#[test]
+fn a_gap_that_the_record_does_not_hold_can_be_accepted_too() {
+    let found = Open::Gap(gap(Code::SlotMoved, 5, 9));
+    let accepted = before().accept(std::slice::from_ref(&found), anew(), "ann");
+    assert_eq!(accepted.open(), before().open());
+    assert_eq!(accepted.accepted.last().unwrap().name(), "P014@0/5");
+}
+
+#[test]
+fn the_last_acceptances_are_kept() {
+    let mut witness = Witness::at(Lsn::ZERO);
+    for n in 0..30 {
+        let closed = [Open::Gap(gap(Code::SlotMissing, n, n))];
+        witness = witness.accept(&closed, anew(), "ann");
+    }
+    let begun: Vec<u64> = witness.accepted.iter().map(|accepted| accepted.lsn.as_u64()).collect();
+    assert_eq!(begun, (10..30).collect::<Vec<_>>());
+}
+
+/// The whole point: the next start finds nothing to complain of.
+#[test]
+fn after_an_acceptance_a_stream_may_start() {
+    use crate::source::{Expectations, history, judge, judge_cluster};
+    let before = before();
+    let accepted = before.accept(&before.open(), anew(), "ann");
+    let server = samples::server();
+    let outboxes = Outboxes::default();
+    let expected = Expectations {
+        slot: "s",
+        publication: "p",
+        outboxes: &outboxes,
+        witness: Some(&accepted),
+        kept: Kept::InKafka,
+    };
+    judge_cluster(&accepted, "there").unwrap();
+    history::continues(&accepted, &server, &history::TimelineHistory::default()).unwrap();
+    let look = samples::look(Some(samples::slot()));
+    judge(expected, server, &look, samples::healthy()).unwrap();
+}
+
+/// The slot of the samples stands at 40 MiB.
+#[test]
+fn a_slot_from_before_the_publication_was_made_again_is_refused() {
+    let seen = |code, to: u64| {
+        let closed = [Open::Gap(gap(code, 5, to << 20)), Open::Beginning(mark(1))];
+        let same = Witness { history: Some(samples::server().history), ..before() };
+        let refused = same.may_accept(&closed, &baseline()).err();
+        assert_eq!(before().may_accept(&closed, &baseline()), Ok(()), "another history");
+        refused.map(|failure| failure.code)
+    };
+    for code in [Code::PublicationMissing, Code::PublicationReplaced] {
+        assert_eq!(seen(code, 39), None);
+        assert_eq!(seen(code, 40), Some(Code::PublicationReplaced));
+    }
+    assert_eq!(
+        seen(Code::PublicationLacksTable, 40),
+        None,
+        "its rows were left out, the others come"
+    );
+}
+
+/// A router that runs meanwhile writes positions that are further on, and knows nothing of the
+/// acceptance.
+#[test]
+fn a_beginning_is_accepted_beside_a_running_router() {
+    let before = Witness { gaps: Vec::new(), ..before() };
+    let accepted = before.accept_beginning("ann", "now");
+    assert_eq!((accepted.rank(), accepted.open()), (before.rank(), vec![]));
+    let later = Witness { position: Lsn::from_u64(50), ..before };
+    for records in [[accepted.clone(), later.clone()], [later, accepted]] {
+        let joined = join(records).unwrap();
+        assert_eq!(joined.position, Lsn::from_u64(50));
+        assert_eq!(joined.open(), []);
+        assert_eq!(joined.accepted.len(), 1);
+    }
+}

@@ -1,0 +1,168 @@
+//! The outbox gets another name, or another table gets its name. A table is its OID: what it is called says whom a row
+//! is produced for, and never that it may be left out.
+
+use e2e::{SLOT, SOON, Stage, text};
+use serde_json::Value;
+use testbed::postgres::Session;
+
+use super::{DEADLINE, found, insert_into, own_aggregate};
+
+/// A stage that streams, and a session to write with.
+async fn flowing() -> (Stage, Session) {
+    let stage = Stage::builder().set("monitor.interval", "1s").start().await.unwrap();
+    let session = stage.session().await.unwrap();
+    own_aggregate(&session).await;
+    write(&session, "outbox").await;
+    stage.wait_delivered(DEADLINE).await.unwrap();
+    stage.wait_confirmed(SOON).await.unwrap();
+    (stage, session)
+}
+
+async fn write(session: &Session, table: &str) {
+    for _ in 0..10 {
+        insert_into(session, table, "aggregate_id").await;
+    }
+}
+
+async fn rename(session: &Session, from: &str, to: &str) {
+    session.batch_execute(&format!("ALTER TABLE {from} RENAME TO {to}")).await.unwrap();
+}
+
+/// Every row that was written is in Kafka, in order.
+async fn expect_everything(stage: &Stage) {
+    stage.wait_delivered(DEADLINE).await.unwrap();
+    stage.wait_confirmed(SOON).await.unwrap();
+    stage.verdict().await.unwrap().clean().unwrap();
+}
+
+fn configure(stage: &mut Stage, table: &str) {
+    stage.config.set_outbox("table", format!("public.{table}"));
+    stage.rewrite_config().unwrap();
+}
+
+#[tokio::test]
+async fn a_table_that_was_renamed_while_the_router_was_away_and_is_configured_so_loses_nothing() {
+    let (mut stage, session) = flowing().await;
+    stage.kill_router().await.unwrap();
+    write(&session, "outbox").await;
+    rename(&session, "outbox", "outbox_v2").await;
+    write(&session, "outbox_v2").await;
+    configure(&mut stage, "outbox_v2");
+    stage.restart().await.unwrap();
+    write(&session, "outbox_v2").await;
+    expect_everything(&stage).await;
+}
+
+#[tokio::test]
+async fn a_table_that_was_renamed_while_the_router_was_away_loses_nothing_until_it_is_configured_so()
+ {
+    let (mut stage, session) = flowing().await;
+    stage.kill_router().await.unwrap();
+    write(&session, "outbox").await;
+    rename(&session, "outbox", "outbox_v2").await;
+    write(&session, "outbox_v2").await;
+    stage.router.start_again().unwrap();
+    // The table is remembered beyond the process.
+    let told = |status: &Value| found(status, "P029").is_some();
+    stage.router.wait_status("the rename told", SOON, told).await.unwrap();
+    write(&session, "outbox_v2").await;
+    stage.kill_router().await.unwrap();
+    configure(&mut stage, "outbox_v2");
+    stage.restart().await.unwrap();
+    expect_everything(&stage).await;
+}
+
+#[tokio::test]
+async fn a_rename_while_the_router_runs_is_told_and_stops_nothing() {
+    let (mut stage, session) = flowing().await;
+    rename(&session, "outbox", "outbox_v2").await;
+    write(&session, "outbox_v2").await;
+    let told = |status: &Value| found(status, "P029").is_some();
+    let status = stage.router.wait_status("the rename told", SOON, told).await.unwrap();
+    assert_eq!(text(&status, "/state"), Some("streaming"), "{status}");
+    let finding = found(&status, "P029").unwrap();
+    let message = text(finding, "/message").unwrap();
+    assert!(message.contains("public.outbox is now called public.outbox_v2"), "{message}");
+    assert!(text(finding, "/hint").unwrap().contains("[[outbox]]"), "{finding}");
+    assert_eq!(stage.router.get("/readyz").await.unwrap().status, 200);
+    expect_everything(&stage).await;
+
+    // The next session starts, too: the table is remembered.
+    session
+        .batch_execute(&format!(
+            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots \
+             WHERE slot_name = '{SLOT}'"
+        ))
+        .await
+        .unwrap();
+    write(&session, "outbox_v2").await;
+    expect_everything(&stage).await;
+    let log = stage.router.log();
+    let warned = log.lines().filter(|line| line.contains("WARN") && line.contains("P029"));
+    assert_eq!(warned.count(), 1, "{log}");
+
+    // Either way to make the configuration true again loses nothing.
+    stage.kill_router().await.unwrap();
+    write(&session, "outbox_v2").await;
+    configure(&mut stage, "outbox_v2");
+    stage.restart().await.unwrap();
+    write(&session, "outbox_v2").await;
+    expect_everything(&stage).await;
+    rename(&session, "outbox_v2", "outbox").await;
+    write(&session, "outbox").await;
+    rename(&session, "outbox", "outbox_v2").await;
+    expect_everything(&stage).await;
+}
+
+/// Rows of one transaction are written under a name that nobody outside of it ever sees.
+async fn write_under_a_passing_name(session: &Session) {
+    session.batch_execute("BEGIN; ALTER TABLE outbox RENAME TO tmp").await.unwrap();
+    write(session, "tmp").await;
+    session.batch_execute("ALTER TABLE tmp RENAME TO outbox; COMMIT").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_rename_that_is_taken_back_in_its_transaction_loses_nothing() {
+    let (mut stage, session) = flowing().await;
+    write_under_a_passing_name(&session).await;
+    expect_everything(&stage).await;
+
+    // The first that a session hears of the table is the passing name.
+    stage.kill_router().await.unwrap();
+    write_under_a_passing_name(&session).await;
+    stage.restart().await.unwrap();
+    expect_everything(&stage).await;
+    let status = stage.status().await.unwrap();
+    assert_eq!(found(&status, "P029"), None, "{status}");
+}
+
+const SWAP: &str = "BEGIN; ALTER TABLE outbox RENAME TO outbox_old;
+    CREATE TABLE outbox (LIKE outbox_old INCLUDING ALL);
+    ALTER PUBLICATION outbox_router ADD TABLE outbox; COMMIT";
+
+#[tokio::test]
+async fn a_swapped_table_is_a_gap_after_which_the_rows_of_both_tables_are_produced() {
+    let (mut stage, session) = flowing().await;
+    // Nothing is read meanwhile: the slot holds rows of both tables.
+    stage.kill_router().await.unwrap();
+    write(&session, "outbox").await;
+    session.batch_execute(SWAP).await.unwrap();
+    write(&session, "outbox").await;
+    stage.router.start_again().unwrap();
+    let status = stage.router.wait_state("failed", SOON).await.unwrap();
+    assert_eq!(text(&status, "/reason/code"), Some("P027"), "{status}");
+    stage.accept().await.unwrap();
+    expect_everything(&stage).await;
+
+    session.batch_execute(&SWAP.replace("outbox_old", "outbox_older")).await.unwrap();
+    write(&session, "outbox").await;
+    let status = stage.router.wait_state("failed", SOON).await.unwrap();
+    assert_eq!(text(&status, "/reason/code"), Some("P027"), "{status}");
+    let message = text(&status, "/reason/message").unwrap();
+    assert!(message.contains("may be missing"), "{message}");
+    assert!(status.pointer("/reason/interval/from/lsn").is_some(), "{status}");
+    assert!(text(&status, "/reason/hint").unwrap().contains("both tables"), "{status}");
+    stage.accept().await.unwrap();
+    write(&session, "outbox").await;
+    expect_everything(&stage).await;
+}

@@ -1,0 +1,147 @@
+//! A gap is closed by a person, by the commands that the hints name, and the router goes on by itself.
+
+use std::time::Duration;
+
+use e2e::{PUBLICATION, ROLE, SLOT, SOON, Stage, text};
+use serde_json::Value;
+use testbed::postgres::{DATABASE, SUPERUSER};
+use testbed::wait::eventually;
+
+use super::{WITHIN, count, damage, drop_slot, expect_gap, flowing, write};
+
+/// A router that has halted looks every five seconds.
+const GOES_ON: Duration = Duration::from_secs(30);
+
+/// Types a command, as the superuser where it takes one; its output.
+async fn typed(stage: &Stage, arguments: &[&str], exit_code: i32) -> String {
+    let admin = stage.postgres.url(SUPERUSER, DATABASE);
+    let mut arguments = arguments.to_vec();
+    if arguments.first() != Some(&"status") {
+        arguments.extend(["--admin-url", admin.as_str()]);
+    }
+    let output = stage.router.command(&arguments).await.unwrap();
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
+    assert_eq!(output.status.code(), Some(exit_code), "{arguments:?}: {said}");
+    said
+}
+
+/// Events flow again, and a restart changes nothing.
+async fn expect_flow(stage: &mut Stage) {
+    stage.router.wait_state("streaming", GOES_ON).await.unwrap();
+    // The monitor takes back what it found when it looks next.
+    eventually(SOON, "a router that is ready", async || {
+        Ok((stage.router.get("/readyz").await?.status == 200).then_some(()))
+    })
+    .await
+    .unwrap();
+    assert_eq!(stage.router.metric("outbox_gaps_open", "").await.unwrap(), Some(0.0));
+    for _ in 0..2 {
+        write(stage, 50).await;
+        stage.wait_confirmed(SOON).await.unwrap();
+        stage.verdict().await.unwrap().clean().unwrap();
+        stage.kill_router().await.unwrap();
+        stage.restart().await.unwrap();
+    }
+    let status = stage.status().await.unwrap();
+    let open = status.pointer("/witness/gaps").and_then(Value::as_array).unwrap();
+    assert!(open.is_empty(), "{status}");
+}
+
+#[tokio::test]
+async fn a_dropped_slot_is_made_again_and_accepted() {
+    let mut stage = flowing(Stage::builder()).await;
+    let done = damage(&stage, &drop_slot()).await;
+    expect_gap(&mut stage, &["P010"], &done).await;
+    let status = stage.status().await.unwrap();
+    let name = text(&status, "/witness/gaps/0/name").unwrap().to_owned();
+    assert_eq!(stage.router.metric("outbox_gap_recorded", "").await.unwrap(), Some(1.0));
+    // Not even a restart forgets it, nor a new slot.
+    stage.router.kill9().await.unwrap();
+    let refused = typed(&stage, &["accept", "--yes"], 1).await;
+    assert!(refused.contains("outbox-router setup --apply"), "{refused}");
+    let setup = typed(&stage, &["setup", "--apply"], 0).await;
+    assert!(setup.contains(&format!("{name} is open")), "{setup}");
+    stage.router.start_again().unwrap();
+    let status = stage.router.wait_state("failed", WITHIN).await.unwrap();
+    assert_eq!(text(&status, "/witness/gaps/0/name"), Some(name.as_str()), "{status}");
+    let told = typed(&stage, &["status"], 1).await;
+    assert!(told.contains(&format!("outbox-router accept --gap {name}\n")), "{told}");
+
+    let accepted = typed(&stage, &["accept", "--gap", &name, "--yes", "--by", "ann"], 0).await;
+    assert!(accepted.contains(&format!("accepted {name} by ann\n")), "{accepted}");
+    // The one that the test wrote to see that nothing moves.
+    assert!(accepted.contains(" in public.outbox with created_at in that time, "), "{accepted}");
+    expect_flow(&mut stage).await;
+    let log = stage.router.log();
+    assert!(log.contains(&format!("{name} was accepted by ann")), "{log}");
+    // That it began without a record is another matter, and still open.
+    let told = typed(&stage, &["status"], 1).await;
+    assert!(told.contains(&format!("accepted  {name} by ann, ")), "{told}");
+    assert!(told.contains("open      K022@"), "{told}");
+}
+
+#[tokio::test]
+async fn a_publication_that_was_made_again_needs_another_slot() {
+    let mut stage = flowing(Stage::builder()).await;
+    let again = format!(
+        "DROP PUBLICATION {PUBLICATION}; CREATE PUBLICATION {PUBLICATION} FOR TABLE {} \
+         WITH (publish = 'insert', publish_via_partition_root = true)",
+        stage.schema.table
+    );
+    let done = damage(&stage, &again).await;
+    expect_gap(&mut stage, &["P020", "P026"], &done).await;
+    let refused = typed(&stage, &["accept", "--yes"], 1).await;
+    assert!(refused.contains("P026: the slot stands at "), "{refused}");
+    let dropped = typed(&stage, &["teardown", "--apply", "--yes"], 0).await;
+    assert!(dropped.contains("record: kept, so that this is not forgotten: P02"), "{dropped}");
+    typed(&stage, &["setup", "--apply"], 0).await;
+    typed(&stage, &["accept", "--yes"], 0).await;
+    expect_flow(&mut stage).await;
+}
+
+/// The stage makes its slot by SQL, as somebody without `setup` would.
+#[tokio::test]
+async fn a_beginning_without_a_record_is_accepted_while_events_flow() {
+    let mut stage = flowing(Stage::builder()).await;
+    let status = stage.status().await.unwrap();
+    let began = text(&status, "/witness/began_without/lsn").unwrap().to_owned();
+    assert_eq!(stage.router.metric("outbox_witness_missing", "").await.unwrap(), Some(1.0));
+    assert!(stage.router.log().contains("without a record in the state topic"));
+    let told = typed(&stage, &["status"], 1).await;
+    assert!(told.contains(&format!("outbox-router accept --gap K022@{began}\n")), "{told}");
+    let accepted = typed(&stage, &["accept", "--yes"], 0).await;
+    assert!(accepted.contains(&format!("accepted K022@{began} by ")), "{accepted}");
+    write(&mut stage, 50).await;
+    stage.wait_confirmed(SOON).await.unwrap();
+    stage.kill_router().await.unwrap();
+    stage.restart().await.unwrap();
+    assert_eq!(stage.router.metric("outbox_witness_missing", "").await.unwrap(), Some(0.0));
+    typed(&stage, &["status"], 0).await;
+    expect_flow(&mut stage).await;
+}
+
+/// Retired in good order and set up again, nothing is left of the former life.
+#[tokio::test]
+async fn a_pipeline_that_was_set_up_leaves_nothing_behind() {
+    let mut stage = Stage::builder().empty_database().prepare().await.unwrap();
+    let setup = ["setup", "--apply", "--create-table", "--role", ROLE];
+    for _ in 0..2 {
+        let made = typed(&stage, &setup, 0).await;
+        assert!(made.contains("record: created in "), "{made}");
+        stage.restart().await.unwrap();
+        let status = stage.status().await.unwrap();
+        assert_eq!(status["witness"]["began_without"], Value::Null, "{status}");
+        let session = stage.session().await.unwrap();
+        let row = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('order', 'a', 'A')";
+        session.batch_execute(row).await.unwrap();
+        stage.wait_confirmed(SOON).await.unwrap();
+        stage.router.sigterm().unwrap();
+        assert_eq!(stage.router.wait_exit(SOON).await.unwrap().code(), Some(0));
+        let dropped = typed(&stage, &["teardown", "--apply", "--yes"], 0).await;
+        assert!(dropped.contains("record: deleted\n"), "{dropped}");
+        assert_eq!(
+            count(&session, &format!("pg_replication_slots WHERE slot_name = '{SLOT}'")).await,
+            0
+        );
+    }
+}
