@@ -193,3 +193,19 @@ fn a_gap_whose_record_is_gone_is_written_again() {
     world.settle_down();
     assert_eq!(world.script.state(), (State::Streaming, None));
 }
+
+#[test]
+fn a_producer_that_fails_while_connecting_starts_the_attempt_over() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.run_for(Duration::from_secs(1));
+    answer_until(&mut world, &Action::StartReplication);
+    answer_until(&mut world, &Action::ReadState);
+    let failed = failure(Code::ProducerFatal);
+    world.script.handle(Input::DeliveryFailed { transaction: None, failure: failed });
+    // What was read before was another cluster's.
+    world.cluster = "another".into();
+    world.script.new_sink();
+    world.settle_down();
+    assert_eq!(world.gap().0, Some(Code::ClusterChanged));
+}
