@@ -74,7 +74,7 @@ pub struct Coverage {
 }
 
 /// The codes that this world can cause.
-pub const CODES: [Code; 24] = [
+pub const CODES: [Code; 25] = [
     Code::ServerUnreachable,
     Code::ServerNotReady,
     Code::ServerError,
@@ -88,6 +88,7 @@ pub const CODES: [Code; 24] = [
     Code::PublicationReplaced,
     Code::PublicationLacksInsert,
     Code::PublicationLacksTable,
+    Code::PublicationAltered,
     Code::KafkaUnreachable,
     Code::TopicMissing,
     Code::RecordRefused,

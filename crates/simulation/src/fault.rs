@@ -148,7 +148,7 @@ impl Fault {
             Self::DropSlot => &[Code::SlotMissing, Code::SlotMoved],
             Self::LoseSlot => &[Code::SlotLost],
             Self::DropPublication => &[Code::PublicationMissing, Code::PublicationReplaced],
-            Self::WithholdInserts => &[Code::PublicationLacksInsert],
+            Self::WithholdInserts => &[Code::PublicationLacksInsert, Code::PublicationAltered],
             Self::TableOut => &[Code::PublicationLacksTable],
             Self::PromoteLagging | Self::RestoreSnapshot => &[Code::HistoryChanged],
             // The monitor has its own connection: it may see the other server first.

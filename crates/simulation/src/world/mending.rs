@@ -62,10 +62,7 @@ impl World {
 
     pub(super) fn mend_what_is_due(&mut self) {
         let at = self.at;
-        // Nobody puts inserts right that nobody has missed: it would leave no trace.
-        let is_noticed = self.has_open_gap() || self.has_called_for_a_person();
-        let may = |mend: Mend| mend != Mend::Inserts || is_noticed;
-        let due = self.mends.extract_if(.., |(when, mend)| *when <= at && may(*mend));
+        let due = self.mends.extract_if(.., |(when, _)| *when <= at);
         let due: Vec<Mend> = due.map(|(_, mend)| mend).collect();
         for mend in due {
             self.mend(mend);

@@ -25,7 +25,7 @@ impl World {
     pub(super) fn promote_one_that_lags(&mut self) -> Outcome {
         self.exchange_the_past(Fault::PromoteLagging, |world, until| {
             let to = world.server.some_late_position(&mut world.random);
-            world.server.go_back(to, SlotFate::Kept, Timeline::Next, until);
+            world.go_back(to, SlotFate::Kept, Timeline::Next, until);
             Some(to)
         })
     }
@@ -34,7 +34,7 @@ impl World {
     pub(super) fn promote_one_without_slot(&mut self) -> Outcome {
         self.exchange_the_past(Fault::PromoteWithoutSlot, |world, until| {
             let to = world.server.history.end_of_wal;
-            world.server.go_back(to, SlotFate::Gone, Timeline::Next, until);
+            world.go_back(to, SlotFate::Gone, Timeline::Next, until);
             world.write_on();
             world.mend_after(LATER, Mend::Slot);
             // Nobody has lost what was acknowledged; but the slot is not where it was.
@@ -46,7 +46,7 @@ impl World {
     pub(super) fn restore_a_backup(&mut self) -> Outcome {
         self.exchange_the_past(Fault::RestoreBackup, |world, until| {
             let to = world.server.some_past(&mut world.random)?;
-            world.server.go_back(to, SlotFate::Gone, Timeline::Next, until);
+            world.go_back(to, SlotFate::Gone, Timeline::Next, until);
             world.write_on();
             world.mend_after(LATER, Mend::Slot);
             Some(0)
@@ -57,7 +57,7 @@ impl World {
     pub(super) fn restore_a_snapshot(&mut self) -> Outcome {
         self.exchange_the_past(Fault::RestoreSnapshot, |world, until| {
             let to = world.server.some_past(&mut world.random)?;
-            world.server.go_back(to, SlotFate::Kept, Timeline::Same, until);
+            world.go_back(to, SlotFate::Kept, Timeline::Same, until);
             for _ in 0..world.random.below(20) {
                 world.write_on();
             }
@@ -69,6 +69,7 @@ impl World {
     pub(super) fn exchange_the_server(&mut self) -> Outcome {
         self.exchange_the_past(Fault::ExchangeServer, |world, until| {
             world.server.exchange(&mut world.random, until);
+            world.forget_what_is_gone();
             for _ in 0..world.random.below(6) {
                 world.write_on();
             }
@@ -89,10 +90,6 @@ impl World {
         let Some(attested) = self.kafka.state.best() else { return Outcome::Pointless };
         let until = self.soon();
         let Some(left) = exchange(self, until) else { return Outcome::Pointless };
-        self.judge.went_back(&self.server.history);
-        self.lost_word = self.lost_word.min(self.server.history.end_of_wal);
-        self.overlapped = self.overlapped.min(self.server.history.end_of_wal);
-        self.refused = None;
         let last = attested.last.map(|last| last.end_lsn.as_u64());
         let is_due = left == 0 || last.is_some_and(|last| last > left);
         // What was produced may be attested yet, by a router that has not noticed.
@@ -104,11 +101,23 @@ impl World {
         Outcome::Done
     }
 
+    fn go_back(&mut self, to: u64, slot: SlotFate, timeline: Timeline, until: Moment) {
+        self.server.go_back(to, slot, timeline, until);
+        self.forget_what_is_gone();
+    }
+
+    /// Before anything is written on the history that is left.
+    fn forget_what_is_gone(&mut self) {
+        let end = self.server.history.end_of_wal;
+        self.judge.went_back(&self.server.history);
+        self.lost_word = self.lost_word.min(end);
+        self.overlapped = self.overlapped.min(end);
+        self.refused = None;
+    }
+
     /// The brokers' addresses lead to another cluster, to which somebody has copied the events.
     pub(super) fn exchange_kafka(&mut self) -> Outcome {
-        // A new producer does not say which cluster it is of: whoever makes one meanwhile would not notice.
-        let makes_one = self.routers.iter().any(|one| one.producer.is_none());
-        if !self.is_ripe() || makes_one {
+        if !self.is_ripe() {
             return Outcome::Pointless;
         }
         self.kafka.clusters += 1;
