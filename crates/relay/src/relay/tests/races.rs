@@ -1,4 +1,5 @@
-//! Two routers at one slot, and what is true no more when it is acted upon. Each was found by the simulation.
+//! Two routers at one slot, and what is true no more when it is acted upon. Each was found by the
+//! simulation.
 
 use super::{witness::World, *};
 use crate::witness::{StateRecord, Witness};
