@@ -1,4 +1,5 @@
-//! What a run has reached. One that never reached something it claims to try has shown nothing, and fails.
+//! What a run has reached. One that never reached something it claims to try has shown nothing, and
+//! fails.
 
 use std::{
     cell::{Cell, RefCell},

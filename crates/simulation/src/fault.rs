@@ -1,4 +1,5 @@
-//! What can go wrong, by name. A plan says which of these happen and when; `world/faults.rs` does them.
+//! What can go wrong, by name. A plan says which of these happen and when; `world/faults.rs` does
+//! them.
 
 use relay::Code;
 

@@ -1,4 +1,5 @@
-//! What goes wrong does not stay wrong: every passing fault has its mend, at a time that was chosen with it.
+//! What goes wrong does not stay wrong: every passing fault has its mend, at a time that was chosen
+//! with it.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use crate::{
     postgres::Slot,
 };
 
-/// How late a process has to be woken to know that it was stopped: half of what the walsender waits.
+/// How late a process has to be woken to know that it was stopped: half of what the walsender
+/// waits.
 const STOOD_STILL: Duration = Duration::from_secs(5);
 
 /// What will be whole again.

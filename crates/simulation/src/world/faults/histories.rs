@@ -10,7 +10,8 @@ use crate::{
 };
 
 impl World {
-    /// A standby that has everything takes over, with its copy of the slot, which may be somewhat behind.
+    /// A standby that has everything takes over, with its copy of the slot, which may be somewhat
+    /// behind.
     pub(super) fn promote_a_standby(&mut self) -> Outcome {
         if self.server.phase != Phase::Up {
             return Outcome::Pointless;
@@ -53,7 +54,8 @@ impl World {
         })
     }
 
-    /// The storage is taken back to a snapshot: slot and timeline are those of that moment, and the WAL grows again.
+    /// The storage is taken back to a snapshot: slot and timeline are those of that moment, and the
+    /// WAL grows again.
     pub(super) fn restore_a_snapshot(&mut self) -> Outcome {
         self.exchange_the_past(Fault::RestoreSnapshot, |world, until| {
             let to = world.server.some_past(&mut world.random)?;
@@ -77,8 +79,8 @@ impl World {
         })
     }
 
-    /// `exchange` says what is left of the past, if it could be done. A person has to be called if the witness knows of
-    /// more; may be, if any router does.
+    /// `exchange` says what is left of the past, if it could be done. A person has to be called if
+    /// the witness knows of more; may be, if any router does.
     fn exchange_the_past(
         &mut self,
         fault: Fault,
@@ -149,7 +151,8 @@ impl World {
         Outcome::Done
     }
 
-    /// Somebody deletes the state topic, and makes it again. What a router remembers may be less than what was there.
+    /// Somebody deletes the state topic, and makes it again. What a router remembers may be less
+    /// than what was there.
     pub(super) fn delete_the_state(&mut self) -> Outcome {
         self.judge.interrupted();
         self.kafka.state.delete();

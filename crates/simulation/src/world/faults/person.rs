@@ -20,7 +20,8 @@ const ROUNDS: u32 = 30;
 const ROUNDS_MAX: u32 = 400;
 
 impl World {
-    /// Does the deed. A router with a witness notices it whenever it was done; one without has to be there.
+    /// Does the deed. A router with a witness notices it whenever it was done; one without has to
+    /// be there.
     pub(super) fn call_for_a_person(&mut self, fault: Fault, deed: fn(&mut Self)) -> Outcome {
         if self.plan.keeping == Keeping::Memory {
             return self.call_for_one_who_streams(fault, deed);
@@ -34,7 +35,8 @@ impl World {
         Outcome::Done
     }
 
-    /// Whether there is something to be noticed, and somebody who can: before the first record nothing of ours is missing.
+    /// Whether there is something to be noticed, and somebody who can: before the first record
+    /// nothing of ours is missing.
     pub(super) fn is_ripe(&self) -> bool {
         let is_witnessed = self.kafka.state.best().is_some() && !self.is_state_lost;
         is_witnessed && !self.call.is_due() && self.server.phase == Phase::Up
