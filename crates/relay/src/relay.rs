@@ -8,9 +8,9 @@
 //!                     accepted by a person
 //! ```
 //! The shell turns sockets, timers and delivery reports into [`Input`]s and carries [`Action`]s out; nothing here
-//! waits, reads a clock, or knows tokio, a socket or librdkafka. How a session begins is in `connecting`, what each input
-//! means in `inputs`, how a session ends in `ending`, what follows from the state by itself in `proceed`, and how the
-//! witness is written in `attesting`.
+//! waits, reads a clock, or knows tokio, a socket or librdkafka. How a connection is made is in `connecting`, how a session
+//! begins in `beginning`, what each input means in `inputs`, how a session ends in `ending`, what follows from the state by
+//! itself in `proceed`, and how the witness is written in `attesting`.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -38,6 +38,7 @@ use connecting::Attempt;
 use troubles::Troubles;
 
 mod attesting;
+mod beginning;
 mod connecting;
 mod ending;
 mod exchange;

@@ -1,4 +1,5 @@
-//! What a run has reached. One that never reached something it claims to try has shown nothing, and fails.
+//! What a run has reached. One that never reached something it claims to try has shown nothing, and
+//! fails.
 
 use std::{
     cell::{Cell, RefCell},
@@ -74,7 +75,7 @@ pub struct Coverage {
 }
 
 /// The codes that this world can cause.
-pub const CODES: [Code; 24] = [
+pub const CODES: [Code; 25] = [
     Code::ServerUnreachable,
     Code::ServerNotReady,
     Code::ServerError,
@@ -88,6 +89,7 @@ pub const CODES: [Code; 24] = [
     Code::PublicationReplaced,
     Code::PublicationLacksInsert,
     Code::PublicationLacksTable,
+    Code::PublicationAltered,
     Code::KafkaUnreachable,
     Code::TopicMissing,
     Code::RecordRefused,

@@ -1,4 +1,5 @@
-//! What can go wrong, by name. A plan says which of these happen and when; `world/faults.rs` does them.
+//! What can go wrong, by name. A plan says which of these happen and when; `world/faults.rs` does
+//! them.
 
 use relay::Code;
 
@@ -148,7 +149,7 @@ impl Fault {
             Self::DropSlot => &[Code::SlotMissing, Code::SlotMoved],
             Self::LoseSlot => &[Code::SlotLost],
             Self::DropPublication => &[Code::PublicationMissing, Code::PublicationReplaced],
-            Self::WithholdInserts => &[Code::PublicationLacksInsert],
+            Self::WithholdInserts => &[Code::PublicationLacksInsert, Code::PublicationAltered],
             Self::TableOut => &[Code::PublicationLacksTable],
             Self::PromoteLagging | Self::RestoreSnapshot => &[Code::HistoryChanged],
             // The monitor has its own connection: it may see the other server first.

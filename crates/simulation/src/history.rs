@@ -1,5 +1,6 @@
-//! What was really committed: the truth that Kafka's log is held against, and how it comes about: sessions that write at
-//! the same time, savepoints that are rolled back, rows that share a position, commits that begin where the last ended.
+//! What was really committed: the truth that Kafka's log is held against, and how it comes about:
+//! sessions that write at the same time, savepoints that are rolled back, rows that share a
+//! position, commits that begin where the last ended.
 
 use std::ops::Range;
 
@@ -213,7 +214,8 @@ impl History {
         self.writers = vec![Writer::default(); WRITERS];
     }
 
-    /// Rows that the publication leaves out, of transactions that are still open, are accepted as missing too.
+    /// Rows that the publication leaves out, of transactions that are still open, are accepted as
+    /// missing too.
     pub fn excuse_open_rows(&mut self) {
         for row in self.writers.iter_mut().flat_map(|writer| &mut writer.rows) {
             row.is_excused |= row.catalog.publishing != Publishing::Published;

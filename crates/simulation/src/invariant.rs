@@ -1,4 +1,5 @@
-//! What must hold, by the names under which a violation is reported. docs/testing.md has the full sentences.
+//! What must hold, by the names under which a violation is reported. docs/testing.md has the full
+//! sentences.
 
 use std::fmt;
 
@@ -9,8 +10,8 @@ pub enum Invariant {
     I1Complete,
     /// Nothing is confirmed that is not in Kafka.
     I2NeverAhead,
-    /// First occurrences of a key are its events in commit order; what a session produces of a key is a run without gaps,
-    /// in the partition where the key belongs.
+    /// First occurrences of a key are its events in commit order; what a session produces of a key
+    /// is a run without gaps, in the partition where the key belongs.
     I3Order,
     /// Duplicates stay within the window, and there are none without an interruption.
     I4Duplicates,
@@ -18,8 +19,8 @@ pub enum Invariant {
     I6Fidelity,
     /// A process that has left, or whose session is over, produces nothing.
     I7SingleWriter,
-    /// The slot never goes back by our word nor beyond the WAL; a server that wants to stop can; one that asks is answered
-    /// in time, but never in a storm.
+    /// The slot never goes back by our word nor beyond the WAL; a server that wants to stop can;
+    /// one that asks is answered in time, but never in a storm.
     I8Slot,
     /// Nothing grows with the number of events.
     I9Resources,

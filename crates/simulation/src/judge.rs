@@ -95,8 +95,8 @@ impl Judge {
         self.interruptions += 1;
     }
 
-    /// A session begins that produces what lies past `from`; `excused` of these events may have been confirmed before,
-    /// and forgotten.
+    /// A session begins that produces what lies past `from`; `excused` of these events may have
+    /// been confirmed before, and forgotten.
     pub fn session_begins(&mut self, history: &History, from: u64, excused: u64) -> usize {
         let again = self.produced.saturating_sub(history.serial_past(from));
         let bound = self.window.max(history.largest_past(from)) + excused;
@@ -124,14 +124,16 @@ impl Judge {
         self.sessions.len() - 1
     }
 
-    /// What was in flight before a session went to partitions by these counts, and has to go there again.
+    /// What was in flight before a session went to partitions by these counts, and has to go there
+    /// again.
     pub fn pin(&mut self, session: usize, pins: [Option<i32>; TYPES.len()]) {
         if let Some(session) = self.sessions.get_mut(session) {
             session.pins = pins;
         }
     }
 
-    /// The process of a session has stood still for so long that another may have taken over: nothing more is produced.
+    /// The process of a session has stood still for so long that another may have taken over:
+    /// nothing more is produced.
     pub fn session_must_end(&mut self, session: usize) {
         if let Some(session) = self.sessions.get_mut(session) {
             session.is_over = true;
@@ -327,9 +329,15 @@ impl Judge {
         }
     }
 
-    /// A record of the witness with this position is acknowledged, or was found by a session that begins.
+    /// A record of the witness with this position is acknowledged, or was found by a session that
+    /// begins.
     pub fn attests(&mut self, position: u64) {
         self.attested = self.attested.max(position);
+    }
+
+    /// The highest such position.
+    pub fn attested(&self) -> u64 {
+        self.attested
     }
 
     /// The window of a session begins after this position.

@@ -1,5 +1,5 @@
-//! `mutants`: plants each seeded bug in turn and runs seeds until an invariant names it. One that survives its budget
-//! fails the run: then the simulation does not look where that bug is.
+//! `mutants`: plants each seeded bug in turn and runs seeds until an invariant names it. One that
+//! survives its budget fails the run: then the simulation does not look where that bug is.
 #![allow(clippy::print_stdout, reason = "what a program prints is its result")]
 
 use std::{
@@ -43,7 +43,8 @@ struct Catch {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     coverage::watch_failpoints();
-    // A panic under a planted bug is one of the ways to be caught; its message would say nothing new.
+    // A panic under a planted bug is one of the ways to be caught; its message would say nothing
+    // new.
     std::panic::set_hook(Box::new(|_| {}));
     let wanted = |bug: &&Bug| arguments.only.as_deref().is_none_or(|only| only == bug.as_str());
     let bugs: Vec<Bug> = Bug::ALL.iter().filter(wanted).copied().collect();
@@ -137,7 +138,8 @@ fn expected(bug: Bug) -> &'static [Invariant] {
         }
         Bug::ConfirmBeforeWitness | Bug::WitnessAheadOfAcks => &[I2NeverAhead],
         Bug::SkipOnFaith | Bug::ConfirmOnFaith => &[I1Complete, I2NeverAhead, I3Order, I11Loudness],
-        // What a late write says is older: events come again, the slot seems to stand too far, an acceptance is undone.
+        // What a late write says is older: events come again, the slot seems to stand too far, an
+        // acceptance is undone.
         Bug::OneWitnessKey => &[I1Complete, I2NeverAhead, I4Duplicates, I10Liveness, I11Loudness],
         // A gap that is not written down is forgotten; or nobody can accept it.
         Bug::ForgetGap | Bug::GoOnAfterGap => {

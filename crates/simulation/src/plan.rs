@@ -1,5 +1,5 @@
-//! What a seed means: the shape of the world and the faults that happen in it, decided before anything runs, so that a
-//! failing run can be made smaller by leaving faults out.
+//! What a seed means: the shape of the world and the faults that happen in it, decided before
+//! anything runs, so that a failing run can be made smaller by leaving faults out.
 
 use crate::{fault::Fault, random::Random};
 

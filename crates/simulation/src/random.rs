@@ -1,4 +1,5 @@
-//! A small generator (splitmix64) whose sequence belongs to this crate, so that a seed means the same for ever.
+//! A small generator (splitmix64) whose sequence belongs to this crate, so that a seed means the
+//! same for ever.
 
 /// A stream of numbers from a seed.
 #[derive(Debug, Clone)]

@@ -1,5 +1,5 @@
-//! I9: nothing is left behind by an event. Not a matter of faults and their order, so it is looked at once, over many
-//! events of one session, by the memory that the process holds.
+//! I9: nothing is left behind by an event. Not a matter of faults and their order, so it is looked
+//! at once, over many events of one session, by the memory that the process holds.
 
 use std::{num::NonZeroI32, time::Duration};
 

@@ -55,7 +55,8 @@ pub struct Router {
     pub relay: Relay,
     /// None while it is being made.
     pub producer: Option<Producer>,
-    /// The server that the connection leads to, by its starts so far; `None`: there is no connection.
+    /// The server that the connection leads to, by its starts so far; `None`: there is no
+    /// connection.
     pub link: Option<u64>,
     /// The stream.
     pub connection: Option<u64>,

@@ -35,7 +35,8 @@ pub fn run(plan: Plan, coverage: &mut Coverage) -> Result<(), Violation> {
     }
 }
 
-/// The places of the faults that a failing plan needs in order to fail, found by leaving out one after the other.
+/// The places of the faults that a failing plan needs in order to fail, found by leaving out one
+/// after the other.
 pub fn shrink(plan: &Plan) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..plan.faults.len()).collect();
     let mut unseen = Coverage::default();

@@ -9,7 +9,7 @@ use crate::{
     failpoint::{self, Failpoint},
     failure::{Class, Failure},
     session::Session,
-    source::Gap,
+    source::{Gap, Kept},
     ticket::TransactionRef,
 };
 
@@ -146,9 +146,23 @@ impl Relay {
         at: Moment,
     ) {
         self.replace_sink();
-        let Phase::Streaming(session) = &self.phase else {
-            self.totals.count_error(failure.code);
-            return;
+        let session = match &self.phase {
+            Phase::Streaming(session) => session,
+            // The state was read before the producer that will write it was made: it may be another cluster's by then.
+            Phase::Connecting(_) if self.keeper.kept() == Kept::InKafka => {
+                self.give_up_connecting();
+                self.totals.count_error(failure.code);
+                self.phase = Phase::Waiting { until: at };
+                return;
+            }
+            Phase::Waiting { .. }
+            | Phase::Connecting(_)
+            | Phase::Standby { .. }
+            | Phase::Halted(_)
+            | Phase::Over => {
+                self.totals.count_error(failure.code);
+                return;
+            }
         };
         let failure = match transaction.and_then(|of| session.ledger.commit_lsn_of(of)) {
             Some(lsn) => failure.at(lsn),

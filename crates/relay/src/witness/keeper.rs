@@ -319,6 +319,18 @@ impl Keeper {
         }
     }
 
+    /// A gap is open that the topic does not hold any more: somebody has deleted it, or it is another cluster's.
+    pub(crate) fn record_again(&mut self) {
+        let (Some(settings), Some(known)) = (&self.settings, &self.known) else { return };
+        let held = combine(&self.read).ok().flatten().map_or(0, |held| held.generation);
+        let Some(gap) = known.gaps.first().filter(|_| held < known.generation) else { return };
+        if self.unrecorded.is_none() && !bug::is(Bug::ForgetGap) {
+            let name = format!("{}.{}.{}", settings.process, gap.name(), known.generation);
+            let (key, witness) = (settings.pipeline.key(&name), known.clone());
+            self.unrecorded = Some(Unrecorded { key, witness, tried_at: None });
+        }
+    }
+
     /// Whether every gap that this process has found is in Kafka.
     pub(crate) fn has_recorded_gaps(&self) -> bool {
         self.unrecorded.is_none()

@@ -120,3 +120,53 @@ fn a_session_that_is_over_produces_nothing() {
     judge.count_window(&history, session, (Some(0), &history.events[0]));
     assert_eq!(accused(&judge), Some(Invariant::I7SingleWriter));
 }
+
+#[test]
+fn a_position_that_no_witness_says_is_ahead() {
+    let (mut history, _) = written();
+    let mut judge = Judge::new(4, Keeping::Witness);
+    let session = judge.session_begins(&history, 0, 0);
+    for number in 0..6 {
+        judge.stored(&mut history, (number, session), LANE, Via::Producer);
+    }
+    let (first, last) = (history.transactions[0].end_lsn, history.end_of_wal);
+    judge.attests(first);
+    judge.confirmed(&history, session, 0, first);
+    assert_eq!(accused(&judge), None);
+    judge.confirmed(&history, session, first, last);
+    assert_eq!(accused(&judge), Some(Invariant::I2NeverAhead));
+}
+
+#[test]
+fn what_was_accepted_as_missing_is_looked_past_and_may_come_late() {
+    let (mut history, mut judge) = written();
+    let session = judge.session_begins(&history, 0, 0);
+    for event in &mut history.events[..2] {
+        event.is_excused = true;
+    }
+    judge.look_past_what_is_excused(&history);
+    judge.stored(&mut history, (2, session), LANE, Via::Producer);
+    assert_eq!(accused(&judge), None);
+    let late = judge.session_begins(&history, 0, 0);
+    judge.stored(&mut history, (0, late), LANE, Via::Ghost);
+    assert_eq!(accused(&judge), None);
+    assert_eq!(history.missing().collect::<Vec<_>>(), [3, 4, 5]);
+}
+
+#[test]
+fn what_was_in_flight_when_a_topic_grew_stays_in_its_partition() {
+    let (history, mut judge) = written();
+    let first = judge.session_begins(&history, 0, 0);
+    judge.count_window(&history, first, (Some(0), &history.events[0]));
+    judge.interrupted();
+    let second = judge.session_begins(&history, 0, 0);
+    judge.pin(second, [Some(1); TYPES.len()]);
+    let key = history.events[0].key;
+    let id = IDS[key % IDS.len()].as_bytes();
+    let grown = (2..9).find(|count| partition::of_key(id, *count) != 0).unwrap();
+    let (kafka, partition) = (Kafka::new(grown), partition::of_key(id, grown));
+    let (event, key, topic) = (Some(0), Some(key), Some(key / IDS.len()));
+    let taken = Taken { event, key, topic, partition, is_whole: true };
+    judge.produced(&history, &kafka, second, &taken);
+    assert_eq!(accused(&judge), Some(Invariant::I3Order));
+}

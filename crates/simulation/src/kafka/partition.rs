@@ -1,4 +1,5 @@
-//! Which partition a key belongs to, written a second time and in Java's way, so that a mistake in the product's is seen.
+//! Which partition a key belongs to, written a second time and in Java's way, so that a mistake in
+//! the product's is seen.
 
 /// `Utils.toPositive(Utils.murmur2(key)) % partitions`.
 pub fn of_key(key: &[u8], partitions: i32) -> i32 {

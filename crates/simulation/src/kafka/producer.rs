@@ -1,5 +1,6 @@
-//! A producer as the core knows it: a queue per partition, from which the cluster takes batches in order, and a set of
-//! records that it has but whose acknowledgement is on its way. After the first failure it takes nothing more.
+//! A producer as the core knows it: a queue per partition, from which the cluster takes batches in
+//! order, and a set of records that it has but whose acknowledgement is on its way. After the first
+//! failure it takes nothing more.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -175,7 +176,8 @@ impl Producer {
         self.written.pop_front()
     }
 
-    /// The next write fails, and the producer with it. It may arrive later all the same: then it is a ghost's.
+    /// The next write fails, and the producer with it. It may arrive later all the same: then it is
+    /// a ghost's.
     pub fn fail_write(&mut self, fate: Fate) {
         if fate == Fate::Lost {
             self.writes.pop_front();
@@ -183,8 +185,8 @@ impl Producer {
         self.close();
     }
 
-    /// The next record of a partition fails, and the producer with it: of that partition nothing more is taken, since the
-    /// sequence is broken; what is on its way to others may arrive.
+    /// The next record of a partition fails, and the producer with it: of that partition nothing
+    /// more is taken, since the sequence is broken; what is on its way to others may arrive.
     pub fn fail(&mut self, lane: Lane) -> Option<TransactionRef> {
         let failed = self.waiting.get(&lane)?.front()?.ticket.as_ref().map(Ticket::transaction);
         self.waiting.remove(&lane);

@@ -1,5 +1,6 @@
-//! What exchanges a server's past for another: a promoted standby, a backup or a snapshot that was restored, another
-//! cluster. In every case the connections are gone, and the server is away for a moment.
+//! What exchanges a server's past for another: a promoted standby, a backup or a snapshot that was
+//! restored, another cluster. In every case the connections are gone, and the server is away for a
+//! moment.
 
 use relay::{Code, Moment, source::TimelineHistory, witness::History as Identity};
 
@@ -85,7 +86,8 @@ impl Postgres {
         self.peak = self.peak.min(to);
     }
 
-    /// Another cluster bears the name: nothing of the old is in it. Somebody has made slot and publication there.
+    /// Another cluster bears the name: nothing of the old is in it. Somebody has made slot and
+    /// publication there.
     pub fn exchange(&mut self, random: &mut Random, until: Moment) {
         self.go_away(until);
         let end = self.start + 8 * random.below(300);

@@ -1,5 +1,6 @@
-//! A PostgreSQL with one slot: transactions in commit order, a confirmed position that lives in memory until the slot is
-//! saved, a walsender that sends a transaction again if and only if its commit record starts at or after it.
+//! A PostgreSQL with one slot: transactions in commit order, a confirmed position that lives in
+//! memory until the slot is saved, a walsender that sends a transaction again if and only if its
+//! commit record starts at or after it.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -23,7 +24,8 @@ pub use rows::describe;
 pub use rows::{EVENT_TYPE, RENAMED, payload};
 pub use walsender::{Connection, Wire};
 
-/// The server closes a connection that says nothing for so long (the router asks for less than the default).
+/// The server closes a connection that says nothing for so long (the router asks for less than the
+/// default).
 const WAL_SENDER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The slot.
@@ -192,7 +194,8 @@ impl Postgres {
         self.abandon(id);
     }
 
-    /// The router's end is gone without a word: the server keeps the walsender until its patience ends.
+    /// The router's end is gone without a word: the server keeps the walsender until its patience
+    /// ends.
     pub fn abandon(&mut self, id: u64) {
         if let Some(connection) = self.connection(id) {
             connection.is_abandoned = true;

@@ -1,4 +1,5 @@
-//! A fast stop: the walsender sends everything, waits until all of it is confirmed, and asks for that over and over.
+//! A fast stop: the walsender sends everything, waits until all of it is confirmed, and asks for
+//! that over and over.
 
 use relay::{Code, Moment};
 use std::time::Duration;

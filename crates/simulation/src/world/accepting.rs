@@ -99,7 +99,8 @@ impl World {
         }
     }
 
-    /// What the slot does not send any more, and what the server leaves out, is accepted as missing.
+    /// What the slot does not send any more, and what the server leaves out, is accepted as
+    /// missing.
     pub(super) fn excuse_what_is_not_sent(&mut self) {
         let confirmed = self.server.confirmed();
         let history = &mut self.server.history;

@@ -135,8 +135,8 @@ impl World {
 }
 
 impl World {
-    /// The next session deletes what it found, and does not know what a router that has lost the slot writes later. What
-    /// that says is lost with it: those events come again.
+    /// The next session deletes what it found, and does not know what a router that has lost the
+    /// slot writes later. What that says is lost with it: those events come again.
     fn note_what_may_be_deleted(&mut self, witness: Option<&Witness>) {
         let position = witness.map_or(0, |witness| witness.position.as_u64());
         self.overlapped = self.overlapped.max(position);

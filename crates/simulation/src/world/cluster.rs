@@ -142,7 +142,8 @@ impl World {
         let (session, number_of_process) = (process.session, process.number);
         let next = process.producer.as_ref().and_then(|producer| producer.next_session(lane));
         let Some((_, met)) = &mut self.refused else { return };
-        // A record of a session that is over has no place any more: care is taken when it fails again.
+        // A record of a session that is over has no place any more: care is taken when it fails
+        // again.
         if process.connection.is_none() || next != Some(session) {
             *met = None;
             return;

@@ -1,5 +1,5 @@
-//! What the core asks of the server and of the state topic, answered one question at a time: whatever else goes on may
-//! happen between two of them. Nothing is judged here.
+//! What the core asks of the server and of the state topic, answered one question at a time:
+//! whatever else goes on may happen between two of them. Nothing is judged here.
 
 use relay::{
     Code, Failure, Input,
@@ -136,10 +136,14 @@ impl World {
             self.judge.attests(covered);
         }
         let from = confirmed.max(covered.unwrap_or(0));
-        // Without a witness that was there all the time: confirmed before a crash, or on a connection that did not carry it.
+        // Without a witness that was there all the time: confirmed before a crash, or on a
+        // connection that did not carry it.
         let known = match covered {
             Some(_) if !self.is_state_lost => self.overlapped,
-            Some(_) | None => self.server.peak.max(self.lost_word).max(self.overlapped),
+            Some(_) | None => {
+                let told = self.server.peak.max(self.lost_word);
+                told.max(self.overlapped).max(self.judge.attested())
+            }
         };
         let history = self.history();
         let excused = history.serial_past(known).saturating_sub(history.serial_past(from));

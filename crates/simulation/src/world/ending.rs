@@ -55,7 +55,8 @@ impl World {
                 return;
             }
             if self.has_called_for_a_person() || self.is_complete() {
-                // Stays so. Behind a row that waits for a person, what precedes it is still on its way.
+                // Stays so. Behind a row that waits for a person, what precedes it is still on its
+                // way.
                 for _ in 0..ROUNDS_TO_ARRIVE {
                     self.let_everything_happen();
                 }
@@ -67,7 +68,8 @@ impl World {
         self.blame();
     }
 
-    /// Lets everything arrive that is there: what was in flight when a topic grew keeps its partitions until then.
+    /// Lets everything arrive that is there: what was in flight when a topic grew keeps its
+    /// partitions until then.
     fn is_quiet(&mut self) -> bool {
         if self.kafka.topics.iter().all(|topic| topic.counts.len() == 1) {
             return false;
@@ -150,13 +152,16 @@ impl World {
         }
     }
 
-    /// Whatever is missing after a gap, and not in the slot still, was committed after the position that the gap names.
+    /// Whatever is missing after a gap, and not in the slot still, was committed after the position
+    /// that the gap names.
     fn see_that_the_interval_is_right(&mut self) {
-        let reasons = self.routers.iter().filter_map(|one| one.relay.condition(self.at).reason);
-        let from = reasons.filter(|one| one.class() == Class::Gap).filter_map(|one| one.lsn).min();
+        let reports = self.routers.iter().map(|one| one.relay.snapshot(self.at).witness);
+        let begins = reports.flat_map(|report| report.gaps).map(|gap| gap.interval.from);
+        // A gap that names no beginning says that everything before its end is at risk.
+        let from = begins.min_by_key(|from| from.as_ref().map(|from| from.lsn)).flatten();
         // A monitor that looks at a restored server names positions of the history that is gone.
         let Some(from) = from.filter(|_| self.server.epoch == 0) else { return };
-        let from = from.as_u64();
+        let from = from.lsn.as_u64();
         let history = &self.server.history;
         let is_there = self.server.slot.is_some_and(|slot| !slot.is_lost);
         let confirmed = self.server.confirmed();

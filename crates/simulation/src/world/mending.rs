@@ -1,4 +1,5 @@
-//! What goes wrong does not stay wrong: every passing fault has its mend, at a time that was chosen with it.
+//! What goes wrong does not stay wrong: every passing fault has its mend, at a time that was chosen
+//! with it.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use crate::{
     postgres::Slot,
 };
 
-/// How late a process has to be woken to know that it was stopped: half of what the walsender waits.
+/// How late a process has to be woken to know that it was stopped: half of what the walsender
+/// waits.
 const STOOD_STILL: Duration = Duration::from_secs(5);
 
 /// What will be whole again.
@@ -62,10 +64,7 @@ impl World {
 
     pub(super) fn mend_what_is_due(&mut self) {
         let at = self.at;
-        // Nobody puts inserts right that nobody has missed: it would leave no trace.
-        let is_noticed = self.has_open_gap() || self.has_called_for_a_person();
-        let may = |mend: Mend| mend != Mend::Inserts || is_noticed;
-        let due = self.mends.extract_if(.., |(when, mend)| *when <= at && may(*mend));
+        let due = self.mends.extract_if(.., |(when, _)| *when <= at);
         let due: Vec<Mend> = due.map(|(_, mend)| mend).collect();
         for mend in due {
             self.mend(mend);

@@ -1,5 +1,5 @@
-//! Routers, a server and a cluster, and the order in which things happen between them: at every step something that
-//! could happen next does, whichever the seed says.
+//! Routers, a server and a cluster, and the order in which things happen between them: at every
+//! step something that could happen next does, whichever the seed says.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -51,7 +51,8 @@ pub struct World {
     mends: Vec<(Moment, Mend)>,
     /// The highest position that was told on a connection which did not carry it.
     lost_word: u64,
-    /// The highest position that was written to the state topic by a router which had lost the slot.
+    /// The highest position that was written to the state topic by a router which had lost the
+    /// slot.
     overlapped: u64,
     /// Whether the state topic was ever deleted.
     is_state_lost: bool,

@@ -1,5 +1,5 @@
-//! What looks at the world beside the stream: the monitor at slot and publication, the care at topics, and we at the
-//! router's own word for its state.
+//! What looks at the world beside the stream: the monitor at slot and publication, the care at
+//! topics, and we at the router's own word for its state.
 
 use std::{sync::Arc, time::Duration};
 

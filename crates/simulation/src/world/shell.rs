@@ -1,5 +1,6 @@
-//! What the shell does: brings inputs to the core, and carries its actions out. A failpoint may end the process in the
-//! middle of any of it. Frames are read in `reading`, connections made in `connecting`.
+//! What the shell does: brings inputs to the core, and carries its actions out. A failpoint may end
+//! the process in the middle of any of it. Frames are read in `reading`, connections made in
+//! `connecting`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

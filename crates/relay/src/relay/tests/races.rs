@@ -1,4 +1,5 @@
-//! Two routers at one slot, and what is true no more when it is acted upon. Each was found by the simulation.
+//! Two routers at one slot, and what is true no more when it is acted upon. Each was found by the
+//! simulation.
 
 use super::{witness::World, *};
 use crate::witness::{StateRecord, Witness};
@@ -176,4 +177,36 @@ fn who_resumes_at_the_end_of_the_wal_pins_nothing() {
     let id = looked_up(&world.script.actions())[0];
     world.script.handle(Input::Topic(id, Ok(facts(6))));
     assert_eq!(world.script.relay.topics.facts(id).unwrap().partitions.get(), 6);
+}
+
+#[test]
+fn a_gap_whose_record_is_gone_is_written_again() {
+    let mut world = World::streaming();
+    world.script.handle(Input::GapSuspected(gap(Code::PublicationReplaced)));
+    world.settle_down();
+    assert_eq!(world.witness().gaps.len(), 1);
+    world.topic.clear();
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.witness().gaps.len(), 1);
+    world.accept();
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None));
+}
+
+#[test]
+fn a_producer_that_fails_while_connecting_starts_the_attempt_over() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.run_for(Duration::from_secs(1));
+    answer_until(&mut world, &Action::StartReplication);
+    answer_until(&mut world, &Action::ReadState);
+    let failed = failure(Code::ProducerFatal);
+    world.script.handle(Input::DeliveryFailed { transaction: None, failure: failed });
+    // What was read before was another cluster's.
+    world.cluster = "another".into();
+    world.script.new_sink();
+    world.settle_down();
+    assert_eq!(world.gap().0, Some(Code::ClusterChanged));
 }

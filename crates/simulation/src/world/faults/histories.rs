@@ -10,7 +10,8 @@ use crate::{
 };
 
 impl World {
-    /// A standby that has everything takes over, with its copy of the slot, which may be somewhat behind.
+    /// A standby that has everything takes over, with its copy of the slot, which may be somewhat
+    /// behind.
     pub(super) fn promote_a_standby(&mut self) -> Outcome {
         if self.server.phase != Phase::Up {
             return Outcome::Pointless;
@@ -25,7 +26,7 @@ impl World {
     pub(super) fn promote_one_that_lags(&mut self) -> Outcome {
         self.exchange_the_past(Fault::PromoteLagging, |world, until| {
             let to = world.server.some_late_position(&mut world.random);
-            world.server.go_back(to, SlotFate::Kept, Timeline::Next, until);
+            world.go_back(to, SlotFate::Kept, Timeline::Next, until);
             Some(to)
         })
     }
@@ -34,7 +35,7 @@ impl World {
     pub(super) fn promote_one_without_slot(&mut self) -> Outcome {
         self.exchange_the_past(Fault::PromoteWithoutSlot, |world, until| {
             let to = world.server.history.end_of_wal;
-            world.server.go_back(to, SlotFate::Gone, Timeline::Next, until);
+            world.go_back(to, SlotFate::Gone, Timeline::Next, until);
             world.write_on();
             world.mend_after(LATER, Mend::Slot);
             // Nobody has lost what was acknowledged; but the slot is not where it was.
@@ -46,18 +47,19 @@ impl World {
     pub(super) fn restore_a_backup(&mut self) -> Outcome {
         self.exchange_the_past(Fault::RestoreBackup, |world, until| {
             let to = world.server.some_past(&mut world.random)?;
-            world.server.go_back(to, SlotFate::Gone, Timeline::Next, until);
+            world.go_back(to, SlotFate::Gone, Timeline::Next, until);
             world.write_on();
             world.mend_after(LATER, Mend::Slot);
             Some(0)
         })
     }
 
-    /// The storage is taken back to a snapshot: slot and timeline are those of that moment, and the WAL grows again.
+    /// The storage is taken back to a snapshot: slot and timeline are those of that moment, and the
+    /// WAL grows again.
     pub(super) fn restore_a_snapshot(&mut self) -> Outcome {
         self.exchange_the_past(Fault::RestoreSnapshot, |world, until| {
             let to = world.server.some_past(&mut world.random)?;
-            world.server.go_back(to, SlotFate::Kept, Timeline::Same, until);
+            world.go_back(to, SlotFate::Kept, Timeline::Same, until);
             for _ in 0..world.random.below(20) {
                 world.write_on();
             }
@@ -69,6 +71,7 @@ impl World {
     pub(super) fn exchange_the_server(&mut self) -> Outcome {
         self.exchange_the_past(Fault::ExchangeServer, |world, until| {
             world.server.exchange(&mut world.random, until);
+            world.forget_what_is_gone();
             for _ in 0..world.random.below(6) {
                 world.write_on();
             }
@@ -76,8 +79,8 @@ impl World {
         })
     }
 
-    /// `exchange` says what is left of the past, if it could be done. A person has to be called if the witness knows of
-    /// more; may be, if any router does.
+    /// `exchange` says what is left of the past, if it could be done. A person has to be called if
+    /// the witness knows of more; may be, if any router does.
     fn exchange_the_past(
         &mut self,
         fault: Fault,
@@ -89,10 +92,6 @@ impl World {
         let Some(attested) = self.kafka.state.best() else { return Outcome::Pointless };
         let until = self.soon();
         let Some(left) = exchange(self, until) else { return Outcome::Pointless };
-        self.judge.went_back(&self.server.history);
-        self.lost_word = self.lost_word.min(self.server.history.end_of_wal);
-        self.overlapped = self.overlapped.min(self.server.history.end_of_wal);
-        self.refused = None;
         let last = attested.last.map(|last| last.end_lsn.as_u64());
         let is_due = left == 0 || last.is_some_and(|last| last > left);
         // What was produced may be attested yet, by a router that has not noticed.
@@ -104,11 +103,23 @@ impl World {
         Outcome::Done
     }
 
+    fn go_back(&mut self, to: u64, slot: SlotFate, timeline: Timeline, until: Moment) {
+        self.server.go_back(to, slot, timeline, until);
+        self.forget_what_is_gone();
+    }
+
+    /// Before anything is written on the history that is left.
+    fn forget_what_is_gone(&mut self) {
+        let end = self.server.history.end_of_wal;
+        self.judge.went_back(&self.server.history);
+        self.lost_word = self.lost_word.min(end);
+        self.overlapped = self.overlapped.min(end);
+        self.refused = None;
+    }
+
     /// The brokers' addresses lead to another cluster, to which somebody has copied the events.
     pub(super) fn exchange_kafka(&mut self) -> Outcome {
-        // A new producer does not say which cluster it is of: whoever makes one meanwhile would not notice.
-        let makes_one = self.routers.iter().any(|one| one.producer.is_none());
-        if !self.is_ripe() || makes_one {
+        if !self.is_ripe() {
             return Outcome::Pointless;
         }
         self.kafka.clusters += 1;
@@ -140,7 +151,8 @@ impl World {
         Outcome::Done
     }
 
-    /// Somebody deletes the state topic, and makes it again. What a router remembers may be less than what was there.
+    /// Somebody deletes the state topic, and makes it again. What a router remembers may be less
+    /// than what was there.
     pub(super) fn delete_the_state(&mut self) -> Outcome {
         self.judge.interrupted();
         self.kafka.state.delete();

@@ -20,7 +20,8 @@ const ROUNDS: u32 = 30;
 const ROUNDS_MAX: u32 = 400;
 
 impl World {
-    /// Does the deed. A router with a witness notices it whenever it was done; one without has to be there.
+    /// Does the deed. A router with a witness notices it whenever it was done; one without has to
+    /// be there.
     pub(super) fn call_for_a_person(&mut self, fault: Fault, deed: fn(&mut Self)) -> Outcome {
         if self.plan.keeping == Keeping::Memory {
             return self.call_for_one_who_streams(fault, deed);
@@ -34,7 +35,8 @@ impl World {
         Outcome::Done
     }
 
-    /// Whether there is something to be noticed, and somebody who can: before the first record nothing of ours is missing.
+    /// Whether there is something to be noticed, and somebody who can: before the first record
+    /// nothing of ours is missing.
     pub(super) fn is_ripe(&self) -> bool {
         let is_witnessed = self.kafka.state.best().is_some() && !self.is_state_lost;
         is_witnessed && !self.call.is_due() && self.server.phase == Phase::Up
@@ -105,12 +107,11 @@ impl World {
         }
     }
 
-    /// Published again when somebody has noticed: what is put right before leaves no trace that the core compares.
     pub(super) fn withhold_inserts(&mut self) {
         self.server.catalog.publishing = Publishing::Withheld;
         self.server.altered_by += 1;
         self.write_on();
-        self.mend_after(LATER, Mend::Inserts);
+        self.mend_after(Duration::ZERO, Mend::Inserts);
     }
 
     pub(super) fn take_the_table_out(&mut self) {
@@ -138,8 +139,12 @@ impl World {
         let _written = self.write_transaction(2, Health::Sound);
     }
 
+    /// Not between a router's look at the slot and its start a moment later: nothing would tell.
     fn replace_slot(&mut self, slot: Option<Slot>) {
         self.server.end_walsenders(Code::ServerUnreachable);
+        for router in &mut self.routers {
+            router.link = router.link.filter(|_| router.connection.is_some());
+        }
         self.server.slot = slot;
     }
 

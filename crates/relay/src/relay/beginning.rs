@@ -1,0 +1,106 @@
+//! How a session begins: where it resumes, and what its witness says first.
+
+use std::{cmp::Ordering, sync::Arc};
+
+use pgoutput::Lsn;
+
+use super::{Phase, Pinned, Relay, connecting::Found};
+use crate::{
+    clock::Moment,
+    ledger::Evidence,
+    session::{Beginning, Covered, Resume, Session},
+    source::{Baseline, Catalog, Mark, SlotLook},
+    witness::Witness,
+};
+
+impl Relay {
+    /// Everything was found as it must be, and the slot is ours.
+    pub(super) fn begin_session(&mut self, at: Moment) {
+        let Phase::Connecting(attempt) = &mut self.phase else { return };
+        let Some(Found { baseline, witness: known, cluster }) = attempt.found() else { return };
+        let slot_at = baseline.confirmed();
+        let wal_end = baseline.slot.current_wal_lsn;
+        self.session_id = self.session_id.next();
+        self.troubles.connected();
+        // Another instance may have taken it further meanwhile.
+        self.passed(slot_at.max(known.as_ref().map_or(Lsn::ZERO, |known| known.position)));
+        self.slot_holder = None;
+        self.left_unconfirmed = 0;
+        if self.totals.sessions > 0 {
+            self.totals.reconnects.postgres += 1;
+        }
+        self.totals.sessions += 1;
+        self.pinned = known
+            .as_ref()
+            // Whose slot stands at the end of WAL has nothing in flight.
+            .filter(|known| !known.partitions.is_empty() && slot_at < wal_end)
+            .map(|known| Pinned { counts: known.partitions.clone(), until: wal_end });
+        let resume = resume(known.as_ref(), slot_at);
+        let evidence = self.keeper.evidence();
+        let witness = self.witness_of(known, cluster, &baseline);
+        self.keeper.begin(self.session_id, self.totals.sessions, witness);
+        let tables = baseline.tables.clone();
+        self.baseline = Some(Arc::new(baseline));
+        let beginning = Beginning {
+            id: self.session_id,
+            slot_at,
+            careful_at: self.careful_at,
+            tables,
+            evidence,
+            resume,
+        };
+        let session = Session::new(beginning, &self.terms, at);
+        self.phase = Phase::Streaming(Box::new(session));
+    }
+
+    /// What the session that begins will write.
+    fn witness_of(&self, known: Option<Witness>, cluster: String, baseline: &Baseline) -> Witness {
+        let mut witness = known.unwrap_or_else(|| {
+            let slot_at = Mark { lsn: baseline.confirmed(), at: baseline.checked.at.clone() };
+            let began_without = (self.keeper.evidence() == Evidence::Witness).then_some(slot_at);
+            Witness { began_without, ..Witness::at(baseline.confirmed()) }
+        });
+        match witness.position.cmp(&baseline.confirmed()) {
+            // Only without a state topic: another router has taken the slot there, after a
+            // transaction that we do not know.
+            Ordering::Less => {
+                witness.position = baseline.confirmed();
+                witness.last = None;
+            }
+            // Nothing tells whether what the server sends again is what the witness covers: it is
+            // produced, and not vouched for before that.
+            Ordering::Greater if witness.last.is_none() => {
+                witness.position = baseline.confirmed();
+            }
+            Ordering::Greater | Ordering::Equal => {}
+        }
+        witness.history = Some(baseline.server.history.clone());
+        witness.cluster = cluster;
+        witness.checked = Some(baseline.checked.clone());
+        witness.tables = baseline.catalog.outbox_tables(&self.terms.outboxes);
+        witness.catalog = baseline.catalog.clone();
+        witness
+    }
+
+    /// The monitor found the source as it must be.
+    pub(super) fn source_seen(&mut self, look: &SlotLook, catalog: &Catalog) {
+        let outboxes = &self.terms.outboxes;
+        self.keeper.see(|witness| {
+            witness.checked = Some(look.mark());
+            witness.catalog = catalog.clone().remember(outboxes, Some(&witness.catalog));
+            witness.tables = witness.catalog.outbox_tables(outboxes);
+        });
+    }
+}
+
+/// Where the session begins, by the witness and the slot.
+fn resume(known: Option<&Witness>, slot_at: Lsn) -> Resume {
+    match known {
+        Some(Witness { position, last, .. }) if slot_at == *position => Resume::At(slot_at, *last),
+        Some(Witness { position, last: Some(last), tables, .. }) if slot_at < *position => {
+            Resume::After(Covered::new(slot_at, *position, *last, tables.clone()))
+        }
+        // Past the witness: only without a state topic, when another router has moved it.
+        Some(_) | None => Resume::AtSlot,
+    }
+}
