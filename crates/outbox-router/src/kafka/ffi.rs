@@ -17,6 +17,7 @@ mod reader;
 pub(super) use admin::{AdminError, NewTopic};
 pub(super) use events::{ClientError, Delivery, Events, Report, Severity, TopicAddress};
 pub use metadata::TopicUuid;
+pub(super) use metadata::answering;
 pub(super) use reader::{Fetched, Reader};
 
 use std::{

@@ -3,12 +3,14 @@
 
 use std::{ffi::CStr, num::NonZeroI32, sync::Arc, thread, time::Duration};
 
-use rdkafka::{error::KafkaError, types::RDKafkaErrorCode, util::Timeout};
+use rdkafka::{
+    error::KafkaError, metadata::MetadataBroker, types::RDKafkaErrorCode, util::Timeout,
+};
 use relay::{Code, Failure, Timestamp, TopicFacts, TopicName};
 
 use super::{
     errors::Cluster,
-    ffi::{AdminError, NewTopic, Producer, TopicUuid},
+    ffi::{AdminError, NewTopic, Producer, TopicUuid, answering},
     settings::{CreateTopics, KafkaSettings},
     sink::KafkaSink,
     timestamps,
@@ -200,7 +202,8 @@ impl TopicDirectory {
         else {
             return Err(unknown(MISSING, "it has no partitions yet"));
         };
-        Ok(Known { partitions, broker: metadata.orig_broker_id() })
+        let others = metadata.brokers().iter().map(MetadataBroker::id);
+        Ok(Known { partitions, broker: answering(metadata.orig_broker_id(), others) })
     }
 
     fn create(&self, name: &TopicName, create: CreateTopics) -> Result<Known, Failure> {

@@ -1,6 +1,6 @@
 //! The state topic on a real broker: made, checked, written, read.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use outbox_router::kafka::{
     CreateTopics, KafkaSettings, StateRead, StateTopic, open, put_state, read_state,
@@ -8,6 +8,7 @@ use outbox_router::kafka::{
 use relay::{Code, Failure};
 use testbed::kafka::{Kafka, Options};
 use testbed::wait::eventually;
+use tokio::time::timeout;
 
 use crate::broker::{DEADLINE, blocking, settings, shared, topic_name, topic_names, topic_setting};
 
@@ -264,17 +265,15 @@ async fn offset_of_first_record(kafka: &Kafka, topic: &'static str) -> i64 {
 }
 
 #[tokio::test]
-async fn a_frozen_broker_is_told_within_the_deadline() {
+async fn a_frozen_broker_is_told() {
     let mut kafka = Kafka::start(Options::default()).await.unwrap();
     let settings = settings(&kafka);
     put(&settings, "frozen.state", &[("a", Some("1"))]).await;
     kafka.pause().unwrap();
     let (own, name) = (settings.clone(), topic_name("frozen.state"));
-    let started = SystemTime::now();
-    let failure = blocking(move || read_state(&own, &name, b"")).await.unwrap_err();
-    let waited = started.elapsed().unwrap();
+    let told = timeout(DEADLINE, blocking(move || read_state(&own, &name, b"")));
+    let failure = told.await.expect("no endless wait").unwrap_err();
     kafka.resume().unwrap();
     assert_eq!(failure.code, Code::KafkaUnreachable, "{failure}");
-    assert!(waited < Duration::from_secs(8), "{waited:?}");
     read(&settings, "frozen.state", "").await;
 }

@@ -130,8 +130,8 @@ struct Metadata(NonNull<sys::rd_kafka_metadata>);
 impl Metadata {
     fn read(&self) -> KnownTopics {
         let metadata = self.0.as_ptr();
-        // SAFETY: the metadata is alive; its topics and their names are parts of it, `topic_cnt`
-        // says how many there are. Error codes are read as the integers that they are in C.
+        // SAFETY: the metadata is alive; its brokers, its topics and their names are parts of it,
+        // and the counts say how many there are. Error codes are read as the integers that they are in C.
         unsafe {
             let count = usize::try_from((*metadata).topic_cnt).unwrap_or(0);
             let topics = (0..count)
@@ -147,7 +147,9 @@ impl Metadata {
                     (text_of((*topic).topic), answer)
                 })
                 .collect();
-            KnownTopics { topics, broker: (*metadata).orig_broker_id }
+            let brokers = usize::try_from((*metadata).broker_cnt).unwrap_or(0);
+            let others = (0..brokers).map(|index| (*(*metadata).brokers.add(index)).id);
+            KnownTopics { topics, broker: answering((*metadata).orig_broker_id, others) }
         }
     }
 }
@@ -156,5 +158,23 @@ impl Drop for Metadata {
     fn drop(&mut self) {
         // SAFETY: given away by `rd_kafka_metadata`, destroyed once.
         unsafe { sys::rd_kafka_metadata_destroy(self.0.as_ptr()) };
+    }
+}
+
+/// The broker that gave an answer, to ask it again. librdkafka does not know the id of a broker that
+/// it has just reached by its bootstrap address: then any other of the cluster, which has an id.
+pub(in super::super) fn answering(origin: i32, mut others: impl Iterator<Item = i32>) -> i32 {
+    if origin >= 0 { origin } else { others.next().unwrap_or(origin) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::answering;
+
+    #[test]
+    fn a_broker_without_an_id_is_not_asked_again() {
+        assert_eq!(answering(2, [1, 2].into_iter()), 2);
+        assert_eq!(answering(-1, [1, 2].into_iter()), 1);
+        assert_eq!(answering(-1, [].into_iter()), -1);
     }
 }
