@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Kills the router at random instants and at every failpoint, on real servers, and looks at slot and topics before it may
-# go on; holds the broker's answers, and watches the slot meanwhile.
+# Kills the router at random instants and at every failpoint, on real servers, and looks at slot,
+# witness and topics before it may go on; holds the broker's answers, and watches slot and witness.
 #
 #   scripts/freeze.sh                              40 kills and 3 rounds of held answers, in about a minute
 #   scripts/freeze.sh --kills 500                  random instants and failpoints in turn
@@ -8,7 +8,8 @@
 #   scripts/freeze.sh --hold 30 --kills 0          held answers alone
 #   scripts/freeze.sh --postgres 18                on another version of PostgreSQL than 15
 #
-# The last line is: kills N · lost 0 · order violations 0 · confirmed ahead 0 · duplicates D
+# The last line is, in one: kills N · lost 0 · order violations 0 · confirmed ahead 0 ·
+#   slot ahead of witness 0 · witness ahead of acks 0 · covered and repeated 0 · duplicates D
 # Exits with 1 on any violation, and when a failpoint was never reached, which makes the run invalid.
 set -euo pipefail
 cd "$(dirname "$0")/.."

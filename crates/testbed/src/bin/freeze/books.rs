@@ -4,6 +4,8 @@
 //! dead. What takes the whole history to judge (order, content) is judged at the end, by the checker.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::ops::Bound;
 
 use tokio_postgres::types::PgLsn;
 use uuid::Uuid;
@@ -15,7 +17,8 @@ use crate::observer::Commit;
 pub(crate) enum Memory {
     /// What it was told last.
     Kept,
-    /// What it was told when the slot was last saved: it was stopped since, and does not save slots then.
+    /// What it was told when the slot was last saved: it crashed since, or was stopped and does not
+    /// save slots then.
     Lost,
 }
 
@@ -35,7 +38,11 @@ pub(crate) struct Sight<'a> {
     pub(crate) confirmed: PgLsn,
     /// What the router has confirmed in this life, by what went over the wire: the server may not have taken all of it.
     pub(crate) told: PgLsn,
-    /// Everything committed since the last look, and at least up to `confirmed` and `told`.
+    /// The witness's position when the router had just died, if there was a witness.
+    pub(crate) witness: Option<PgLsn>,
+    /// The same before the next life: a write that was on its way may have come since.
+    pub(crate) witness_later: Option<PgLsn>,
+    /// Everything committed since the last look, and at least up to the four positions.
     pub(crate) commits: &'a [Commit],
     /// New records that were in Kafka when the router had just died.
     pub(crate) records: &'a [Uuid],
@@ -54,14 +61,40 @@ pub(crate) struct Sight<'a> {
 pub(crate) struct Finding {
     /// Records that were there already.
     pub(crate) duplicates: usize,
-    /// Of these, those that had not been confirmed: what the window bounds.
-    pub(crate) unconfirmed: usize,
+    /// Events in Kafka past the witness: the next life may send these again, and no others.
+    pub(crate) past_witness: usize,
+}
+
+/// What must not be, counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Wrong {
+    /// Events that were confirmed and were not in Kafka.
+    pub(crate) confirmed_ahead: usize,
+    /// Looks at which the slot, or what it was told, stood past the witness.
+    pub(crate) slot_ahead: usize,
+    /// Events before the witness that were not in Kafka.
+    pub(crate) witness_ahead: usize,
+    /// Records that came again although the witness covered their event.
+    pub(crate) repeated: usize,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { confirmed_ahead, slot_ahead, witness_ahead, repeated } = self;
+        write!(
+            f,
+            "confirmed ahead {confirmed_ahead} · slot ahead of witness {slot_ahead} · \
+             witness ahead of acks {witness_ahead} · covered and repeated {repeated}"
+        )
+    }
 }
 
 /// The books.
 #[derive(Debug)]
 pub(crate) struct Books {
     window: usize,
+    /// Where the slot was made.
+    made: PgLsn,
     ends: HashMap<Uuid, PgLsn>,
     /// Events of each transaction.
     sizes: BTreeMap<PgLsn, usize>,
@@ -70,45 +103,45 @@ pub(crate) struct Books {
     arrived: HashSet<Uuid>,
     /// Where the slot stood at the last look.
     confirmed: PgLsn,
+    /// Where the witness stood then; before there was one, where the slot was made.
+    witness: PgLsn,
     /// Events of the newest transaction that was in Kafka at the last look: it may have been open, and alone may exceed
     /// the window.
     newest: usize,
     /// How the life before the present one ended.
     before: Ending,
-    /// What the router had confirmed at the last look. When less of it reached the slot, it is sent again, and that is not
-    /// the router's doing.
-    told: PgLsn,
-    ahead: usize,
+    wrong: Wrong,
     duplicates: usize,
-    /// Of these, repeated because the server did not take, or forgot, what it was told.
-    excused: usize,
     violations: Vec<String>,
 }
 
 impl Books {
-    /// Empty books; `window` is the router's `limits.window_events`.
-    pub(crate) fn new(window: usize) -> Self {
+    /// Empty books; `window` is the router's `limits.window_events`, and `made` where its slot
+    /// stands before its first life.
+    pub(crate) fn new(window: usize, made: PgLsn) -> Self {
         Self {
             window,
+            made,
             ends: HashMap::new(),
             sizes: BTreeMap::new(),
             missing: BTreeMap::new(),
             arrived: HashSet::new(),
-            confirmed: PgLsn::from(0),
+            confirmed: made,
+            witness: made,
             newest: 0,
             before: Ending::Drained,
-            told: PgLsn::from(0),
-            ahead: 0,
+            wrong: Wrong::default(),
             duplicates: 0,
-            excused: 0,
             violations: Vec::new(),
         }
     }
 
-    /// Takes note of commits.
+    /// Takes note of commits. After a crash the observer, too, is told again what its slot forgot.
     pub(crate) fn commit(&mut self, commits: &[Commit]) {
         for commit in commits {
-            self.ends.insert(commit.id, commit.end);
+            if self.ends.insert(commit.id, commit.end).is_some() {
+                continue;
+            }
             *self.sizes.entry(commit.end).or_default() += 1;
             if !self.arrived.contains(&commit.id) {
                 self.missing.entry(commit.end).or_default().insert(commit.id);
@@ -131,12 +164,13 @@ impl Books {
                 sight.confirmed, sight.told
             ));
         }
+        let confirmed = sight.confirmed.max(sight.told);
+        self.slot_within(confirmed, sight.witness);
+        let covered = self.covered(sight.witness.max(sight.witness_later));
         let first = self.arrive(sight.records);
-        self.nothing_is_missing_before(sight.confirmed.max(sight.told));
-        let late = self.arrive(sight.late);
-        let duplicates = first.all + late.all;
+        self.nothing_is_missing_before(confirmed, covered);
+        let duplicates = first + self.arrive(sight.late);
         self.duplicates += duplicates;
-        self.excused += duplicates - first.counted - late.counted;
 
         let newest = self.newest_in_kafka();
         let largest = std::mem::replace(&mut self.newest, newest).max(newest);
@@ -146,32 +180,53 @@ impl Books {
                 Ending::Drained => 0,
             };
         let limit = (self.window + largest) * interruptions;
-        let counted = first.counted + late.counted;
-        if counted > limit {
+        if duplicates > limit {
             self.violations.push(format!(
-                "{counted} duplicates after {interruptions} interruptions, more than {limit}"
+                "{duplicates} duplicates after {interruptions} interruptions, more than {limit}"
             ));
         }
         self.confirmed = sight.confirmed;
-        self.told = self.told.max(sight.told);
-        Finding { duplicates, unconfirmed: counted }
+        self.witness = covered;
+        Finding { duplicates, past_witness: self.in_kafka_past(covered) }
     }
 
-    /// Counts events that the slot left behind although they were not acknowledged, by the position alone: the answers
-    /// to everything committed after `held_from` were held back.
-    pub(crate) fn look_while_held(&mut self, held_from: PgLsn, confirmed: PgLsn) {
-        let passed: usize = self
-            .sizes
-            .range(..=confirmed)
-            .filter(|(end, _)| **end > held_from)
-            .map(|(_, size)| size)
-            .sum();
-        if passed > 0 {
-            self.ahead += passed;
-            self.violations.push(format!(
-                "{confirmed} was confirmed while answers to everything after {held_from} were held: {passed} events"
-            ));
+    /// Whether a slot that was confirmed so far stands within the witness, which was read after it.
+    pub(crate) fn slot_within(&mut self, confirmed: PgLsn, witness: Option<PgLsn>) -> bool {
+        let witness = witness.unwrap_or(self.witness);
+        let is_within = confirmed <= witness;
+        if !is_within {
+            self.wrong.slot_ahead += 1;
+            self.violations
+                .push(format!("{confirmed} was confirmed, and the witness is {witness}"));
         }
+        is_within
+    }
+
+    /// Counts events that slot or witness left behind although they were not acknowledged, by the
+    /// position alone: the answers to everything committed after `held_from` were held back.
+    pub(crate) fn look_while_held(
+        &mut self,
+        held_from: PgLsn,
+        confirmed: PgLsn,
+        witness: Option<PgLsn>,
+    ) {
+        let mut violations = Vec::new();
+        let mut passed = |position: PgLsn, what: &str| {
+            let between = (Bound::Excluded(held_from), Bound::Included(position));
+            let is_past = position > held_from;
+            let passed =
+                if is_past { self.sizes.range(between).map(|(_, size)| size).sum() } else { 0 };
+            if passed > 0 {
+                violations.push(format!(
+                    "{what} {position} while answers to everything after {held_from} were held: \
+                     {passed} events"
+                ));
+            }
+            passed
+        };
+        self.wrong.confirmed_ahead += passed(confirmed, "the slot was confirmed up to");
+        self.wrong.witness_ahead += witness.map_or(0, |at| passed(at, "the witness said"));
+        self.violations.extend(violations);
     }
 
     /// Where the first transaction with events after `position` ends.
@@ -184,9 +239,9 @@ impl Books {
         self.ends.len()
     }
 
-    /// Events that were confirmed and were not in Kafka.
-    pub(crate) fn ahead(&self) -> usize {
-        self.ahead
+    /// What was wrong, counted.
+    pub(crate) fn wrong(&self) -> Wrong {
+        self.wrong
     }
 
     /// Records beyond the first of their event.
@@ -194,26 +249,35 @@ impl Books {
         self.duplicates
     }
 
-    /// Of the duplicates, those that were confirmed before, to a server that did not take it or forgot.
-    pub(crate) fn excused(&self) -> usize {
-        self.excused
-    }
-
     /// What was wrong, in words.
     pub(crate) fn violations(&self) -> &[String] {
         &self.violations
     }
 
-    fn arrive(&mut self, records: &[Uuid]) -> Repeated {
-        let mut repeated = Repeated::default();
+    /// What the witness covers from now on. It never says less: what it covered could come again.
+    fn covered(&mut self, witness: Option<PgLsn>) -> PgLsn {
+        let before = self.witness;
+        let is_less = witness.is_none_or(|now| now < before);
+        if is_less && (witness.is_some() || before > self.made) {
+            let now = witness.map_or_else(|| "nothing".to_owned(), |now| now.to_string());
+            self.violations.push(format!("the witness went back from {before} to {now}"));
+        }
+        witness.unwrap_or(before).max(before)
+    }
+
+    /// Takes note of records, and counts those that were there already.
+    fn arrive(&mut self, records: &[Uuid]) -> usize {
+        let mut duplicates = 0;
         for id in records {
             let end = self.ends.get(id).copied();
             if !self.arrived.insert(*id) {
-                repeated.all += 1;
-                repeated.counted += usize::from(end.is_none_or(|end| end > self.told));
-                if end.is_some_and(|end| end <= self.confirmed) {
-                    self.violations
-                        .push(format!("event {id} was sent again after it was confirmed"));
+                duplicates += 1;
+                if let Some(end) = end.filter(|end| *end <= self.witness) {
+                    self.wrong.repeated += 1;
+                    self.violations.push(format!(
+                        "event {id}, which ends at {end}, was sent again: the witness was {}",
+                        self.witness
+                    ));
                 }
             }
             if let Some(end) = end
@@ -225,20 +289,34 @@ impl Books {
                 }
             }
         }
-        repeated
+        duplicates
     }
 
-    fn nothing_is_missing_before(&mut self, confirmed: PgLsn) {
-        let rest = self.missing.split_off(&PgLsn::from(u64::from(confirmed) + 1));
-        let ahead: Vec<Uuid> =
-            std::mem::replace(&mut self.missing, rest).into_values().flatten().collect();
-        if let Some(first) = ahead.first() {
-            self.ahead += ahead.len();
-            self.violations.push(format!(
-                "{confirmed} is confirmed, but {} events before it are not in Kafka, such as {first}",
-                ahead.len()
-            ));
-        }
+    /// Whatever is missing is told once, by the first look that finds it.
+    fn nothing_is_missing_before(&mut self, confirmed: PgLsn, witness: PgLsn) {
+        let furthest = confirmed.max(witness);
+        let rest = self.missing.split_off(&PgLsn::from(u64::from(furthest) + 1));
+        let missing = std::mem::replace(&mut self.missing, rest);
+        let mut tell = |position: PgLsn, what: &str| {
+            let before: Vec<&Uuid> =
+                missing.range(..=position).flat_map(|(_, events)| events).collect();
+            if let Some(first) = before.first() {
+                self.violations.push(format!(
+                    "{what} {position}, but {} events before it are not in Kafka, such as {first}",
+                    before.len()
+                ));
+            }
+            before.len()
+        };
+        self.wrong.confirmed_ahead += tell(confirmed, "confirmed is");
+        self.wrong.witness_ahead += tell(witness, "the witness says");
+    }
+
+    /// Events in Kafka of transactions that end after a position.
+    fn in_kafka_past(&self, position: PgLsn) -> usize {
+        let after = (Bound::Excluded(position), Bound::Unbounded);
+        let gone = |end: &PgLsn| self.missing.get(end).map_or(0, HashSet::len);
+        self.sizes.range(after).map(|(end, size)| size - gone(end)).sum()
     }
 
     /// Events of the last transaction of which something is in Kafka.
@@ -251,14 +329,6 @@ impl Books {
             .find(|(end, size)| is_there(end, **size))
             .map_or(0, |(_, size)| *size)
     }
-}
-
-/// Records that were there already.
-#[derive(Debug, Clone, Copy, Default)]
-struct Repeated {
-    all: usize,
-    /// Without those that were confirmed before.
-    counted: usize,
 }
 
 #[cfg(test)]

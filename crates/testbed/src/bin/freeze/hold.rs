@@ -32,13 +32,14 @@ pub(crate) async fn hold(
     stage.proxy.set(Mode::HoldAnswers).await?;
     let from = stage.session.query_one("SELECT pg_current_wal_insert_lsn()", &[]).await?.get(0);
     let answers = stage.proxy.answer_bytes();
-    let confirmed = watch(stage, length).await?;
+    let confirmed = watch(stage, books, length).await?;
+    let witness = stage.state.position()?;
     let passed = stage.proxy.answer_bytes().saturating_sub(answers);
     books.commit(&observer::committed(&stage.session).await?);
     let held =
         books.first_end_after(from).context("nothing was committed while answers were held")?;
     ensure!(passed <= HANDED_OVER, "{passed} bytes of answers passed while they were held");
-    books.look_while_held(from, confirmed);
+    books.look_while_held(from, confirmed, witness);
     match end {
         HoldEnd::Kill => {
             stage.router.kill9().await?;
@@ -60,7 +61,7 @@ pub(crate) async fn hold(
 }
 
 /// The furthest position of the slot, or on its way there, for so long, while all kinds of WAL are written.
-async fn watch(stage: &Stage, length: Duration) -> anyhow::Result<PgLsn> {
+async fn watch(stage: &mut Stage, books: &mut Books, length: Duration) -> anyhow::Result<PgLsn> {
     let started = Instant::now();
     let mut furthest = stage.slot().await?.1;
     while started.elapsed() < length {
@@ -73,6 +74,10 @@ async fn watch(stage: &Stage, length: Duration) -> anyhow::Result<PgLsn> {
             )
             .await?;
         furthest = furthest.max(stage.slot().await?.1).max(stage.tap.told());
+        // Read later, it can only say more.
+        if !books.slot_within(furthest, stage.state.position()?) {
+            break;
+        }
         sleep(LOOK_EVERY).await;
     }
     Ok(furthest)

@@ -1,8 +1,11 @@
 //! `freeze`: the router is killed, and before it may go on, the slot is held against the topics.
 //!
-//! What the slot confirmed is never sent again, so at that moment it must be in Kafka: with everything standing still this
-//! is exact, and no tolerance is given to time. Kills hit random instants and, in a router built for it, each failpoint.
-//! At the end everything committed must have arrived, in order. A failpoint that is never reached makes the run invalid.
+//! What the slot confirmed is never sent again, so at that moment it must be in Kafka: with
+//! everything standing still this is exact, and no tolerance is given to time. The witness stands
+//! between the two, never behind the slot and never ahead of what is in Kafka, and what it covers
+//! never comes again. Kills hit random instants and, in a router built for it, each failpoint. At
+//! the end everything committed must have arrived, in order. A failpoint that is never reached
+//! makes the run invalid.
 
 mod args;
 mod books;
@@ -14,6 +17,7 @@ mod provoke;
 mod report;
 mod round;
 mod stage;
+mod state;
 mod verdict;
 
 use std::process::ExitCode;
@@ -65,28 +69,30 @@ async fn run(args: &Args, seed: u64) -> anyhow::Result<Outcome> {
     println!("{} rounds on PostgreSQL {}, seed {seed}", rounds.len(), args.postgres_version);
     let mut stage = Stage::build(args.postgres_version, seed).await?;
     points::are_those_of(&mut stage.router).await?;
-    let (mut books, mut tally) = (Books::new(WINDOW_EVENTS), Tally::default());
+    let mut books = Books::new(WINDOW_EVENTS, stage.slot().await?.1);
+    let mut tally = Tally::default();
     let started = Instant::now();
     for (index, shot) in (1..).zip(&rounds) {
         if index % CHECKPOINT_EVERY == 0 {
             stage.session.batch_execute("CHECKPOINT").await?;
         }
         let wrong = books.violations().len();
-        let finding = round::play(&mut stage, &mut books, *shot)
-            .await
-            .with_context(|| format!("round {index}, {shot}"))?;
+        let played = round::play(&mut stage, &mut books, *shot).await;
         for text in books.violations().iter().skip(wrong) {
             println!("round {index}, {shot}: {text}");
         }
-        tally.repeated(finding);
+        let finding =
+            played.with_context(|| format!("round {index}, {shot}, after {}", books.wrong()))?;
+        tally.repeated(finding.duplicates);
         if round::kills(*shot) {
-            tally.killed(*shot);
+            tally.killed(*shot, finding.past_witness);
         }
         if index % LINE_EVERY == 0 {
-            let (events, ahead) = (books.committed(), books.ahead());
             println!(
-                "round {index}, {:.0} s: {events} events, confirmed ahead {ahead}",
-                started.elapsed().as_secs_f64()
+                "round {index}, {:.0} s: {} events, {}",
+                started.elapsed().as_secs_f64(),
+                books.committed(),
+                books.wrong()
             );
         }
     }

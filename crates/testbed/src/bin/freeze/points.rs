@@ -14,6 +14,9 @@ pub(crate) const VARIABLE: &str = "OUTBOX_ROUTER_FAILPOINT";
 pub(crate) enum Way {
     /// Nothing but the usual load.
     OfItself,
+    /// The outbox table is altered: its first description may have come among what the witness
+    /// covers, and only a change brings another.
+    AlterTable,
     /// A transaction larger than the window: its rows are acknowledged before its commit is read.
     LargeTransaction,
     /// SIGTERM.
@@ -24,6 +27,9 @@ pub(crate) enum Way {
     StopServer,
     /// A topic takes no more than tiny batches from now on.
     RefuseBatches,
+    /// PostgreSQL crashes and forgets what its slot was told, so it sends again what the witness
+    /// covers.
+    CrashServer,
     /// Acknowledgements are held while the connection to PostgreSQL breaks: two windows meet in one queue.
     FillQueue,
 }
@@ -46,11 +52,12 @@ const fn often(name: &'static str, times_at_most: u32) -> Point {
 }
 
 /// All of them, in the order of one transaction's way.
-pub(crate) const POINTS: [Point; 23] = [
+pub(crate) const POINTS: [Point; 26] = [
     once("slot-checked", Way::OfItself),
     once("connected", Way::OfItself),
     once("replication-started", Way::OfItself),
-    once("relation-taken", Way::OfItself),
+    Point { name: "covered-passed", way: Way::CrashServer, times_at_most: 2 },
+    once("relation-taken", Way::AlterTable),
     often("begin-taken", 80),
     often("before-enqueue", 200),
     often("after-enqueue", 200),
@@ -63,6 +70,8 @@ pub(crate) const POINTS: [Point; 23] = [
     Point { name: "acked-but-open", way: Way::LargeTransaction, times_at_most: 3 },
     often("before-advance", 80),
     often("after-advance", 80),
+    often("before-witness", 20),
+    often("witness-acked", 20),
     often("before-status", 20),
     often("after-status", 20),
     once("delivery-failed", Way::RefuseBatches),

@@ -10,14 +10,16 @@ use testbed::wait::eventually;
 use tokio::time::sleep;
 
 use crate::points::Way;
-use crate::stage::{NARROW_BYTES, SOON, Setup, Stage};
+use crate::stage::{Flow, NARROW_BYTES, SOON, Setup, Stage};
 
 /// Rows of a transaction that is several windows large.
 const LARGE_ROWS: i64 = 1500;
 /// As many at most.
 const LARGE_TRANSACTIONS: u32 = 20;
+/// How often the server crashes at most. Twice would do, but a slot may have been saved just then.
+const CRASHES: u32 = 5;
 /// Rows and bytes that fill the queue of a narrow router several times over.
-const WIDE_ROWS: i64 = 60;
+const WIDE_ROWS: i64 = 180;
 const WIDE_BYTES: i32 = 8000;
 /// Two records of a wide row do not fit into what is left of a window when it counts as full.
 const FULL_BYTES: u64 = NARROW_BYTES - 20_000;
@@ -28,11 +30,13 @@ const TINY_BATCH: &str = "64";
 pub(crate) fn setup(way: Way) -> Setup {
     match way {
         Way::OfItself
+        | Way::AlterTable
         | Way::LargeTransaction
         | Way::Sigterm
         | Way::Drain
         | Way::StopServer
-        | Way::RefuseBatches => Setup::Direct,
+        | Way::RefuseBatches
+        | Way::CrashServer => Setup::Direct,
         Way::FillQueue => Setup::Narrow,
     }
 }
@@ -41,6 +45,14 @@ pub(crate) fn setup(way: Way) -> Setup {
 pub(crate) async fn provoke(stage: &mut Stage, way: Way, lead: Duration) -> anyhow::Result<()> {
     match way {
         Way::OfItself => {}
+        Way::AlterTable => {
+            if stage.wait_flowing_or_ended().await? == Flow::Flowing {
+                // The least that makes the server describe it again.
+                let table = &stage.schema.table;
+                let alter = format!("ALTER TABLE {table} ALTER COLUMN note SET STATISTICS 10");
+                stage.session.batch_execute(&alter).await?;
+            }
+        }
         Way::LargeTransaction => {
             // How often everything sent of one is acknowledged before its commit is read is a matter of chance: with three
             // times to wait for, one transaction was too few in one round of a hundred.
@@ -65,6 +77,20 @@ pub(crate) async fn provoke(stage: &mut Stage, way: Way, lead: Duration) -> anyh
                 stage.kafka.set_topic(topic, &[("max.message.bytes", TINY_BATCH)]).await?;
             }
         }
+        Way::CrashServer => {
+            // The first session passes something covered if the life before left a slot behind its
+            // witness; every later one does.
+            for _ in 0..CRASHES {
+                if stage.wait_flowing_or_ended().await? == Flow::Ended {
+                    break;
+                }
+                // A slot that was saved while the server started is behind the witness only now.
+                stage.wait_witness_moved_or_ended().await?;
+                sleep(lead).await;
+                stage.postgres.stop(Stop::Immediate, SOON).await?;
+                start_postgres(stage).await?;
+            }
+        }
         Way::FillQueue => {
             at_work(stage, lead).await?;
             fill_queue(stage).await?;
@@ -82,11 +108,13 @@ async fn at_work(stage: &mut Stage, lead: Duration) -> anyhow::Result<()> {
 /// Mends what was broken, as far as the next round needs it whole.
 pub(crate) async fn mend(stage: &mut Stage, way: Way) -> anyhow::Result<()> {
     match way {
-        Way::OfItself | Way::LargeTransaction | Way::Sigterm | Way::Drain => {}
-        Way::StopServer => {
-            stage.postgres.start_again().await?;
-            stage.session = stage.postgres.connect().await?;
-        }
+        Way::OfItself
+        | Way::AlterTable
+        | Way::LargeTransaction
+        | Way::Sigterm
+        | Way::Drain
+        | Way::CrashServer => {}
+        Way::StopServer => start_postgres(stage).await?,
         Way::RefuseBatches => {
             for topic in &stage.topics {
                 stage.kafka.set_topic(topic, &[]).await?;
@@ -101,14 +129,20 @@ pub(crate) async fn mend(stage: &mut Stage, way: Way) -> anyhow::Result<()> {
     Ok(())
 }
 
+async fn start_postgres(stage: &mut Stage) -> anyhow::Result<()> {
+    stage.postgres.start_again().await?;
+    stage.session = stage.postgres.connect().await?;
+    Ok(())
+}
+
 /// A session fills its window, dies with all of it in the producer's queue, and the next one fills another.
 async fn fill_queue(stage: &mut Stage) -> anyhow::Result<()> {
-    // A window full of small rows would be full by their number, and leave room in the queue.
+    // A window full of small rows would be full by their number, and leave room in the queue: so
+    // the writers wait until the wide rows are committed.
+    stage.session.batch_execute("BEGIN; LOCK TABLE testbed.aggregate IN EXCLUSIVE MODE").await?;
     stage.wait_confirmed(SOON).await?;
     stage.proxy.set(Mode::HoldAnswers).await?;
-    for _ in 0..3 {
-        big_transaction(&stage.session, &stage.schema, WIDE_ROWS, WIDE_BYTES).await?;
-    }
+    big_transaction(&stage.session, &stage.schema, WIDE_ROWS, WIDE_BYTES).await?;
     eventually(SOON, "a full window", async || {
         let bytes = stage.status_number("/window/bytes").await?;
         Ok(bytes.is_some_and(|bytes| bytes >= FULL_BYTES).then_some(()))

@@ -2,30 +2,43 @@
 
 use std::collections::BTreeMap;
 
-use crate::books::Finding;
 use crate::plan::Shot;
 use crate::points::POINTS;
 
-/// Duplicates of every kill, by where it hit.
+/// What every kill cost, by where it hit.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    rows: BTreeMap<usize, Vec<Finding>>,
-    last: Option<usize>,
+    rows: BTreeMap<usize, Vec<Cost>>,
+    last: Option<Last>,
     kills: usize,
 }
 
+/// A kill of which it is not known yet what it cost.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    row: usize,
+    past_witness: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    duplicates: usize,
+    /// Events in Kafka past the witness: those that might come again.
+    past_witness: usize,
+}
+
 impl Tally {
-    /// A look after the next life: these duplicates are what the last kill cost.
-    pub(crate) fn repeated(&mut self, finding: Finding) {
-        if let Some(row) = self.last.take() {
-            self.rows.entry(row).or_default().push(finding);
+    /// A look after the next life: so many duplicates are what the last kill cost.
+    pub(crate) fn repeated(&mut self, duplicates: usize) {
+        if let Some(Last { row, past_witness }) = self.last.take() {
+            self.rows.entry(row).or_default().push(Cost { duplicates, past_witness });
         }
     }
 
-    /// A kill.
-    pub(crate) fn killed(&mut self, shot: Shot) {
+    /// A kill, with so many events in Kafka past the witness.
+    pub(crate) fn killed(&mut self, shot: Shot, past_witness: usize) {
         self.kills += 1;
-        self.last = Some(row_of(shot));
+        self.last = Some(Last { row: row_of(shot), past_witness });
     }
 
     /// Kills so far.
@@ -37,17 +50,16 @@ impl Tally {
     pub(crate) fn table(&self) -> String {
         let mut text = format!(
             "{:<22}{:>6}{:>20}{:>8}{:>18}\n",
-            "killed at", "times", "duplicates: median", "max", "unconfirmed: max"
+            "killed at", "times", "duplicates: median", "max", "past witness: max"
         );
-        for (row, findings) in &self.rows {
-            let mut sorted: Vec<usize> = findings.iter().map(|found| found.duplicates).collect();
+        for (row, costs) in &self.rows {
+            let mut sorted: Vec<usize> = costs.iter().map(|cost| cost.duplicates).collect();
             sorted.sort_unstable();
             let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
             let max = sorted.last().copied().unwrap_or_default();
-            let unconfirmed =
-                findings.iter().map(|found| found.unconfirmed).max().unwrap_or_default();
+            let past_witness = costs.iter().map(|cost| cost.past_witness).max().unwrap_or_default();
             text.push_str(&format!(
-                "{:<22}{:>6}{median:>20}{max:>8}{unconfirmed:>18}\n",
+                "{:<22}{:>6}{median:>20}{max:>8}{past_witness:>18}\n",
                 name_of(*row),
                 sorted.len()
             ));
@@ -86,16 +98,15 @@ mod tests {
         let mut tally = Tally::default();
         let [first, second, ..] = &POINTS;
         let at = |point| Shot::Point { point, times: 1, lead: Duration::ZERO };
-        let found = |duplicates| Finding { duplicates, unconfirmed: 1 };
-        tally.repeated(found(9));
-        tally.killed(at(second));
-        tally.repeated(found(3));
-        tally.killed(at(first));
-        tally.repeated(found(5));
+        tally.repeated(9);
+        tally.killed(at(second), 4);
+        tally.repeated(3);
+        tally.killed(at(first), 6);
+        tally.repeated(5);
         let table = tally.table();
         let lines: Vec<Vec<&str>> =
             table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines, [[first.name, "1", "5", "5", "1"], [second.name, "1", "3", "3", "1"]]);
+        assert_eq!(lines, [[first.name, "1", "5", "5", "6"], [second.name, "1", "3", "3", "4"]]);
         assert_eq!(tally.kills(), 2);
     }
 }

@@ -18,8 +18,9 @@ use crate::stage::{SOON, Setup, Stage};
 use crate::{hold, observer};
 
 const SIGKILL: i32 = 9;
-/// How long a router may take to get to a failpoint.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a router may take to get to a failpoint. While one of two brokers answers nothing, the
+/// client library may ask just that one several times, for five seconds each.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Plays one round and judges what is left.
 pub(crate) async fn play(
@@ -103,7 +104,7 @@ pub(crate) async fn look(
     way: Way,
     ending: Ending,
 ) -> anyhow::Result<Finding> {
-    let ends = stage.tail.ends()?;
+    let (ends, state_ends) = (stage.tail.ends()?, stage.state.ends()?);
     mend(stage, way).await?;
     stage.tap.closed(SOON).await?;
     let (confirmed, told) = (stage.confirmed_when_free().await?, stage.tap.take_told());
@@ -117,10 +118,24 @@ pub(crate) async fn look(
     let (records, late) = sight;
     // By intention, or because the machine was too busy for somebody's patience.
     let interruptions = stage.sessions_lost();
-    let memory = if way == Way::StopServer { stage.memory() } else { Memory::Kept };
+    let memory = match way {
+        Way::StopServer => stage.memory(),
+        Way::CrashServer => Memory::Lost,
+        Way::OfItself
+        | Way::AlterTable
+        | Way::LargeTransaction
+        | Way::Sigterm
+        | Way::Drain
+        | Way::RefuseBatches
+        | Way::FillQueue => Memory::Kept,
+    };
+    let witness = stage.state.position_at(&state_ends)?;
+    let witness_later = stage.state.position()?;
     Ok(books.look(&Sight {
         confirmed,
         told,
+        witness,
+        witness_later,
         commits: &commits,
         records: &records,
         late: &late,

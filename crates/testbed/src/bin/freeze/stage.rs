@@ -9,7 +9,7 @@ use testbed::load::{Load, Pace, Preset, Running, Schema};
 use testbed::postgres::{self, DATABASE, Postgres, SUPERUSER, Session};
 use testbed::proxy::Proxy;
 use testbed::router::Router;
-use testbed::tail::Tail;
+use testbed::tail::{Ends, Tail};
 use testbed::tap::Tap;
 use testbed::truth::Mapping;
 use testbed::wait::eventually;
@@ -17,12 +17,17 @@ use tokio_postgres::types::PgLsn;
 
 use crate::books::Memory;
 use crate::observer;
+use crate::state::{self, NAME, State};
 
 /// Name of slot, publication and role.
 pub(crate) const SLOT: &str = "outbox_router";
 /// Aggregate types, each with a topic of its own.
 const TYPES: [&str; 2] = ["order", "invoice"];
-const PARTITIONS: i32 = 3;
+/// Where the partitions of a topic of events live.
+const EVENTS_ON: [i32; 3] = [1; 3];
+/// Where the state topic lives: a broker of its own, since a router reads it before each session,
+/// also while the other broker answers nothing.
+const STATE_ON: [i32; 1] = [2];
 /// Small, so that it is the limit on duplicates and not merely above it.
 pub(crate) const WINDOW_EVENTS: usize = 300;
 /// Of a router whose queue is to run full: two windows must be more than a window and a row.
@@ -35,10 +40,19 @@ pub(crate) const SOON: Duration = Duration::from_secs(30);
 pub(crate) enum Setup {
     /// Straight.
     Direct,
-    /// Through the proxy, which can hold answers.
+    /// Through the proxies, of which that before the events can hold answers.
     Proxied,
-    /// Through the proxy, with a window of a few rows.
+    /// Through the proxies, with a window of a few rows.
     Narrow,
+}
+
+/// What a router does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// It sends what is new to every topic.
+    Flowing,
+    /// It has ended.
+    Ended,
 }
 
 /// Fields are dropped in order: the router first, the servers last.
@@ -47,8 +61,12 @@ pub(crate) struct Stage {
     /// `None` when they were stopped.
     pub(crate) writers: Option<Running>,
     pub(crate) tail: Tail,
+    pub(crate) state: State,
     pub(crate) session: Session,
+    /// Before the broker of the events.
     pub(crate) proxy: Proxy,
+    /// Before the broker of the state topic. It lets everything pass.
+    state_proxy: Proxy,
     /// Between the router and PostgreSQL.
     pub(crate) tap: Tap,
     pub(crate) postgres: Postgres,
@@ -64,23 +82,30 @@ pub(crate) struct Stage {
 impl Stage {
     /// Starts everything but the router.
     pub(crate) async fn build(version: u16, seed: u64) -> anyhow::Result<Self> {
-        // The proxy comes first: the broker has to be told what to advertise.
-        let proxy = Proxy::start("127.0.0.1:1")?;
-        let brokers = kafka::Options::default().advertise(proxy.address());
+        // The proxies come first: the brokers have to be told what to advertise.
+        let (proxy, state_proxy) = (Proxy::start("127.0.0.1:1")?, Proxy::start("127.0.0.1:1")?);
+        let brokers = kafka::Options::default()
+            .brokers(2)
+            .advertise(proxy.address())
+            .advertise(state_proxy.address());
         let (mut kafka, postgres) = tokio::try_join!(
             Kafka::start(brokers),
             Postgres::start(postgres::Options::version(version))
         )?;
         let tap = Tap::start(postgres.address()).await?;
         proxy.set_target(kafka.broker(1)?.proxied_address()?);
+        state_proxy.set_target(kafka.broker(2)?.proxied_address()?);
         let mapping = Mapping::default();
         let topics: Vec<String> =
             TYPES.map(|name| format!("{}{name}", mapping.topic_prefix)).into();
         for topic in &topics {
-            kafka.create_topic(topic, PARTITIONS, &[]).await?;
+            kafka.create_topic_on(topic, &EVENTS_ON).await?;
         }
         let names: Vec<&str> = topics.iter().map(String::as_str).collect();
         let tail = Tail::open(&kafka.bootstrap(), &names)?;
+        kafka.create_topic_on(state::TOPIC, &STATE_ON).await?;
+        kafka.set_topic(state::TOPIC, &[("cleanup.policy", "compact")]).await?;
+        let state = State::open(&kafka.bootstrap())?;
         let schema = Schema::new(Preset::Default).types(&TYPES).aggregates(60);
         let session = postgres.connect().await?;
         prepare(&session, &schema).await?;
@@ -96,8 +121,10 @@ impl Stage {
             router,
             writers,
             tail,
+            state,
             session,
             proxy,
+            state_proxy,
             tap,
             postgres,
             kafka,
@@ -129,7 +156,9 @@ impl Stage {
     fn config(&self, setup: Setup) -> String {
         let bootstrap = match setup {
             Setup::Direct => self.kafka.bootstrap(),
-            Setup::Proxied | Setup::Narrow => self.proxy.address(),
+            Setup::Proxied | Setup::Narrow => {
+                format!("{},{}", self.proxy.address(), self.state_proxy.address())
+            }
         };
         let sizes = match setup {
             Setup::Direct | Setup::Proxied => String::new(),
@@ -140,29 +169,57 @@ impl Stage {
         // A TOML string is written as in JSON.
         let text = |value: String| Value::from(value);
         format!(
-            "name = \"freeze\"\n[postgres]\nurl = {}\nslot = \"{SLOT}\"\npublication = \"{SLOT}\"\n\
+            "name = \"{NAME}\"\n[postgres]\nurl = {}\nslot = \"{SLOT}\"\npublication = \"{SLOT}\"\n\
              [[outbox]]\ntable = \"public.outbox\"\ntopic = {}\n\
-             [kafka]\nbootstrap_servers = {}\n\
+             [kafka]\nbootstrap_servers = {}\nstate_topic = \"{}\"\n\
              [limits]\nwindow_events = {WINDOW_EVENTS}\n{sizes}\
              [log]\nformat = \"text\"\n",
             text(format!("postgres://{SLOT}@127.0.0.1:{}/{DATABASE}", self.tap.port())),
             text(format!("{}${{aggregate_type}}", self.mapping.topic_prefix)),
             text(bootstrap),
+            state::TOPIC,
         )
     }
 
     /// Waits until the router sends what is new to every topic.
     pub(crate) async fn wait_flowing(&mut self) -> anyhow::Result<()> {
+        let flow = self.wait_flowing_or_ended().await?;
+        ensure!(flow == Flow::Flowing, "the router ended, and says:\n{}", self.said());
+        Ok(())
+    }
+
+    /// The same of a router that may end instead.
+    pub(crate) async fn wait_flowing_or_ended(&mut self) -> anyhow::Result<Flow> {
         let before = self.tail.ends()?;
         eventually(SOON, "new records in every topic", || {
-            let now = self.tail.ends();
-            let grown = now.map(|now| {
-                let grew = |topic: &String| now.records_of(topic) > before.records_of(topic);
-                self.topics.iter().all(grew).then_some(())
-            });
-            async move { grown }
+            let flow = self.flow_since(&before);
+            async move { flow }
         })
         .await
+    }
+
+    /// Waits until the witness says more than it does now, of a router that may end instead.
+    pub(crate) async fn wait_witness_moved_or_ended(&mut self) -> anyhow::Result<()> {
+        let before = self.state.position()?;
+        eventually(SOON, "a new position of the witness", || {
+            let moved = self.has_witness_moved(before);
+            async move { moved }
+        })
+        .await
+    }
+
+    fn has_witness_moved(&mut self, before: Option<PgLsn>) -> anyhow::Result<Option<()>> {
+        let has_ended = self.router.process()?.try_wait()?.is_some();
+        Ok((has_ended || self.state.position()? > before).then_some(()))
+    }
+
+    fn flow_since(&mut self, before: &Ends) -> anyhow::Result<Option<Flow>> {
+        if self.router.process()?.try_wait()?.is_some() {
+            return Ok(Some(Flow::Ended));
+        }
+        let now = self.tail.ends()?;
+        let grew = |topic: &String| now.records_of(topic) > before.records_of(topic);
+        Ok(self.topics.iter().all(grew).then_some(Flow::Flowing))
     }
 
     /// Waits until the slot has confirmed everything that was written before this call.

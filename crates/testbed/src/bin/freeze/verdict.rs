@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use testbed::checker::{self, check};
 use testbed::truth::Truth;
 
-use crate::books::{Books, Ending};
+use crate::books::{Books, Ending, Wrong};
 use crate::points::Way;
 use crate::report::Tally;
 use crate::round::look;
@@ -29,8 +29,7 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 pub(crate) struct Verdict {
     kills: usize,
-    ahead: usize,
-    excused: usize,
+    wrong: Wrong,
     history: checker::Verdict,
     violations: Vec<String>,
 }
@@ -38,7 +37,8 @@ pub(crate) struct Verdict {
 impl Verdict {
     /// Whether everything held.
     pub(crate) fn outcome(&self) -> Outcome {
-        if self.history.is_clean() && self.violations.is_empty() && self.ahead == 0 {
+        let is_right = self.wrong == Wrong::default();
+        if self.history.is_clean() && self.violations.is_empty() && is_right {
             Outcome::Held
         } else {
             Outcome::Broken
@@ -48,14 +48,8 @@ impl Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kills, ahead, excused, history, violations } = self;
+        let Self { kills, wrong, history, violations } = self;
         writeln!(f, "{history}")?;
-        if *excused > 0 {
-            writeln!(
-                f,
-                "{excused} of the duplicates had been confirmed on the wire: the server did not take it, or did not save it"
-            )?;
-        }
         for text in history.examples().iter().chain(violations) {
             writeln!(f, "  {text}")?;
         }
@@ -63,7 +57,7 @@ impl fmt::Display for Verdict {
         let (lost, duplicates) = (history.lost.count(), history.duplicates);
         write!(
             f,
-            "kills {kills} · lost {lost} · order violations {order} · confirmed ahead {ahead} · duplicates {duplicates}"
+            "kills {kills} · lost {lost} · order violations {order} · {wrong} · duplicates {duplicates}"
         )
     }
 }
@@ -80,7 +74,7 @@ pub(crate) async fn reach(
     let delivered = stage.wait_confirmed(DELIVERY).await;
     stage.router.sigterm()?;
     let status = stage.router.wait_exit(SOON).await?;
-    tally.repeated(look(&mut stage, books, Way::OfItself, Ending::Drained).await?);
+    tally.repeated(look(&mut stage, books, Way::OfItself, Ending::Drained).await?.duplicates);
 
     let truth = Truth::from_ledger(&stage.session, &stage.mapping).await?.never(never);
     let (told, seen) = (truth.events.len(), books.committed());
@@ -96,5 +90,39 @@ pub(crate) async fn reach(
     if !status.success() {
         violations.push(format!("the last router did not drain: {status}"));
     }
-    Ok(Verdict { kills, ahead: books.ahead(), excused: books.excused(), history, violations })
+    Ok(Verdict { kills, wrong: books.wrong(), history, violations })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(wrong: Wrong) -> Verdict {
+        let history = checker::Verdict { duplicates: 7, ..checker::Verdict::default() };
+        Verdict { kills: 3, wrong, history, violations: Vec::new() }
+    }
+
+    #[test]
+    fn a_run_without_a_violation_holds_and_its_last_line_counts_every_kind() {
+        let verdict = verdict(Wrong::default());
+        assert_eq!(verdict.outcome(), Outcome::Held);
+        assert_eq!(
+            verdict.to_string().lines().last().unwrap(),
+            "kills 3 · lost 0 · order violations 0 · confirmed ahead 0 · slot ahead of witness 0 \
+             · witness ahead of acks 0 · covered and repeated 0 · duplicates 7"
+        );
+    }
+
+    #[test]
+    fn each_kind_alone_breaks_the_run() {
+        let none = Wrong::default();
+        for wrong in [
+            Wrong { confirmed_ahead: 1, ..none },
+            Wrong { slot_ahead: 1, ..none },
+            Wrong { witness_ahead: 1, ..none },
+            Wrong { repeated: 1, ..none },
+        ] {
+            assert_eq!(verdict(wrong).outcome(), Outcome::Broken, "{wrong}");
+        }
+    }
 }
