@@ -69,7 +69,7 @@ async fn a_router_killed_thirty_times_loses_nothing_and_repeats_at_most_its_wind
 }
 
 #[tokio::test]
-async fn a_server_killed_five_times_loses_nothing_and_repeats_what_its_slot_forgot() {
+async fn a_server_killed_five_times_loses_nothing_and_repeats_at_most_the_window() {
     const KILLS: usize = 5;
     let mut stage =
         Stage::builder().set("limits.window_events", WINDOW).witnessed().start().await.unwrap();
@@ -105,12 +105,10 @@ async fn a_server_killed_five_times_loses_nothing_and_repeats_what_its_slot_forg
     let duplicates = kills.duplicates(&stage.seen().await.unwrap());
     println!("{verdict}\nforgotten by the slot: {forgotten:?}\nduplicates: {duplicates:?}");
     assert_eq!(duplicates[0], 0, "duplicates before the first kill");
-    assert!(verdict.duplicates > 0, "the server forgot nothing: the run proves nothing");
-    let largest = largest_transaction(&stage.truth().await.unwrap());
-    for (count, forgotten) in duplicates[1..].iter().zip(&forgotten) {
-        let limit = forgotten + WINDOW + largest;
-        assert!(*count <= limit, "{count} duplicates after one kill, more than {limit}");
-    }
+    assert!(forgotten.iter().any(|events| *events > 0), "the run proves nothing");
+    // What the slot forgot is sent again by the server, and the witness says that Kafka has it.
+    let limit = WINDOW + largest_transaction(&stage.truth().await.unwrap());
+    assert!(duplicates.iter().all(|count| *count <= limit), "more than {limit} after one kill");
 }
 
 fn is_starting(status: &Value) -> bool {
