@@ -20,6 +20,7 @@ mod drain;
 mod farewell;
 mod races;
 mod rows;
+mod standstill;
 mod tables;
 mod topics;
 mod witness;
