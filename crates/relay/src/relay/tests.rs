@@ -23,6 +23,7 @@ mod rows;
 mod standstill;
 mod tables;
 mod topics;
+mod turns;
 mod witness;
 
 const OUTBOX: u32 = 16_400;
