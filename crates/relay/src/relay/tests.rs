@@ -20,8 +20,10 @@ mod drain;
 mod farewell;
 mod races;
 mod rows;
+mod standstill;
 mod tables;
 mod topics;
+mod turns;
 mod witness;
 
 const OUTBOX: u32 = 16_400;

@@ -117,6 +117,13 @@ mod tests {
     }
 
     #[test]
+    fn what_another_router_has_confirmed_since_is_not_at_risk() {
+        let further = LastGood { confirmed: Some(mib(60)), ..good() };
+        let ours = snapshot(State::Streaming);
+        assert_eq!(from(suspected(Code::SlotLost, Some(further), &ours)), mib(60));
+    }
+
+    #[test]
     fn with_its_slot_only_what_was_written_since_the_last_look_is_at_risk() {
         let gap = suspected(Code::PublicationReplaced, Some(good()), &snapshot(State::Streaming));
         assert_eq!(from(gap), mib(90));

@@ -61,3 +61,6 @@ impl<C> Monitor<C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -261,6 +261,34 @@ fn standing_still_with_nothing_in_hand_is_no_failure() {
 }
 
 #[test]
+fn a_session_that_ends_before_it_tells_anything_takes_back_no_confirmation() {
+    let mut script = Script::streaming();
+    assert_eq!(script.confirmed(), 16);
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    // Older servers repeat what was confirmed since they saved the slot.
+    script.source.slot_at = 0;
+    script.connect();
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    assert_eq!(statuses(&script.actions()), []);
+    assert_eq!(script.confirmed(), 16);
+}
+
+#[test]
+fn a_question_is_answered_soon_although_there_is_no_news() {
+    let mut script = Script::streaming();
+    script.take(&wire::keepalive(1_000));
+    script.run_for(Duration::from_millis(500));
+    script.actions();
+    script.run_for(Duration::from_millis(50));
+    assert_eq!(statuses(&script.actions()), [], "nothing is left to be told");
+    script.take(&wire::question(1_000));
+    script.run_for(Duration::from_millis(100));
+    assert_eq!(statuses(&script.actions()).len(), 1);
+    script.run_for(Duration::from_millis(500));
+    assert_eq!(statuses(&script.actions()), [], "once");
+}
+
+#[test]
 fn a_silent_server_is_asked_and_then_left() {
     let mut script = Script::streaming();
     script.run_for(Duration::from_secs(11));

@@ -136,6 +136,19 @@ fn without_a_session_there_is_nothing_to_drain() {
 }
 
 #[test]
+fn a_standby_leaves_nothing_behind() {
+    // What its last session had read is read again by whoever holds the slot.
+    let mut script = Script::streaming();
+    script.transaction(100, &["a"]);
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    script.run_for(Duration::from_secs(1));
+    assert!(script.actions().contains(&Action::Connect));
+    script.handle(Input::SlotHeld(Some(4711)));
+    script.handle(Input::Shutdown);
+    assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::Drained)));
+}
+
+#[test]
 fn a_second_signal_does_not_move_the_deadline() {
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);

@@ -1,11 +1,13 @@
 //! Which relation of the stream is an outbox: by its OID, or by the name that it bore at its WAL position.
 
 use super::*;
-/// Connected, to a server whose catalog shows the outbox under its configured name.
+
+/// Connected, to a server whose catalog shows the outbox under its configured name. The stream has
+/// described nothing yet, so that only the OID tells whose a row is.
 fn connected() -> Script {
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
-    script.connect();
+    script.answer();
     script
 }
 
@@ -25,6 +27,21 @@ fn what_was_an_outbox_in_this_session_stays_one_under_any_name() {
     take_under(&mut script, "outbox", "back");
     script.commit(100);
     assert_eq!(script.keys()[1..], ["renamed", "again", "back"]);
+    assert_eq!(script.relay.snapshot(script.at).rows_ignored, 0);
+}
+
+#[test]
+fn so_does_one_that_the_catalog_did_not_show_when_the_session_began() {
+    // I7: it took the name of the outbox since, and lost it again.
+    let mut script = connected();
+    let successor = |name: &str| wire::relation(OTHER, name, &COLUMNS);
+    script.begin(100);
+    script.take(&successor("outbox"));
+    script.take(&foreign_row());
+    script.take(&successor("outbox_v2"));
+    script.take(&foreign_row());
+    script.commit(100);
+    assert_eq!(script.keys(), ["k", "k"]);
     assert_eq!(script.relay.snapshot(script.at).rows_ignored, 0);
 }
 

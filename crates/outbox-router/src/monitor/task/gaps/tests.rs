@@ -1,0 +1,102 @@
+//! What finds no room in the channel to the relay.
+
+use std::time::Duration;
+
+use relay::{
+    Code, OutboxTable, Outboxes, State, TableName,
+    source::SlotLook,
+    testing::{Source, wire::TEXT},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+
+use super::super::*;
+use crate::monitor::samples::snapshot;
+
+const COLUMNS: [(&str, u32); 5] = [
+    ("id", 2950),
+    ("aggregate_type", TEXT),
+    ("aggregate_id", TEXT),
+    ("event_type", TEXT),
+    ("payload", TEXT),
+];
+
+/// A monitor beside a stream, and the relay's end of a channel with room for one event.
+fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
+    let name = TableName { schema: "public".to_owned(), name: "outbox".to_owned() };
+    let thresholds = Thresholds { warning: 1 << 20, critical: 4 << 20 };
+    let settings = Settings {
+        slot: "s".to_owned(),
+        publication: "p".to_owned(),
+        outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(name)] },
+        interval: Duration::from_secs(5),
+        thresholds,
+        window: WindowLimits { events: 1_000, bytes: 1 << 20 },
+    };
+    let now = Instant::now();
+    let streaming = RelayReport { snapshot: snapshot(State::Streaming), published_at: now };
+    let (_, relay) = watch::channel(streaming);
+    let (report, _) = watch::channel(MonitorReport::initial(now));
+    let (events, told) = mpsc::channel(1);
+    let monitor = Monitor {
+        thresholds: Watch::new(thresholds),
+        report: MonitorReport::initial(now),
+        settings,
+        connect: (),
+        channels: Channels { relay, events, report },
+        session: None,
+        baseline: None,
+        remembered: None,
+        last_good: None,
+        told: BTreeSet::new(),
+        pace: Pace::default(),
+        stop: None,
+    };
+    (monitor, told)
+}
+
+/// The relay does not come to read for a while.
+fn fill(monitor: &Monitor<()>) {
+    let source = Source::of("outbox", 16_400, &COLUMNS);
+    let sight = Sight { look: source.look(), catalog: source.catalog() };
+    monitor.channels.events.try_send(MonitorEvent::SourceSeen(Box::new(sight))).unwrap();
+}
+
+fn assert_nothing_but_the_good_look(told: &mut mpsc::Receiver<MonitorEvent>) {
+    assert!(matches!(told.try_recv(), Ok(MonitorEvent::SourceSeen(_))));
+    assert!(told.is_empty(), "there was no room");
+}
+
+#[test]
+fn a_gap_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
+    let (mut monitor, mut told) = monitor();
+    let source = Source::of("outbox", 16_400, &COLUMNS);
+    monitor.judge(&source.look(), source.catalog(), &[]);
+    assert_eq!(monitor.report.findings, []);
+    let gone = SlotLook { slot: None, ..source.look() };
+    fill(&monitor);
+    monitor.judge(&gone, source.catalog(), &[]);
+    assert_nothing_but_the_good_look(&mut told);
+
+    monitor.judge(&gone, source.catalog(), &[]);
+    let Ok(MonitorEvent::GapSuspected(gap)) = told.try_recv() else { panic!("it is not told") };
+    assert_eq!(gap.failure.code, Code::SlotMissing);
+    monitor.judge(&gone, source.catalog(), &[]);
+    assert!(told.is_empty(), "it was told");
+}
+
+#[test]
+fn a_stop_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
+    let (mut monitor, mut told) = monitor();
+    let stops = || Failure::new(Code::ServerNotReady, "the database system is shutting down");
+    fill(&monitor);
+    monitor.unseen(stops());
+    assert_nothing_but_the_good_look(&mut told);
+
+    monitor.unseen(stops());
+    assert_eq!(told.try_recv(), Ok(MonitorEvent::ServerStopping));
+    monitor.unseen(stops());
+    assert!(told.is_empty(), "it was told");
+}

@@ -1,0 +1,62 @@
+//! Answers that come out of turn. The shell gives none, and the core does not depend on that.
+
+use super::*;
+use crate::{
+    StateRead, WitnessSettings, source::TimelineHistory, testing::Source, witness::Pipeline,
+};
+
+fn witnessed() -> Settings {
+    let pipeline = Pipeline { name: "n".into(), database: "d".into(), slot: "s".into() };
+    Settings { witness: Some(WitnessSettings { pipeline, process: "this".into() }), ..settings() }
+}
+
+fn state(cluster: &str) -> Input<'static> {
+    Input::State(Ok(StateRead { cluster: cluster.to_owned(), records: Vec::new() }))
+}
+
+/// Every step's answer, from another slot and another cluster, but for what answers this.
+fn out_of_turn(asked: Option<&Action>) -> Vec<Input<'static>> {
+    let other = Source { slot_at: 500, ..Source::of("outbox", OUTBOX, &COLUMNS) };
+    let steps =
+        [Action::Connect, Action::ReadSlot, Action::ReadCatalog(None), Action::StartReplication];
+    let mut answers = vec![
+        (Action::ReadState, state("another")),
+        (Action::ReadTimelines(1), Input::Timelines(TimelineHistory::default())),
+    ];
+    answers.extend(steps.into_iter().map(|step| {
+        let answer = other.answer(&step).unwrap();
+        (step, answer)
+    }));
+    let is_asked = |step: &Action| {
+        asked.is_some_and(|asked| std::mem::discriminant(asked) == std::mem::discriminant(step))
+    };
+    answers.into_iter().filter(|(step, _)| !is_asked(step)).map(|(_, answer)| answer).collect()
+}
+
+#[test]
+fn a_session_begins_with_what_was_asked_for_in_its_turn_and_with_nothing_else() {
+    let mut script = Script::new(witnessed());
+    script.handle(Input::SinkReady);
+    let source = script.source.clone();
+    let mut steps = 0;
+    while script.state().0 != State::Streaming {
+        let asked = script.actions();
+        let [step] = &asked[..] else { panic!("{asked:?}") };
+        for input in out_of_turn(Some(step)) {
+            script.handle(input);
+            assert_eq!(script.actions(), [], "instead of {step:?}");
+        }
+        let answer =
+            if *step == Action::ReadState { Some(state("c")) } else { source.answer(step) };
+        script.handle(answer.unwrap());
+        steps += 1;
+    }
+    assert_eq!(steps, 6);
+    let written = script.actions();
+    for input in out_of_turn(None) {
+        script.handle(input);
+        assert_eq!(script.actions(), [], "after {written:?}");
+    }
+    let baseline = script.relay.snapshot(script.at).baseline.unwrap();
+    assert_eq!(baseline.confirmed().as_u64(), source.slot_at);
+}
