@@ -26,11 +26,25 @@ pub struct Sought<'a> {
     pub remembered: Option<&'a Catalog>,
 }
 
-/// Looks.
+/// Looks, in one snapshot: a publication that is dropped between two statements would look like one without tables.
 ///
 /// # Errors
 /// The server did not answer, or not with what its version should have.
 pub async fn look(
+    sql: &mut impl TextQuery,
+    version: i32,
+    sought: Sought<'_>,
+) -> Result<Catalog, Failure> {
+    let name = "the snapshot of the catalog";
+    sql.rows(name, "begin isolation level repeatable read read only").await?;
+    let seen = look_within(sql, version, sought).await;
+    // Ends a transaction that has failed, too.
+    let ended = sql.rows(name, "commit").await;
+    let catalog = seen?;
+    ended.map(|_| catalog)
+}
+
+async fn look_within(
     sql: &mut impl TextQuery,
     version: i32,
     sought: Sought<'_>,
