@@ -1,11 +1,14 @@
 //! Watching writers at work, and writing single events where the moment of each statement matters.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use testbed::load::{LEDGER, Running};
 use testbed::postgres::Session;
 use testbed::wait::eventually;
 
-use crate::SOON;
+/// Writers share two cores with two servers, a router and whatever runs beside this scenario.
+const WRITTEN: Duration = Duration::from_secs(180);
 
 /// Waits until the writers have committed so many events more.
 ///
@@ -14,7 +17,7 @@ use crate::SOON;
 /// Fails when they do not soon.
 pub async fn committed(running: &Running, more: u64) -> anyhow::Result<()> {
     let wanted = running.committed() + more;
-    eventually(SOON, format!("{more} more committed events"), async || {
+    eventually(WRITTEN, format!("{more} more committed events"), async || {
         Ok((running.committed() >= wanted).then_some(()))
     })
     .await
