@@ -36,18 +36,21 @@ pub fn run(plan: Plan, coverage: &mut Coverage) -> Result<(), Violation> {
 }
 
 /// The places of the faults that a failing plan needs in order to fail, found by leaving out one
-/// after the other.
+/// after the other, again and again: a fault may be needed only beside one that is not.
 pub fn shrink(plan: &Plan) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..plan.faults.len()).collect();
     let mut unseen = Coverage::default();
     let mut place = 0;
-    while place < kept.len() {
+    let mut needed = 0;
+    while needed < kept.len() {
         let mut fewer = kept.clone();
-        fewer.remove(place);
+        fewer.remove(place % kept.len());
         if run(plan.keeping(&fewer), &mut unseen).is_err() {
             kept = fewer;
+            needed = 0;
         } else {
             place += 1;
+            needed += 1;
         }
     }
     kept
