@@ -166,6 +166,7 @@ async fn a_source_that_is_not_right_now_is_refused_with_the_remedy() {
         }
         assert_eq!(scene.record().await, record);
     };
+    // What it acknowledges after the look would not be in the record.
     let reader = scene.server.read_slot("outbox_router", "outbox_router");
     refused(&["P012: the slot outbox_router is in use by pid", "stop that router first"]).await;
     drop(reader);

@@ -7,12 +7,14 @@
 mod rows;
 mod show;
 
-use std::{fs, os::unix::fs::MetadataExt as _};
+use std::{fs, os::unix::fs::MetadataExt as _, time::Duration};
 
 use relay::{
     Failure,
+    source::SlotHealth,
     witness::{Open, Witness},
 };
+use tokio::time::{Instant, sleep};
 
 use super::{
     AcceptArgs, Audience, Confirmation, Exit, Terminal, Trouble,
@@ -25,6 +27,10 @@ use crate::{
     config::{Config, Environment},
     shell::{Seen, Source},
 };
+
+/// How long a router that streams may take to see the gap: it looks every five seconds.
+const PATIENCE: Duration = Duration::from_secs(8);
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Everything that an acceptance is made from.
 struct Facts {
@@ -46,7 +52,7 @@ pub(super) async fn accept(
         return Err(show::keeps_none().into());
     };
     let source = app::source(config, access.endpoint("accept")?);
-    let facts = look(config, &records, &source).await?;
+    let facts = look_at_rest(config, &records, &source).await?;
     if facts.open.is_empty() {
         show::nothing(&facts.record, terminal.out)?;
         return Ok(Exit::Done);
@@ -76,7 +82,7 @@ pub(super) async fn accept(
                 writeln!(terminal.err, "nothing was accepted")?;
                 return Ok(Exit::Failure);
             }
-            let again = look(config, &records, &source).await?;
+            let again = look_at_rest(config, &records, &source).await?;
             if self::names(&again.open) != names {
                 return Err(show::changed().into());
             }
@@ -86,6 +92,25 @@ pub(super) async fn accept(
     records.write("accept", &next).await?;
     show::done(&next, &chosen, terminal.out)?;
     Ok(Exit::Done)
+}
+
+/// Looks when nobody streams, if that is soon: a router that streams sees an open gap within seconds, and stops. One that
+/// does not is refused later.
+async fn look_at_rest(
+    config: &Config,
+    records: &Records,
+    source: &Source,
+) -> Result<Facts, Trouble> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let facts = look(config, records, source).await?;
+        let has_gap = facts.open.iter().any(|open| matches!(open, Open::Gap(_)));
+        let is_held = facts.seen.look.slot.as_ref().is_some_and(SlotHealth::is_active);
+        if !(has_gap && is_held) || Instant::now() >= until {
+            return Ok(facts);
+        }
+        sleep(LOOK_EVERY).await;
+    }
 }
 
 /// The slot before the record: a router that runs writes the record before it moves the slot.
