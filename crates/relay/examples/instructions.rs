@@ -225,7 +225,8 @@ impl Shell {
                         self.relay.handle(answer, self.now());
                     }
                 }
-                Action::ReadState
+                Action::ReadState(_)
+                | Action::LookAtState(_)
                 | Action::WriteState(_)
                 | Action::ReadTimelines(_)
                 | Action::WatchSlot

@@ -56,6 +56,12 @@ bugs! {
     SkipOnFaith = "skip-on-faith";
     /// What the witness covers is confirmed before its last transaction came by again.
     ConfirmOnFaith = "confirm-on-faith";
+    /// A slot that was made again since it was looked at is taken for the same.
+    TrustFirstLook = "trust-first-look";
+    /// Whoever streams does not look what others write to the state topic.
+    NeverLook = "never-look";
+    /// Records are produced before the witness says how many partitions their topic has.
+    ProduceUnvouched = "produce-unvouched";
     /// An open gap is not written into the witness.
     ForgetGap = "forget-gap";
     /// The second of two rows with one LSN is taken for a repetition.

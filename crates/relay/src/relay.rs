@@ -31,7 +31,7 @@ use crate::{
     telemetry::{Latencies, Reconnects},
     ticket::SessionId,
     topic::TopicName,
-    topics::Topics,
+    topics::{Topics, Vouching},
     witness::Keeper,
 };
 use connecting::Attempt;
@@ -116,6 +116,10 @@ pub struct Relay {
     slot_holder: Option<i32>,
     /// The last position told to the server in any session.
     told: Lsn,
+    /// Numbers what is read from the state topic.
+    reads: u64,
+    /// When to look what others have written there, unless that is under way.
+    look_at: Option<Moment>,
     totals: Totals,
     actions: VecDeque<Action>,
 }
@@ -151,6 +155,10 @@ impl Relay {
             terms: Terms { outboxes, window, row_bytes, timing },
             slot,
             publication,
+            topics: Topics::new(match &witness {
+                Some(_) => Vouching::Needed,
+                None => Vouching::NotNeeded,
+            }),
             keeper: Keeper::new(witness),
             baseline: None,
             pinned: None,
@@ -160,7 +168,6 @@ impl Relay {
             sink: Sink::Replacing,
             sink_trouble: None,
             troubles: Troubles::default(),
-            topics: Topics::default(),
             careful_at: None,
             session_id: SessionId::default(),
             left_in_flight: 0,
@@ -170,6 +177,8 @@ impl Relay {
             owed_since: None,
             slot_holder: None,
             told: Lsn::ZERO,
+            reads: 0,
+            look_at: None,
             totals: Totals::default(),
             actions: VecDeque::new(),
         }
@@ -258,10 +267,11 @@ impl Relay {
             // Not before the sink is there: its arrival is an input of its own.
             Phase::Waiting { until } => (self.sink == Sink::Ready).then_some(*until),
             Phase::Standby { look_at } => *look_at,
-            Phase::Streaming(session) => [session.deadline(&self.topics), self.attest_at(session)]
-                .into_iter()
-                .flatten()
-                .min(),
+            Phase::Streaming(session) => {
+                let look_at = self.look_at.filter(|_| self.sink == Sink::Ready);
+                let due = [session.deadline(&self.topics), self.attest_at(session), look_at];
+                due.into_iter().flatten().min()
+            }
             // A process that stops waits longer, for its gap to be written down.
             Phase::Halted(halt) => return self.halt_deadline(halt),
             Phase::Connecting(_) => None,

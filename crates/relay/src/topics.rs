@@ -3,8 +3,15 @@
 //! librdkafka would enqueue records for a topic that it knows nothing of and fail them later, one by one, behind
 //! records of other topics; and a gapless producer guards only against errors in a produce *response*. So a record for
 //! a topic that has not been looked up is held, with everything behind it.
+//!
+//! Where a witness is kept, it has to say the partition count before the first record is produced under it: the next
+//! process must send what comes again to the partitions that it went to, although the topic may have grown meanwhile.
 
-use std::{collections::HashMap, num::NonZeroI32, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    num::NonZeroI32,
+    time::Duration,
+};
 
 use crate::{
     bug::{self, Bug},
@@ -46,11 +53,30 @@ struct Topic {
     ask_at: Moment,
     /// Records that were produced to it and are not acknowledged.
     in_flight: u64,
+    /// The partition count that the witness says.
+    vouched: Option<NonZeroI32>,
+}
+
+/// Whether a partition count counts only when the witness says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Vouching {
+    #[default]
+    NotNeeded,
+    Needed,
+}
+
+/// Partition counts by name, as the witness has them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Vouched<'w> {
+    pub(crate) partitions: Option<&'w BTreeMap<String, i32>>,
+    /// How many it can have: beyond that none is waited for.
+    pub(crate) most: usize,
 }
 
 /// The registry.
 #[derive(Debug, Default)]
 pub(crate) struct Topics {
+    vouching: Vouching,
     topics: Vec<Topic>,
     by_name: HashMap<TopicName, TopicId>,
     /// Whether a partition count has changed since [`Topics::take_news`].
@@ -73,6 +99,10 @@ pub(crate) enum Readiness {
 }
 
 impl Topics {
+    pub(crate) fn new(vouching: Vouching) -> Self {
+        Self { vouching, ..Self::default() }
+    }
+
     /// The number of a topic, new or known.
     pub(crate) fn intern(&mut self, name: TopicName) -> Result<TopicId, Failure> {
         if let Some(id) = self.by_name.get(&name) {
@@ -87,6 +117,7 @@ impl Topics {
             knowledge: Knowledge::Unknown,
             ask_at: Moment::default(),
             in_flight: 0,
+            vouched: None,
         });
         self.by_name.insert(name, id);
         Ok(id)
@@ -96,8 +127,37 @@ impl Topics {
     #[inline]
     pub(crate) fn readiness(&self, id: TopicId) -> Readiness {
         match self.topics.get(id.index()) {
-            Some(Topic { knowledge: Knowledge::Known(facts), .. }) => Readiness::Ready(*facts),
+            Some(Topic { knowledge: Knowledge::Known(facts), vouched, .. })
+                if self.vouching == Vouching::NotNeeded || *vouched >= Some(facts.partitions) =>
+            {
+                Readiness::Ready(*facts)
+            }
             _ => Readiness::Pending,
+        }
+    }
+
+    /// Another session begins: its record has to say everything again.
+    pub(crate) fn tell_again(&mut self) {
+        self.news = News::Some;
+    }
+
+    /// The witness was written, or read.
+    pub(crate) fn vouch(&mut self, vouched: Vouched<'_>) {
+        if self.vouching == Vouching::NotNeeded {
+            return;
+        }
+        if bug::is(Bug::ProduceUnvouched) {
+            self.vouching = Vouching::NotNeeded;
+            return;
+        }
+        let is_full = vouched.partitions.is_some_and(|known| known.len() >= vouched.most);
+        for topic in &mut self.topics {
+            let Knowledge::Known(facts) = topic.knowledge else { continue };
+            let known = vouched.partitions.and_then(|known| known.get(topic.name.as_str()));
+            topic.vouched = match known {
+                None if is_full => Some(facts.partitions),
+                known => known.copied().and_then(NonZeroI32::new),
+            };
         }
     }
 
@@ -166,6 +226,12 @@ impl Topics {
             Some(Topic { knowledge: Knowledge::Refused(_), .. }) if bug::is(Bug::LookUpOnce) => {
                 false
             }
+            // It is known, and only the witness is waited for.
+            Some(Topic { knowledge: Knowledge::Known(facts), vouched, .. })
+                if self.vouching == Vouching::Needed && *vouched < Some(facts.partitions) =>
+            {
+                false
+            }
             Some(topic) if topic.ask_at <= at => {
                 topic.ask_at = at + ANSWER_LIMIT;
                 true
@@ -174,9 +240,13 @@ impl Topics {
         }
     }
 
-    /// When it is due for a look-up.
+    /// When it is due for a look-up; `None` for one that is known, and waits for the witness.
     pub(crate) fn ask_at(&self, id: TopicId) -> Option<Moment> {
-        self.topics.get(id.index()).map(|topic| topic.ask_at)
+        let topic = self.topics.get(id.index())?;
+        match topic.knowledge {
+            Knowledge::Known(_) => None,
+            Knowledge::Unknown | Knowledge::Refused(_) => Some(topic.ask_at),
+        }
     }
 
     /// A look-up was answered.

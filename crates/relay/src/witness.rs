@@ -34,7 +34,7 @@ pub use acceptance::Open;
 pub use combine::{StateRecord, combine};
 pub use format::Unreadable;
 pub use keeper::Write;
-pub(crate) use keeper::{Keeper, Since, Want};
+pub(crate) use keeper::{Keeper, Seen, Since, Want};
 pub use key::Pipeline;
 
 /// What a pipeline's record says.

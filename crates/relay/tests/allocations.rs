@@ -288,6 +288,7 @@ impl Shell {
         shell.handle(Input::Slot(look()));
         shell.handle(Input::Catalog(catalog()));
         shell.handle(Input::Connected);
+        shell.handle(Input::Slot(look()));
         shell.pass(&[shape.relation()]);
         shell
     }
@@ -314,7 +315,8 @@ impl Shell {
                 | Action::ReadSlot
                 | Action::ReadCatalog(_)
                 | Action::StartReplication => {}
-                trouble @ (Action::ReadState
+                trouble @ (Action::ReadState(_)
+                | Action::LookAtState(_)
                 | Action::WriteState(_)
                 | Action::ReadTimelines(_)
                 | Action::WatchSlot

@@ -21,6 +21,8 @@ struct Session {
     again: u64,
     /// The partition counts under which these went out, where they are known.
     pins: [Option<i32>; TYPES.len()],
+    /// The topics that it has produced to.
+    topics: [bool; TYPES.len()],
     /// Number of its newest event.
     newest: Option<usize>,
     /// Where its window begins: the highest position that it told, or that its witness says.
@@ -116,6 +118,7 @@ impl Judge {
             bound,
             again: 0,
             pins: [None; TYPES.len()],
+            topics: [false; TYPES.len()],
             newest: None,
             last: [None; KEYS],
             known: from,
@@ -217,6 +220,12 @@ impl Judge {
     /// Whether no session has begun since this one.
     pub fn is_newest(&self, session: usize) -> bool {
         session.wrapping_add(1) == self.sessions.len()
+    }
+
+    /// Whether a session has produced to this topic for the first time.
+    pub fn is_first(&mut self, session: usize, topic: usize) -> bool {
+        let log = self.sessions.get_mut(session);
+        log.is_some_and(|log| !std::mem::replace(&mut log.topics[topic], true))
     }
 
     /// The newest event that a session has produced.

@@ -116,7 +116,7 @@ fn expected(bug: Bug) -> &'static [Invariant] {
         | Bug::ConfirmOneShort
         | Bug::KeepaliveWhilePending => &[I2NeverAhead],
         // What was told too early is followed by less.
-        Bug::KeepaliveWhileOpen => &[I2NeverAhead, I8Slot],
+        Bug::KeepaliveWhileOpen => &[I2NeverAhead, I8Slot, I10Liveness],
         Bug::CreditStaleAck => &[I2NeverAhead, I10Liveness],
         Bug::ConfirmPlusOne => &[I1Complete, I2NeverAhead, I3Order, I8Slot],
         Bug::ConfirmCommitLsn | Bug::NoWindow => &[I4Duplicates],
@@ -124,8 +124,8 @@ fn expected(bug: Bug) -> &'static [Invariant] {
         Bug::ReplyAtOnce | Bug::NoBackoff => &[I8Slot],
         Bug::SkipEqualOnResume | Bug::DropTwinRow => &[I1Complete, I2NeverAhead, I3Order],
         // A row that is put aside before a pause of the stream stays aside.
-        Bug::PassOnFull => &[I3Order, I10Liveness],
-        Bug::RepinAtOnce => &[I3Order],
+        Bug::PassOnFull => &[I3Order, I4Duplicates, I10Liveness],
+        Bug::RepinAtOnce | Bug::ProduceUnvouched => &[I3Order],
         Bug::NeverRepin | Bug::SignedHash => &[I3Order],
         // A session that should have ended goes on with deadlines that it has passed.
         Bug::GoOnAfterFailure => &[I1Complete, I2NeverAhead, I3Order, I8Slot, I10Liveness],
@@ -137,10 +137,14 @@ fn expected(bug: Bug) -> &'static [Invariant] {
             &[I1Complete, I2NeverAhead, I3Order, I11Loudness, I10Liveness]
         }
         Bug::ConfirmBeforeWitness | Bug::WitnessAheadOfAcks => &[I2NeverAhead],
+        Bug::TrustFirstLook => &[I1Complete, I2NeverAhead, I3Order, I8Slot, I11Loudness],
+        Bug::NeverLook => &[I3Order, I10Liveness, I11Loudness],
         Bug::SkipOnFaith | Bug::ConfirmOnFaith => &[I1Complete, I2NeverAhead, I3Order, I11Loudness],
         // What a late write says is older: events come again, the slot seems to stand too far, an
         // acceptance is undone.
-        Bug::OneWitnessKey => &[I1Complete, I2NeverAhead, I4Duplicates, I10Liveness, I11Loudness],
+        Bug::OneWitnessKey => {
+            &[I1Complete, I2NeverAhead, I3Order, I4Duplicates, I10Liveness, I11Loudness]
+        }
         // A gap that is not written down is forgotten; or nobody can accept it.
         Bug::ForgetGap | Bug::GoOnAfterGap => {
             &[I1Complete, I2NeverAhead, I3Order, I10Liveness, I11Loudness]

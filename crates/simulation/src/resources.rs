@@ -81,9 +81,9 @@ impl Stream {
         self.relay.handle(input, self.now());
         while let Some(action) = self.relay.next_action() {
             let answer = match &action {
-                Action::ReadState => {
+                Action::ReadState(number) | Action::LookAtState(number) => {
                     let (cluster, records) = (String::new(), Vec::new());
-                    Some(Input::State(Ok(StateRead { cluster, records })))
+                    Some(Input::State(*number, Ok(StateRead { cluster, records })))
                 }
                 Action::WriteState(write) => Some(Input::StateWritten(write.number)),
                 Action::LookUpTopic(id, _) => {

@@ -67,7 +67,11 @@ pub struct Router {
     /// What is under way at the server.
     pub job: Job,
     /// Reads of the state topic that are under way.
-    pub readings: VecDeque<Reading>,
+    pub readings: VecDeque<(u64, Reading)>,
+    /// The number of the last one.
+    pub last_reading: u64,
+    /// Whether the core has taken up the session that the stream carries.
+    pub has_begun: bool,
     /// Topics that were asked for, with their places.
     pub asked: VecDeque<(TopicId, usize)>,
     /// Topics by the core's numbers.
@@ -136,6 +140,8 @@ impl Router {
             epoch: 0,
             job: Job::None,
             readings: VecDeque::new(),
+            last_reading: 0,
+            has_begun: false,
             asked: VecDeque::new(),
             topics: Vec::new(),
             furthest: 0,

@@ -185,6 +185,20 @@ impl Postgres for Source {
         Ok((open, look))
     }
 
+    /// By SQL: a second replication connection may be one too many for `max_wal_senders`.
+    async fn look_beside(&self) -> Result<SlotLook, Failure> {
+        let look = async {
+            let SqlSession { client, mut driver } = self.endpoint.sql().await?;
+            let mut sql = &client;
+            let look = async {
+                let version = monitor::server::settings(&mut sql).await?.version;
+                monitor::slot::look(&mut sql, version, &self.slot).await
+            };
+            drive(&mut driver, look).await
+        };
+        self.endpoint.within(look).await
+    }
+
     async fn catalog(
         &self,
         mut open: Open,

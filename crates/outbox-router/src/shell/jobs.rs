@@ -13,7 +13,7 @@ use super::{
     care::Generation,
     connect::Started,
     gulp::Gulp,
-    ports::{Directory, Kafka, Postgres, Sink},
+    ports::{Directory, Kafka, Postgres, Sink, StateTopic},
     state::{self, StateCache},
 };
 use crate::{
@@ -30,7 +30,9 @@ pub(super) enum Job<K: Kafka> {
     /// Destroy the present producer, if there is one, and make a new one.
     OpenSink,
     /// The pipeline's records in the state topic.
-    ReadState,
+    ReadState(u64),
+    /// The same, unless nobody else has written there.
+    LookAtState(u64),
     /// Partitions of one topic.
     LookUpTopic(TopicId, TopicName),
     /// Partitions of all topics in use; with none in use, whether anybody answers.
@@ -51,11 +53,13 @@ pub(super) enum Done<P: Postgres, K: Kafka> {
     Opened(Result<(Box<P::Open>, Server), Failure>),
     Timelines(Result<(Box<P::Open>, TimelineHistory), Failure>),
     Slot(Result<(Box<P::Open>, SlotLook), Failure>),
+    SlotBeside(Result<SlotLook, Failure>),
     Catalog(Result<(Box<P::Open>, Catalog), Failure>),
     Started(Result<Started, Failure>),
     SlotWatched(Result<(), Failure>),
     SinkOpened(Box<Result<K::Sink, Failure>>),
-    StateRead(Generation, Result<(StateCache, StateRead), Failure>),
+    StateRead(Generation, u64, Result<(StateCache, StateRead), Failure>),
+    StateUntouched(u64),
     Topic(Generation, TopicId, TopicName, Result<Found, Failure>),
     Looked(Generation, Result<Vec<(TopicId, TopicName, Seen)>, Failure>),
     /// Aborted: nobody waits for it any more.
@@ -87,7 +91,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.connecting = Some(handle);
             }
             Job::OpenSink => self.open_sink(),
-            Job::ReadState => self.read_state(),
+            Job::ReadState(number) => self.read_state(number),
+            Job::LookAtState(number) => self.look_at_state(number),
             Job::LookUpTopic(id, name) => self.look_up(id, name),
             Job::LookAtTopics(directory) => self.look_at_topics(directory),
         }
@@ -118,23 +123,41 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.jobs.spawn(async move { Done::Started(postgres.start(open).await) })
             }
             // The core asks for these only while there is a connection.
+            (Step::Slot, None) if self.stream.is_some() => {
+                self.jobs.spawn(async move { Done::SlotBeside(postgres.look_beside().await) })
+            }
             (Step::Timelines(_) | Step::Slot | Step::Catalog(_) | Step::Start, None) => return,
         };
         self.connecting = Some(handle);
     }
 
     /// Reads the state topic, unless nobody has written to it since the last time.
-    fn read_state(&mut self) {
+    fn read_state(&mut self, number: u64) {
         let Some(state) = self.care.state().cloned() else {
             // Without a producer there is nobody to ask through: the core asks again when there is one.
             let failure = Failure::new(Code::KafkaUnreachable, "the producer is being replaced");
-            self.input(Input::State(Err(failure)));
+            self.input(Input::State(number, Err(failure)));
             return;
         };
         let generation = self.care.generation();
         let (prefix, cache) = (self.pipeline.prefix(), self.state.take());
         self.jobs.spawn_blocking(move || {
-            Done::StateRead(generation, state::read(&state, &prefix, cache))
+            Done::StateRead(generation, number, state::read(&state, &prefix, cache))
+        });
+    }
+
+    /// Asks where the state topic ends, and reads it only if that is not where our own writes end.
+    fn look_at_state(&mut self, number: u64) {
+        let (Some(state), Some(cache)) = (self.care.state().cloned(), &self.state) else {
+            self.read_state(number);
+            return;
+        };
+        let generation = self.care.generation();
+        let (prefix, expected_end) = (self.pipeline.prefix(), cache.expected_end());
+        self.jobs.spawn_blocking(move || match state.end() {
+            Ok(end) if end == expected_end => Done::StateUntouched(number),
+            Ok(_) => Done::StateRead(generation, number, state::read(&state, &prefix, None)),
+            Err(failure) => Done::StateRead(generation, number, Err(failure)),
         });
     }
 
@@ -184,6 +207,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Done::Opened(_)
             | Done::Timelines(_)
             | Done::Slot(_)
+            | Done::SlotBeside(_)
             | Done::Catalog(_)
             | Done::Started(_)
             | Done::SlotWatched(_)
@@ -193,21 +217,24 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.stepped(open, Input::Timelines(timelines));
             }
             Done::Slot(Ok((open, look))) => self.stepped(open, Input::Slot(look)),
+            Done::SlotBeside(Ok(look)) => self.input(Input::Slot(look)),
             Done::Catalog(Ok((open, catalog))) => self.stepped(open, Input::Catalog(catalog)),
             Done::Started(Ok(Started::Streaming(stream))) => self.connected(*stream),
             Done::Started(Ok(Started::Held(pid))) => self.input(Input::SlotHeld(pid)),
             Done::Opened(Err(failure))
             | Done::Timelines(Err(failure))
+            | Done::SlotBeside(Err(failure))
             | Done::Slot(Err(failure))
             | Done::Catalog(Err(failure))
             | Done::Started(Err(failure))
             | Done::SlotWatched(Err(failure)) => self.input(Input::Disconnected(failure)),
             Done::SlotWatched(Ok(())) => self.input(Input::SlotFree),
-            Done::StateRead(generation, read) => {
+            Done::StateUntouched(number) => self.input(Input::StateUntouched(number)),
+            Done::StateRead(generation, number, read) => {
                 // A former producer's client has read the same topic, but what it says may be old by now.
                 let read = match read {
                     Ok((cache, read)) if generation == self.care.generation() => {
-                        self.state = Some(cache);
+                        self.state = Some(cache.taken_after(self.last_write));
                         Ok(read)
                     }
                     Ok(_) => Err(Failure::new(
@@ -216,7 +243,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     )),
                     Err(failure) => Err(failure),
                 };
-                self.input(Input::State(read));
+                self.input(Input::State(number, read));
             }
             Done::SinkOpened(opened) => self.sink_opened(*opened),
             Done::Topic(generation, id, name, answer) if generation == self.care.generation() => {

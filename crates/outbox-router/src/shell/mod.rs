@@ -110,6 +110,8 @@ pub struct Shell<P: Postgres, K: Kafka> {
     pipeline: Pipeline,
     /// What was last read of the state topic.
     state: Option<StateCache>,
+    /// The number of our last write there.
+    last_write: u64,
     /// A connection on its way to a stream, between two steps.
     open: Option<Box<P::Open>>,
     /// `None` while there is no stream.
@@ -141,6 +143,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             state_topic: parts.state_topic,
             pipeline: parts.pipeline,
             state: None,
+            last_write: 0,
             open: None,
             stream: None,
             jobs: JoinSet::new(),
@@ -232,7 +235,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     fn carry_out(&mut self, action: Action) {
         match action {
-            Action::ReadState => self.start(Job::ReadState),
+            Action::ReadState(number) => self.start(Job::ReadState(number)),
+            Action::LookAtState(number) => self.start(Job::LookAtState(number)),
             Action::WriteState(write) => self.write_state(&write),
             Action::Connect => self.start(Job::Connect(Step::Open)),
             Action::ReadTimelines(timeline) => {
@@ -263,6 +267,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     /// A refusal needs no answer: the sink is closed then, and the failure that closed it is on its way to the core.
     fn write_state(&mut self, write: &Write) {
+        self.last_write = write.number;
         if let Some(sink) = &mut self.sink {
             let _refused = sink.write_state(&write.key, write.value.as_deref(), write.number);
         }
@@ -284,6 +289,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             self.relay.handle(Input::Acks(&self.acks), now);
         }
         if let Some(number) = written {
+            if let Some(state) = &mut self.state {
+                state.wrote(number);
+            }
             self.relay.handle(Input::StateWritten(number), now);
         }
         if let Some(trouble) = trouble {

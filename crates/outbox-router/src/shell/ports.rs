@@ -38,6 +38,9 @@ pub trait Postgres: Send + Sync + 'static {
         open: Self::Open,
     ) -> impl Future<Output = Result<(Self::Open, SlotLook), Failure>> + Send;
 
+    /// Reads the slot beside the stream that holds it.
+    fn look_beside(&self) -> impl Future<Output = Result<SlotLook, Failure>> + Send;
+
     /// Reads publication and tables.
     fn catalog(
         &self,

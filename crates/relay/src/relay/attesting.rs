@@ -1,17 +1,20 @@
 //! When the witness is written, and what follows when it is.
 
-use super::{Action, Halt, OnFatal, Phase, Relay, Sink};
+use super::{Action, Halt, OnFatal, Phase, Relay, Sink, StateRead};
 use crate::{
+    bug::{self, Bug},
     clock::{Moment, Now},
+    failure::{Code, Failure},
     session::{Course, Hold, Session},
     source::Kept,
-    witness::Want,
+    witness::{Seen, Want},
 };
 
 /// How long a process that leaves because of a gap waits for the gap to be written down.
 const RECORD_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
-/// How often a router that has halted looks whether somebody has accepted the gap.
-const LOOK_FOR_ACCEPTANCE: std::time::Duration = std::time::Duration::from_secs(5);
+/// How often a router looks what others have written: one that has halted, whether somebody has accepted the gap; one
+/// that streams, whether another router has found one.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
 impl Relay {
     /// Writes what is due.
@@ -20,12 +23,12 @@ impl Relay {
         if self.sink != Sink::Ready || session.is_within_covered() || self.keeper.is_writing() {
             return;
         }
+        if self.topics.take_news() {
+            self.keeper.note_partitions(self.topics.partitions());
+        }
         let write = match self.want(session) {
             Some(want) if self.keeper.may_attest(want, now.at) => {
                 let (attestation, last) = (session.ledger.attest(), session.ledger.last());
-                if self.topics.take_news() {
-                    self.keeper.note_partitions(self.topics.partitions());
-                }
                 self.keeper.attest(attestation, last, now.at)
             }
             Some(_) | None => self.keeper.write_rest(now.at),
@@ -63,8 +66,53 @@ impl Relay {
     /// A write is acknowledged.
     pub(super) fn state_written(&mut self, number: u64) {
         let attestation = self.keeper.written(number);
+        self.topics.vouch(self.keeper.vouched());
         if let (Some(attestation), Phase::Streaming(session)) = (attestation, &mut self.phase) {
             session.ledger.attested(attestation);
+        }
+    }
+
+    /// Asks what the state topic holds. Only the last question counts.
+    pub(super) fn read_state(&mut self) {
+        self.reads += 1;
+        self.actions.push_back(Action::ReadState(self.reads));
+    }
+
+    /// While it streams, a router looks now and then what others have written.
+    pub(super) fn look_at_state(&mut self, now: Now) {
+        let is_due = self.look_at.is_some_and(|look_at| look_at <= now.at);
+        if self.sink == Sink::Ready && is_due {
+            if bug::is(Bug::NeverLook) {
+                self.look_at = self.next_look_at(now.at);
+                return;
+            }
+            self.look_at = None;
+            self.reads += 1;
+            self.actions.push_back(Action::LookAtState(self.reads));
+        }
+    }
+
+    /// Nobody else has written to the state topic.
+    pub(super) fn state_untouched(&mut self, number: u64, at: Moment) {
+        if number == self.reads && matches!(self.phase, Phase::Streaming(_)) {
+            self.look_at = self.next_look_at(at);
+        }
+    }
+
+    /// What the state topic holds while this router streams. A router that lost the slot may have found a gap, or a
+    /// person may have accepted that the pipeline began without a record.
+    pub(super) fn state_looked_at(&mut self, read: Result<StateRead, Failure>, at: Moment) {
+        self.look_at = self.next_look_at(at);
+        // That it cannot be read now says nothing; it is read again.
+        let Ok(read) = read else { return };
+        match self.keeper.look(read) {
+            Ok(Seen::Nothing) => {}
+            Ok(Seen::Gap(gap)) => self.halt(gap, at),
+            Ok(Seen::AnotherHistory) => {
+                let why = "the state topic says more than this router has written";
+                self.lost(Failure::new(Code::SlotInUse, why), at);
+            }
+            Err(failure) => self.lost(failure, at),
         }
     }
 
@@ -81,7 +129,7 @@ impl Relay {
         if self.keeper.has_recorded_gaps() && halt.look_at.is_some_and(|look_at| look_at <= now.at)
         {
             halt.look_at = None;
-            self.actions.push_back(Action::ReadState);
+            self.read_state();
         }
     }
 
@@ -101,8 +149,8 @@ impl Relay {
         work.chain(patience).min()
     }
 
-    /// When a halted router looks next.
-    pub(super) fn look_for_acceptance_at(&self, at: Moment) -> Option<Moment> {
-        (self.keeper.kept() == Kept::InKafka).then(|| at + LOOK_FOR_ACCEPTANCE)
+    /// When this router looks next what others have written.
+    pub(super) fn next_look_at(&self, at: Moment) -> Option<Moment> {
+        (self.keeper.kept() == Kept::InKafka).then(|| at + LOOK_EVERY)
     }
 }

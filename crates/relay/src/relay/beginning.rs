@@ -39,6 +39,9 @@ impl Relay {
         let evidence = self.keeper.evidence();
         let witness = self.witness_of(known, cluster, &baseline);
         self.keeper.begin(self.session_id, self.totals.sessions, witness);
+        self.topics.vouch(self.keeper.vouched());
+        self.topics.tell_again();
+        self.look_at = self.next_look_at(at);
         let tables = baseline.tables.clone();
         self.baseline = Some(Arc::new(baseline));
         let beginning = Beginning {

@@ -1,13 +1,15 @@
 //! From the witness to the stream: what is read, in which order, and what it means.
 //!
 //! ```text
-//! ReadState → Connect → ReadTimelines? → ReadSlot → ReadCatalog → StartReplication → ReadState → streaming
+//! ReadState → Connect → ReadTimelines? → ReadSlot → ReadCatalog → StartReplication → ReadSlot → ReadState → streaming
 //! ```
-//! Slot, server and catalog are read on the connection that will stream, so that what is judged is what is streamed. The
-//! witness is read twice. Before: to judge by. Afterwards, when the slot is ours: another router may have held it between
-//! our look and our start, and then it has written. If the records have changed, everything is read again. For the same
-//! reason a gap counts only if the witness that it was found by is still the present one: what looks like a slot that
-//! somebody moved is most often the work of another router.
+//! Slot, server and catalog are read from the server that will stream, so that what is judged is what is streamed. Slot
+//! and witness are read again when the slot is ours, because only then does nobody else change them. The slot may have
+//! been dropped and made again since it was read. Another router may have held it, and then it has written to the state
+//! topic. If either has changed, everything is read again.
+//!
+//! For the same reason a gap counts only if the witness that it was found by is still the present one while we hold the
+//! slot, if it can be held: what looks like a slot that somebody moved is most often the work of another router.
 
 use super::{Action, Phase, Relay, exchange::StateRead};
 use crate::{
@@ -55,8 +57,8 @@ enum Step {
     Slot,
     Catalog,
     Start,
+    SlotAgain,
     StateAgain,
-    StateForGap,
 }
 
 impl Attempt {
@@ -76,17 +78,19 @@ impl Attempt {
     pub(super) fn is_connected(&self) -> bool {
         !matches!(self.step, Step::State | Step::Open)
     }
+
+    /// Whether there is a slot that a stream can be started from.
+    fn has_usable_slot(&self) -> bool {
+        let slot = self.look.as_ref().and_then(|look| look.slot.as_ref());
+        slot.is_some_and(|slot| !slot.is_lost())
+    }
 }
 
 impl Relay {
     /// Begins an attempt.
     pub(super) fn connect(&mut self) {
-        let (step, action) = match self.keeper.kept() {
-            Kept::InKafka => (Step::State, Action::ReadState),
-            Kept::InMemory => (Step::Open, Action::Connect),
-        };
         let attempt = Attempt {
-            step,
+            step: Step::State,
             witness: self.keeper.known().cloned(),
             cluster: String::new(),
             server: None,
@@ -96,7 +100,17 @@ impl Relay {
             started_at: None,
         };
         self.phase = Phase::Connecting(Box::new(attempt));
-        self.actions.push_back(action);
+        match self.keeper.kept() {
+            Kept::InKafka => self.next_read_state(Step::State),
+            Kept::InMemory => self.next(Step::Open, Action::Connect),
+        }
+    }
+
+    fn next_read_state(&mut self, step: Step) {
+        if let Phase::Connecting(attempt) = &mut self.phase {
+            attempt.step = step;
+            self.read_state();
+        }
     }
 
     fn next(&mut self, step: Step, action: Action) {
@@ -111,23 +125,32 @@ impl Relay {
     }
 
     /// The state topic was read.
-    pub(super) fn state_read(&mut self, read: Result<StateRead, Failure>, at: Moment) {
+    pub(super) fn state_read(&mut self, number: u64, read: Result<StateRead, Failure>, at: Moment) {
+        // What was asked for before may have been read before, too.
+        if number != self.reads {
+            return;
+        }
         match &mut self.phase {
             Phase::Halted(_) => self.acceptance_read(read, at),
+            Phase::Streaming(_) => self.state_looked_at(read, at),
             Phase::Connecting(attempt) => match (attempt.step, read) {
-                (Step::State | Step::StateAgain | Step::StateForGap, Err(failure)) => {
-                    self.lost(failure, at);
-                }
+                (Step::State | Step::StateAgain, Err(failure)) => self.lost(failure, at),
                 (Step::State, Ok(read)) => {
                     attempt.cluster.clone_from(&read.cluster);
                     self.judge_state(read, at);
                 }
-                (Step::StateAgain | Step::StateForGap, Ok(read)) => {
-                    self.state_read_again(read, at);
-                }
-                (Step::Open | Step::Timelines | Step::Slot | Step::Catalog | Step::Start, _) => {}
+                (Step::StateAgain, Ok(read)) => self.state_read_again(read, at),
+                (
+                    Step::Open
+                    | Step::Timelines
+                    | Step::Slot
+                    | Step::Catalog
+                    | Step::Start
+                    | Step::SlotAgain,
+                    _,
+                ) => {}
             },
-            Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Streaming(_) | Phase::Over => {}
+            Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Over => {}
         }
     }
 
@@ -231,10 +254,15 @@ impl Relay {
 
     /// The slot was read.
     pub(super) fn slot_read(&mut self, look: SlotLook, at: Moment) {
+        if self.awaits(Step::SlotAgain) {
+            self.slot_read_again(&look, at);
+            return;
+        }
         if !self.awaits(Step::Slot) {
             return;
         }
         let Phase::Connecting(attempt) = &mut self.phase else { return };
+        let look = attempt.look.insert(look);
         let expected = Expectations {
             slot: &self.slot,
             publication: &self.publication,
@@ -242,11 +270,10 @@ impl Relay {
             witness: attempt.witness.as_ref(),
             kept: self.keeper.kept(),
         };
-        if let Err(obstacle) = judge_slot(expected, &look) {
+        if let Err(obstacle) = judge_slot(expected, look) {
             self.refuse(obstacle, at);
             return;
         }
-        attempt.look = Some(look);
         let remembered = attempt.witness.as_ref().map(|witness| Box::new(witness.catalog.clone()));
         self.next(Step::Catalog, Action::ReadCatalog(remembered));
     }
@@ -283,11 +310,27 @@ impl Relay {
             return;
         }
         failpoint::reached(Failpoint::ReplicationStarted);
-        if let Phase::Connecting(attempt) = &mut self.phase {
-            attempt.started_at = Some(at);
+        let Phase::Connecting(attempt) = &mut self.phase else { return };
+        attempt.started_at = Some(at);
+        if attempt.gap.is_some() {
+            self.next_read_state(Step::StateAgain);
+        } else {
+            self.next(Step::SlotAgain, Action::ReadSlot);
+        }
+    }
+
+    /// The slot was read again, while we hold it. A slot that was made again stands elsewhere.
+    fn slot_read_again(&mut self, look: &SlotLook, at: Moment) {
+        let Phase::Connecting(attempt) = &self.phase else { return };
+        let confirmed = |look: &SlotLook| look.slot.as_ref()?.confirmed_flush_lsn;
+        let was = attempt.look.as_ref().and_then(confirmed);
+        if was != confirmed(look) && !bug::is(Bug::TrustFirstLook) {
+            let why = "the slot was moved or made again while the router connected";
+            self.lost(Failure::new(Code::SlotInUse, why), at);
+            return;
         }
         match self.keeper.kept() {
-            Kept::InKafka => self.next(Step::StateAgain, Action::ReadState),
+            Kept::InKafka => self.next_read_state(Step::StateAgain),
             Kept::InMemory => self.begin_session(at),
         }
     }
@@ -311,7 +354,12 @@ impl Relay {
             && self.keeper.kept() == Kept::InKafka
         {
             attempt.gap = Some(gap);
-            self.next(Step::StateForGap, Action::ReadState);
+            if attempt.has_usable_slot() {
+                self.next(Step::Start, Action::StartReplication);
+            } else {
+                // Nobody can hold it.
+                self.next_read_state(Step::StateAgain);
+            }
         } else {
             self.halt(gap, at);
         }
@@ -327,7 +375,7 @@ impl Relay {
 
     /// What the state topic holds while this router has halted.
     fn acceptance_read(&mut self, read: Result<StateRead, Failure>, at: Moment) {
-        let look_at = self.look_for_acceptance_at(at);
+        let look_at = self.next_look_at(at);
         // That it cannot be read now says nothing; it is read again.
         let is_read = read.is_ok_and(|read| self.keeper.read(read).is_ok());
         let open = self.keeper.known().and_then(|known| known.gaps.first()).cloned();
@@ -349,12 +397,18 @@ impl Relay {
         }
     }
 
-    /// The gap that this attempt or session would be halted by, had it no interval of its own.
-    pub(super) fn gap_of(&self, failure: Failure) -> Gap {
+    /// The gap that this attempt or session is halted by: one that was found before, or one whose
+    /// interval follows from what is known.
+    pub(super) fn gap_of(&mut self, failure: Failure) -> Gap {
+        if let Phase::Connecting(attempt) = &mut self.phase
+            && let Some(gap) = attempt.gap.take()
+        {
+            return gap;
+        }
         let interval = match &self.phase {
             Phase::Streaming(session) => session.at_risk(),
-            Phase::Waiting { .. }
-            | Phase::Connecting(_)
+            Phase::Connecting(_)
+            | Phase::Waiting { .. }
             | Phase::Standby { .. }
             | Phase::Halted(_)
             | Phase::Over => {

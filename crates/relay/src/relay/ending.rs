@@ -83,7 +83,7 @@ impl Relay {
         }
         self.totals.count_error(gap.failure.code);
         self.keeper.open_gap(&gap);
-        let look_at = self.look_for_acceptance_at(at);
+        let look_at = self.next_look_at(at);
         self.phase = Phase::Halted(Box::new(Halt { gap, since: at, look_at }));
     }
 

@@ -64,8 +64,10 @@ pub enum OnFatal {
 /// Everything that can happen to the core, but for frames, which come through [`crate::Relay::frame`].
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// [`Action::ReadState`] was answered.
-    State(Result<StateRead, Failure>),
+    /// [`Action::ReadState`] with this number was answered.
+    State(u64, Result<StateRead, Failure>),
+    /// [`Action::LookAtState`] with this number found nothing of anybody else's.
+    StateUntouched(u64),
     /// [`Action::WriteState`] with this number was acknowledged.
     StateWritten(u64),
     /// [`Action::Connect`] succeeded: this server is at the other end.
@@ -146,8 +148,11 @@ pub struct ServerNotice {
 /// What the shell has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Read the pipeline's records from the state topic. Answer: [`Input::State`].
-    ReadState,
+    /// Read the pipeline's records from the state topic. Answer: [`Input::State`] with this number.
+    ReadState(u64),
+    /// The same, if anybody else may have written there since it was read last. Answer: [`Input::State`] or
+    /// [`Input::StateUntouched`], with this number.
+    LookAtState(u64),
     /// Write to the state topic. Answer: [`Input::StateWritten`], or [`Input::DeliveryFailed`] as for any record.
     WriteState(Write),
     /// Make the replication connection, ask the server who it is. Answer: [`Input::Opened`] or [`Input::Disconnected`].
@@ -159,8 +164,8 @@ pub enum Action {
     /// On that connection, read the publication and the outbox tables, also those of this catalog. Answer:
     /// [`Input::Catalog`] or [`Input::Disconnected`].
     ReadCatalog(Option<Box<Catalog>>),
-    /// On that connection, start streaming. Answer: [`Input::Connected`], [`Input::SlotHeld`] or
-    /// [`Input::Disconnected`].
+    /// Start streaming from that server; the slot can still be read beside the stream. Answer:
+    /// [`Input::Connected`], [`Input::SlotHeld`] or [`Input::Disconnected`].
     StartReplication,
     /// See by SQL whether the slot is free. Answer: [`Input::SlotFree`], [`Input::SlotHeld`] or
     /// [`Input::Disconnected`].

@@ -25,7 +25,8 @@ impl Relay {
     pub(super) fn apply(&mut self, input: Input<'_>, now: Now) {
         let at = now.at;
         match input {
-            Input::State(read) => self.state_read(read, at),
+            Input::State(number, read) => self.state_read(number, read, at),
+            Input::StateUntouched(number) => self.state_untouched(number, at),
             Input::StateWritten(number) => self.state_written(number),
             Input::Opened(server) => self.opened(server, at),
             Input::Timelines(timelines) => self.timelines_read(&timelines, at),
@@ -92,11 +93,11 @@ impl Relay {
         }
     }
 
-    /// Whoever has not read the witness yet knows neither what was acknowledged nor how everything was: written down by
-    /// them, a gap would hide what the witness says. Connecting finds it again.
+    /// Only whoever holds the slot knows what is acknowledged and how everything was: written down by another, a gap would
+    /// hide what the holder writes. Connecting finds it again.
     fn gap_suspected(&mut self, gap: Gap, at: Moment) {
         let streams = matches!(self.phase, Phase::Streaming(_));
-        if streams || self.keeper.kept() == Kept::InMemory || self.keeper.known().is_some() {
+        if streams || self.keeper.kept() == Kept::InMemory {
             self.halt(gap, at);
         }
     }
@@ -153,7 +154,8 @@ impl Relay {
                  outbox-router setup --apply make another; then publish the rows committed since \
                  the publication was dropped from the table, then outbox-router accept",
             );
-            self.halt(self.gap_of(failure), at);
+            let gap = self.gap_of(failure);
+            self.halt(gap, at);
         }
     }
 
@@ -237,6 +239,7 @@ impl Relay {
             }
             (known, Ok(facts)) => {
                 self.topics.answer(id, Ok(facts), now.at);
+                self.topics.vouch(self.keeper.vouched());
                 if let Phase::Streaming(session) = &mut self.phase {
                     session.topic_found(id);
                     // Offered under the limit that it exceeds, the row would only put off the look that may raise it.

@@ -86,6 +86,7 @@ impl Relay {
             None => self.tell(now),
         }
         self.write_witness(now);
+        self.look_at_state(now);
         if let Phase::Streaming(session) = &mut self.phase {
             session.review_care();
             let told = session.ledger.told();

@@ -18,6 +18,7 @@ mod connection;
 mod delivery;
 mod drain;
 mod farewell;
+mod looks;
 mod races;
 mod rows;
 mod standstill;
@@ -270,7 +271,8 @@ fn foreign_row() -> Vec<u8> {
 fn statuses(actions: &[Action]) -> Vec<StatusUpdate> {
     let status = |action: &Action| match action {
         Action::Status(update) => Some(*update),
-        Action::ReadState
+        Action::ReadState(_)
+        | Action::LookAtState(_)
         | Action::WriteState(_)
         | Action::Connect
         | Action::ReadTimelines(_)
@@ -290,7 +292,8 @@ fn statuses(actions: &[Action]) -> Vec<StatusUpdate> {
 fn looked_up(actions: &[Action]) -> Vec<TopicId> {
     let topic = |action: &Action| match action {
         Action::LookUpTopic(id, _) => Some(*id),
-        Action::ReadState
+        Action::ReadState(_)
+        | Action::LookAtState(_)
         | Action::WriteState(_)
         | Action::Connect
         | Action::ReadTimelines(_)

@@ -96,7 +96,9 @@ pub fn continues(
         return Err(parted_with(witness, Lsn::ZERO, what, ANOTHER_CLUSTER));
     }
     match known.timeline.cmp(&server.history.timeline) {
-        std::cmp::Ordering::Equal => on_the_same_timeline(witness, server),
+        std::cmp::Ordering::Equal => {
+            reaches(witness, server, witness.position).map(|()| Continuation::Same)
+        }
         std::cmp::Ordering::Greater => Err(parted(
             witness,
             Lsn::ZERO,
@@ -110,16 +112,16 @@ pub fn continues(
 }
 
 /// Nobody makes WAL shorter: a walsender sends nothing that is not flushed.
-fn on_the_same_timeline(witness: &Witness, server: &Server) -> Result<Continuation, Obstacle> {
-    if server.wal_end >= witness.position {
-        return Ok(Continuation::Same);
+fn reaches(witness: &Witness, server: &Server, position: Lsn) -> Result<(), Obstacle> {
+    if server.wal_end >= position {
+        return Ok(());
     }
     Err(parted(
         witness,
         server.wal_end,
         format!(
-            "the server's wal ends at {}, but up to {} everything is in kafka: the server was restored to an earlier state",
-            server.wal_end, witness.position
+            "the server's wal ends at {}, but up to {position} everything is in kafka: the server was restored to an earlier state",
+            server.wal_end
         ),
     ))
 }
@@ -145,7 +147,8 @@ fn promoted(
     // new timeline misses it.
     let last = witness.last.map_or(Lsn::ZERO, |last| last.end_lsn);
     if last <= left {
-        return Ok(Continuation::Promoted(left));
+        return reaches(witness, server, witness.position.min(left))
+            .map(|()| Continuation::Promoted(left));
     }
     Err(parted(
         witness,
@@ -223,6 +226,8 @@ mod tests {
         assert_eq!(promoted(600), Ok(Continuation::Promoted(Lsn::from_u64(600))));
         assert_eq!(promoted(300), Ok(Continuation::Promoted(Lsn::from_u64(300))));
         assert_eq!(promoted(299), Err((299, 500)));
+        let shorter = judged(&server(3, 400), "2\t0/258\ty\n");
+        assert_eq!(shorter, Err((400, 500)), "such a server would be waited for in silence");
     }
 
     #[test]

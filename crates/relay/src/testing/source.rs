@@ -48,7 +48,8 @@ impl Source {
             Action::ReadSlot => Some(Input::Slot(self.look())),
             Action::ReadCatalog(_) => Some(Input::Catalog(self.catalog())),
             Action::StartReplication => Some(Input::Connected),
-            Action::ReadState
+            Action::ReadState(_)
+            | Action::LookAtState(_)
             | Action::WriteState(_)
             | Action::ReadTimelines(_)
             | Action::WatchSlot

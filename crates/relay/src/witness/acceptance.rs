@@ -14,6 +14,13 @@ use crate::{
     table::Outboxes,
 };
 
+/// Whether a record says something else than before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Changed {
+    No,
+    Yes,
+}
+
 /// Something in a record that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Open {
@@ -159,13 +166,15 @@ impl Witness {
     }
 
     /// Takes over what another record of the same generation says of acceptances.
-    pub(super) fn take_over_acceptances(&mut self, other: &Self) {
+    pub(super) fn take_over_acceptances(&mut self, other: &Self) -> Changed {
+        let known = self.accepted.len();
         self.note_accepted(&other.accepted);
         let accepted = &self.accepted;
         self.began_without.take_if(|mark| {
             let name = Open::Beginning(mark.clone()).name();
             accepted.iter().any(|acceptance| acceptance.name() == name)
         });
+        if self.accepted.len() == known { Changed::No } else { Changed::Yes }
     }
 
     fn note_accepted(&mut self, more: &[Acceptance]) {

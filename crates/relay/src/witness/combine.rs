@@ -20,7 +20,8 @@ pub struct StateRecord {
 /// What all records of a pipeline say together; `None` when there are none.
 ///
 /// The order in which they were written says nothing. The greatest (generation, position) counts, with every gap that is
-/// open in its generation, since two routers may have found different ones, and with every acceptance.
+/// open in its generation, since two routers may have found different ones, with every acceptance, and with every topic's
+/// greatest partition count: a greater one is used only when nothing of the smaller one is unsettled.
 ///
 /// # Errors
 /// One of them cannot be read. It may be the one that counts, so the others are not believed either.
@@ -53,6 +54,10 @@ pub(crate) fn join(witnesses: impl IntoIterator<Item = Witness>) -> Option<Witne
     let generation = first.generation;
     for other in all.into_iter().filter(|other| other.generation == generation) {
         first.take_over_acceptances(&other);
+        for (topic, count) in &other.partitions {
+            let known = first.partitions.entry(topic.clone()).or_insert(*count);
+            *known = (*known).max(*count);
+        }
         for gap in other.gaps {
             if !first.gaps.iter().any(|known| known.is_same(&gap)) {
                 first.gaps.push(gap);

@@ -3,11 +3,15 @@
 //! One write is in flight at a time. A position is written as often as the window needs it, else at most ten times a second,
 //! once a second where only keepalives moved it, and not at all while nothing moves.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 use pgoutput::Lsn;
 
-use super::{LastTransaction, Witness, combine::join, key};
+use super::{LastTransaction, PARTITIONS_MAX, Witness, acceptance::Changed, combine::join, key};
 use crate::{
     bug::{self, Bug},
     clock::Moment,
@@ -17,6 +21,7 @@ use crate::{
     relay::{StateRead, WitnessSettings},
     source::{Gap, Kept},
     ticket::SessionId,
+    topics::Vouched,
     witness::{StateRecord, combine},
 };
 
@@ -70,6 +75,8 @@ pub(crate) struct Keeper {
 struct Present {
     key: Vec<u8>,
     witness: Witness,
+    /// The partition counts in the record that Kafka has under the key.
+    vouched: BTreeMap<String, i32>,
     /// Whether something other than the position is not in Kafka yet.
     news: News,
     stored: Stored,
@@ -105,6 +112,17 @@ enum What {
     Position(Witness, Attestation),
     Record(Witness),
     Deletion,
+}
+
+/// What others have written while a session streams.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Seen {
+    /// Nothing that matters to it.
+    Nothing,
+    /// A gap that this session knows nothing of.
+    Gap(Gap),
+    /// Something that this session's record is not part of: everything has to be judged again.
+    AnotherHistory,
 }
 
 /// Whether the records are those of the last read.
@@ -159,6 +177,41 @@ impl Keeper {
         Ok(since)
     }
 
+    /// Takes note of what the state topic holds while a session streams.
+    ///
+    /// # Errors
+    /// A record cannot be read.
+    pub(crate) fn look(&mut self, read: StateRead) -> Result<Seen, Failure> {
+        let StateRead { cluster, records } = read;
+        let combined = combine(&records)?;
+        let Some(present) = &mut self.present else { return Ok(Seen::Nothing) };
+        if !cluster.is_empty() && cluster != present.witness.cluster {
+            return Ok(Seen::AnotherHistory);
+        }
+        // Somebody has deleted it, or the topic.
+        if present.stored == Stored::Yes && !records.iter().any(|record| record.key == present.key)
+        {
+            present.news = News::Some;
+        }
+        self.read = records;
+        let Some(known) = join(self.known.take().into_iter().chain(combined)) else {
+            return Ok(Seen::Nothing);
+        };
+        // A promotion begins a generation, too: a gap may be of the one that this session has begun.
+        let seen = match (known.generation.cmp(&present.witness.generation), known.gaps.first()) {
+            (Ordering::Less, _) | (Ordering::Equal, None) => Seen::Nothing,
+            (Ordering::Equal | Ordering::Greater, Some(gap)) => Seen::Gap(gap.clone()),
+            (Ordering::Greater, None) => Seen::AnotherHistory,
+        };
+        if known.generation == present.witness.generation
+            && present.witness.take_over_acceptances(&known) == Changed::Yes
+        {
+            present.news = News::Some;
+        }
+        self.known = Some(known);
+        Ok(seen)
+    }
+
     /// A session begins, and will write this.
     pub(crate) fn begin(&mut self, id: SessionId, sessions: u64, witness: Witness) {
         let Some(settings) = &self.settings else {
@@ -172,7 +225,8 @@ impl Keeper {
         self.outdated = self.read.iter().map(|record| record.key.clone()).collect();
         self.outdated.extend(self.present.take().map(|present| present.key));
         self.outdated.retain(|other| *other != key);
-        self.present = Some(Present { key, witness, news: News::Some, stored: Stored::NotYet });
+        let (vouched, news, stored) = (BTreeMap::new(), News::Some, Stored::NotYet);
+        self.present = Some(Present { key, witness, vouched, news, stored });
     }
 
     /// The source is as it must be, at this moment.
@@ -184,13 +238,17 @@ impl Keeper {
         }
     }
 
-    /// Without a state topic: where a session has left the slot.
+    /// A session has ended, with everything before this position acknowledged. The next one of this process need not send
+    /// that again, although the state topic does not say it yet.
     pub(crate) fn remember(&mut self, position: Lsn, last: Option<LastTransaction>) {
-        if self.settings.is_none()
-            && let Some(known) = &mut self.known
-        {
-            known.position = known.position.max(position);
-            known.last = last.or(known.last);
+        let left = match (&self.present, &self.known) {
+            (Some(present), _) => &present.witness,
+            (None, Some(known)) if self.settings.is_none() => known,
+            (None, _) => return,
+        };
+        if self.known.as_ref().is_some_and(|known| position > known.position) {
+            let left = Witness { position, last: last.or(left.last), ..left.clone() };
+            self.known = join(self.known.take().into_iter().chain([left]));
         }
     }
 
@@ -260,7 +318,7 @@ impl Keeper {
     fn write(&mut self, key: Vec<u8>, value: Option<Vec<u8>>, what: What, at: Moment) -> Write {
         failpoint::reached(Failpoint::BeforeWitness);
         self.numbers += 1;
-        if !matches!(what, What::Deletion) {
+        if matches!(what, What::Position(..)) {
             self.written_at = Some(at);
         }
         self.in_flight = Some(InFlight { number: self.numbers, key: key.clone(), what });
@@ -273,6 +331,11 @@ impl Keeper {
         failpoint::reached(Failpoint::WitnessAcked);
         if let Some(present) = self.present.as_mut().filter(|own| own.key == in_flight.key) {
             present.stored = Stored::Yes;
+            if let What::Position(witness, _) | What::Record(witness) = &in_flight.what
+                && present.vouched != witness.partitions
+            {
+                present.vouched.clone_from(&witness.partitions);
+            }
         }
         match in_flight.what {
             What::Position(witness, attestation) => {
@@ -342,11 +405,24 @@ impl Keeper {
         unrecorded.tried_at.map(|tried| tried + GAP_OF_ATTEMPTS)
     }
 
-    /// What a session writes about partitions, if it writes at all.
+    /// What a session writes about partitions, if it writes at all. Topics that it has not met yet may still have records
+    /// of an earlier one on their way: what is known of them stays.
     pub(crate) fn note_partitions<'t>(&mut self, topics: impl Iterator<Item = (&'t str, i32)>) {
-        if let Some(present) = &mut self.present {
-            present.witness.partitions.clear();
-            present.witness.partitions.extend(topics.map(|(name, count)| (name.to_owned(), count)));
+        let Some(present) = &mut self.present else { return };
+        let noted = &mut present.witness.partitions;
+        for (name, count) in topics {
+            let is_new = noted.get(name) != Some(&count);
+            if is_new && (noted.len() < PARTITIONS_MAX || noted.contains_key(name)) {
+                noted.insert(name.to_owned(), count);
+                present.news = News::Some;
+            }
         }
+    }
+
+    /// The partition counts that the next session will find. What others have written does not count: this session deletes
+    /// it, or one that has lost the slot and does not know it yet.
+    pub(crate) fn vouched(&self) -> Vouched<'_> {
+        let partitions = self.present.as_ref().map(|present| &present.vouched);
+        Vouched { partitions, most: PARTITIONS_MAX }
     }
 }

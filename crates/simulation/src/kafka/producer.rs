@@ -159,6 +159,11 @@ impl Producer {
         }
     }
 
+    /// Writes to the state topic that are not stored.
+    pub fn writes(&self) -> impl Iterator<Item = &Write> {
+        self.writes.iter()
+    }
+
     /// Whether a write waits to be stored.
     pub fn has_write(&self) -> bool {
         !self.is_closed && !self.writes.is_empty()

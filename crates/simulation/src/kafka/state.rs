@@ -40,13 +40,24 @@ impl StateTopic {
 
     /// The record that counts: the product's rule, written a second time.
     pub fn best(&self) -> Option<Witness> {
-        let read = |record: &StateRecord| Witness::decode(&record.value).expect("we wrote it");
-        let all: Vec<Witness> = self.records.values().map(read).collect();
+        let all = self.all();
         let best = all.iter().max_by_key(|one| (one.generation, one.position))?;
         let mut best = best.clone();
-        let same = all.into_iter().filter(|one| one.generation == best.generation);
-        best.gaps = same.flat_map(|one| one.gaps).collect();
+        best.gaps.clear();
+        for same in all.into_iter().filter(|one| one.generation == best.generation) {
+            best.gaps.extend(same.gaps);
+            for (topic, count) in same.partitions {
+                let known = best.partitions.entry(topic).or_insert(count);
+                *known = count.max(*known);
+            }
+        }
         Some(best)
+    }
+
+    /// What each record says.
+    pub fn all(&self) -> Vec<Witness> {
+        let read = |record: &StateRecord| Witness::decode(&record.value).expect("we wrote it");
+        self.records.values().map(read).collect()
     }
 
     /// Everything in it is lost.

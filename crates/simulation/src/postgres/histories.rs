@@ -74,9 +74,15 @@ impl Postgres {
                 past.map(|past| past.saved).max().map(|saved| Slot::at(saved.min(to)))
             }
         };
+        // A state from before a promotion is on the timeline from before it, and so is a standby
+        // that has not followed it.
+        let latest = self.identity.timeline;
+        while let Some((timeline, _)) = self.timelines.pop_if(|(_, left)| *left > to) {
+            self.identity.timeline = timeline;
+        }
         if timeline == Timeline::Next {
             self.timelines.push((self.identity.timeline, to));
-            self.identity.timeline += 1;
+            self.identity.timeline = latest + 1;
         }
         if to < self.history.end_of_wal {
             self.epoch += 1;

@@ -30,9 +30,14 @@ impl World {
         let soon = Duration::from_millis(self.random.below(20_000));
         match self.person_at {
             None => self.person_at = Some(self.at + soon),
-            Some(at) if at <= self.at && self.server.phase == Phase::Up => self.accept(),
+            Some(at) if at <= self.at && self.is_slot_free() => self.accept(),
             Some(_) => {}
         }
+    }
+
+    /// The command waits until nobody streams: what the holder acknowledges meanwhile would not be in the record.
+    fn is_slot_free(&self) -> bool {
+        self.server.phase == Phase::Up && self.server.holder().is_none()
     }
 
     fn accept(&mut self) {

@@ -2,7 +2,7 @@
 
 use relay::{
     Code, Failure, Input, StateRead,
-    witness::{Witness, Write},
+    witness::{Witness, Write, combine},
 };
 
 use super::World;
@@ -10,11 +10,12 @@ use crate::{invariant::Invariant, kafka::Fate, router::Reading};
 
 impl World {
     /// The core wants to know what the state topic holds.
-    pub(super) fn ask_for_state(&mut self, router: usize) {
+    pub(super) fn ask_for_state(&mut self, router: usize, number: u64) {
         // What is answered late may have been read early.
         let reading =
             if self.random.one_in(3) { Reading::Read(self.read_state()) } else { Reading::Asked };
-        self.routers[router].readings.push_back(reading);
+        self.routers[router].readings.push_back((number, reading));
+        self.routers[router].last_reading = number;
     }
 
     fn read_state(&self) -> Result<StateRead, Failure> {
@@ -29,19 +30,30 @@ impl World {
 
     /// A read is answered.
     pub(super) fn finish_reading(&mut self, router: usize) {
-        let read = match self.routers[router].readings.pop_front() {
-            Some(Reading::Read(read)) => read,
-            Some(Reading::Asked) => self.read_state(),
+        let (number, read) = match self.routers[router].readings.pop_front() {
+            Some((number, Reading::Read(read))) => (number, read),
+            Some((number, Reading::Asked)) => (number, self.read_state()),
             None => return,
         };
-        let connection = self.routers[router].connection;
-        let is_last = connection.is_some() && read.is_ok();
-        let number = self.routers[router].number;
-        self.input(router, Input::State(read));
-        let process = &self.routers[router];
-        if is_last && process.number == number && process.connection == connection {
+        let is_last = number == self.routers[router].last_reading && read.is_ok();
+        let before = self.stream_to_begin(router).filter(|_| is_last);
+        let known = read.as_ref().ok().and_then(|read| combine(&read.records).ok().flatten());
+        self.input(router, Input::State(number, read));
+        if before.is_some() && before == self.stream_to_begin(router) {
+            if known.is_some_and(|known| !known.gaps.is_empty()) {
+                self.judge.accuse(Invariant::I11Loudness, || {
+                    "a session begins although a gap is open".to_owned()
+                });
+            }
             self.see_the_session_begin(router);
         }
+    }
+
+    /// The process and the stream whose session the core has not taken up yet.
+    pub(super) fn stream_to_begin(&self, router: usize) -> Option<(u64, u64)> {
+        let process = &self.routers[router];
+        let connection = process.connection.filter(|_| !process.has_begun)?;
+        Some((process.number, connection))
     }
 
     /// The core gives a record of its witness to the producer.
@@ -135,6 +147,14 @@ impl World {
 }
 
 impl World {
+    /// Whether a record of a later generation is on its way.
+    pub(super) fn begins_a_generation(&self, generation: u64) -> bool {
+        let producers = self.routers.iter().filter_map(|router| router.producer.as_ref());
+        let writes = producers.flat_map(crate::kafka::Producer::writes);
+        let mut on_their_way = writes.chain(&self.kafka.state.ghosts).filter_map(decoded);
+        on_their_way.any(|witness| witness.generation > generation)
+    }
+
     /// The next session deletes what it found, and does not know what a router that has lost the
     /// slot writes later. What that says is lost with it: those events come again.
     fn note_what_may_be_deleted(&mut self, witness: Option<&Witness>) {

@@ -60,8 +60,12 @@ impl World {
                 for _ in 0..ROUNDS_TO_ARRIVE {
                     self.let_everything_happen();
                 }
-                self.see_what_the_person_is_told();
-                return;
+                // A router that lost the slot may find a gap last; whoever streams sees it soon.
+                let waits_for_a_person = self.has_open_gap() && !self.has_called_for_a_person();
+                if !waits_for_a_person {
+                    self.see_what_the_person_is_told();
+                    return;
+                }
             }
             self.let_everything_happen();
         }

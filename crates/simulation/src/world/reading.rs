@@ -1,9 +1,13 @@
 //! Frames from a connection into the core, and what else comes out of a socket.
 
-use relay::{Code, Failure, Input, ServerNotice, Step};
+use relay::{Code, Failure, Input, ServerNotice, Step, witness::Witness};
 
 use super::World;
 use crate::{
+    history::IDS,
+    invariant::Invariant,
+    kafka::Taken,
+    plan::Keeping,
     postgres::{Connection, Wire},
     router::{ROW_BYTES, Router},
 };
@@ -96,8 +100,36 @@ impl World {
         let Router { producer: Some(producer), session, .. } = &mut self.routers[router] else {
             return;
         };
-        for taken in producer.taken.drain(..) {
-            self.judge.produced(&self.server.history, &self.kafka, *session, &taken);
+        let taken: Vec<_> = producer.taken.drain(..).collect();
+        let session = *session;
+        for taken in &taken {
+            self.judge.produced(&self.server.history, &self.kafka, session, taken);
+        }
+        if !taken.is_empty() && self.plan.keeping == Keeping::Witness && !self.is_state_lost {
+            self.see_that_partitions_are_vouched_for(session, &taken);
+        }
+    }
+
+    /// The next process has to know where records went that it sends again.
+    fn see_that_partitions_are_vouched_for(&mut self, session: usize, taken: &[Taken]) {
+        // The records of a router that has lost the slot are deleted.
+        if !self.judge.is_newest(session) || self.kafka.state.is_deleted {
+            return;
+        }
+        let numbers = taken.iter().filter_map(|taken| taken.event);
+        let events = numbers.filter_map(|number| self.server.history.events.get(number));
+        for event in events {
+            let topic = event.key / IDS.len();
+            if !self.judge.is_first(session, topic) {
+                continue;
+            }
+            let name = &self.kafka.topics[topic].name;
+            let says = |witness: &Witness| witness.partitions.contains_key(name);
+            if !self.kafka.state.all().iter().any(says) {
+                self.judge.accuse(Invariant::I3Order, || {
+                    format!("a record is produced to {name}, whose partitions no witness has")
+                });
+            }
         }
     }
 

@@ -73,7 +73,9 @@ impl World {
         while let Some(action) = self.routers[router].relay.next_action() {
             self.tell(|| format!("router {router} → {action:?}"));
             match action {
-                Action::ReadState => self.ask_for_state(router),
+                Action::ReadState(number) | Action::LookAtState(number) => {
+                    self.ask_for_state(router, number);
+                }
                 Action::WriteState(write) => self.write_state(router, write),
                 Action::Connect => self.begin(router, Job::Connect),
                 Action::WatchSlot => self.begin(router, Job::WatchSlot),

@@ -21,6 +21,7 @@ pub(super) enum Ask {
     Open,
     Timelines(usize),
     Slot(usize),
+    SlotBeside,
     Catalog(usize),
     Start(usize),
     Watch,
@@ -88,6 +89,13 @@ impl ScriptedPostgres {
         self.0.source.lock().unwrap().clone()
     }
 
+    fn look_now(&self) -> SlotLook {
+        let mut source = self.source();
+        let told = self.0.walsenders.lock().unwrap().iter().map(Walsender::told).max();
+        source.slot_at = source.slot_at.max(told.unwrap_or_default());
+        source.look()
+    }
+
     async fn asked(&self, question: Ask) -> Result<(), Failure> {
         verdict(self.0.desk.ask(question).await)
     }
@@ -119,10 +127,12 @@ impl Postgres for ScriptedPostgres {
 
     async fn look(&self, open: Arc<usize>) -> Result<(Arc<usize>, SlotLook), Failure> {
         self.asked(Ask::Slot(*open)).await?;
-        let mut source = self.source();
-        let told = self.0.walsenders.lock().unwrap().iter().map(Walsender::told).max();
-        source.slot_at = source.slot_at.max(told.unwrap_or_default());
-        Ok((open, source.look()))
+        Ok((open, self.look_now()))
+    }
+
+    async fn look_beside(&self) -> Result<SlotLook, Failure> {
+        self.asked(Ask::SlotBeside).await?;
+        Ok(self.look_now())
     }
 
     async fn catalog(

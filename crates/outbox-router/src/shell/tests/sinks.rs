@@ -96,7 +96,9 @@ async fn the_servers_goodbye_is_read_while_the_producer_is_replaced() {
     let asked = |world: &mut World| !world.kafka.desk().waiting().is_empty();
     stage.until("another producer's opening", asked).await;
     stage.world.postgres.desk().answer(Ok(()));
-    stage.until("another stream", |world| world.postgres.walsenders() == 2).await;
+    let is_asked = |world: &mut World| world.postgres.desk().count(&postgres::Ask::SlotBeside) == 2;
+    stage.until("another session", is_asked).await;
+    stage.until_jobs(1).await;
 
     stage.world.walsender().send(&transaction(100, &["a"]));
     stage.world.shut_down();
@@ -122,8 +124,11 @@ async fn a_write_of_the_witness_that_was_lost_with_its_producer_is_made_again() 
     stage.until("a write", |world| world.producer().writes() > writes).await;
     replace(&mut stage).await;
     stage.until("another stream", |world| world.postgres.walsenders() == 2).await;
-    stage.world.walsender().send(&[wire::keepalive(16)]);
+    // The process still knows that this is acknowledged.
+    stage.world.walsender().send(&transaction(100, &["a"]));
+    stage.world.walsender().send(&[wire::keepalive(1_000)]);
     stage.until("the write", |world| world.producer().writes() == 1).await;
+    assert_eq!(stage.world.producer().in_flight(), 0, "it is not produced again");
     stage.world.producer().ack_write(&stage.world.kafka);
     stage.until("the next", |world| world.producer().writes() == 2).await;
 }
@@ -136,7 +141,7 @@ async fn without_a_producer_writes_and_reads_of_the_state_topic_do_no_harm() {
     stage.world.producer().break_down(failure(Code::ProducerFatal));
     stage.until("the opening", |world| !world.kafka.desk().waiting().is_empty()).await;
     stage.shell.write_state(&Write { number: 99, key: b"k".to_vec(), value: None });
-    stage.shell.start(Job::ReadState);
+    stage.shell.start(Job::ReadState(0));
     assert_eq!(stage.shell.jobs.len(), 1, "but for the opening nothing was begun");
     stage.world.kafka.desk().answer(Ok(()));
     stage.until("another stream", |world| world.postgres.walsenders() == 2).await;

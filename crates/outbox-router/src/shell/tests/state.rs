@@ -36,3 +36,30 @@ async fn a_state_topic_that_somebody_wrote_to_is_read_again_and_everything_judge
     assert_eq!(asked[1..5], readings, "the second session began with what the first had found");
     assert_eq!(stage.shell.relay.snapshot(stage.shell.clock.now().at).errors[&Code::SlotInUse], 1);
 }
+
+/// What the router has written itself is no news, however much it is.
+#[tokio::test(start_paused = true)]
+async fn own_writes_are_not_read_back_and_those_of_others_are() {
+    let mut stage = super::order::witnessed_stage().await;
+    let reads = stage.world.kafka.desk().count(&Ask::StateRead(0));
+    for at in [100, 200, 300] {
+        let writes = stage.world.producer().writes();
+        stage.world.walsender().send(&transaction(at, &["a"]));
+        stage.produced(1).await;
+        stage.world.producer().ack_all();
+        stage.until("a write", |world| world.producer().writes() > writes).await;
+        stage.world.producer().ack_write(&stage.world.kafka);
+    }
+    let ends = stage.world.kafka.desk().count(&Ask::StateEnd(0));
+    let looked = |world: &mut World| world.kafka.desk().count(&Ask::StateEnd(0)) >= ends + 3;
+    stage.until("three looks", looked).await;
+    let after = stage.world.kafka.desk().count(&Ask::StateRead(0));
+    // What was on its way when the topic was read last may have been in it, or not.
+    assert!(after <= reads + 1, "read {after} times");
+
+    let mut key = pipeline().prefix();
+    key.extend(b"other");
+    stage.world.kafka.write(&key, Some(&other_router()));
+    let is_read = |world: &mut World| world.kafka.desk().count(&Ask::StateRead(0)) > after;
+    stage.until("another's record", is_read).await;
+}

@@ -13,18 +13,19 @@ pub(super) fn a_gap() -> MonitorEvent {
     MonitorEvent::GapSuspected(Box::new(gap))
 }
 
-/// What is judged is what is streamed, and all of it is known before the stream begins.
+/// What is judged is what is streamed; and the slot is read once more when nobody else can hold it.
 #[tokio::test(start_paused = true)]
 async fn server_slot_and_catalog_are_read_in_this_order_on_the_connection_that_will_stream() {
     let mut stage = Stage::begun(settings());
-    stage.until("a stream", |world| world.postgres.walsenders() == 1).await;
-    let steps = [Ask::Open, Ask::Slot(0), Ask::Catalog(0), Ask::Start(0)];
+    stage.until("a session", |world| streams(world)).await;
+    let steps = [Ask::Open, Ask::Slot(0), Ask::Catalog(0), Ask::Start(0), Ask::SlotBeside];
     assert_eq!(stage.world.postgres.desk().asked(), steps);
     assert!(!stage.world.postgres.is_connected(), "it has become the stream");
     stage.world.walsender().hang_up();
-    stage.until("another stream", |world| world.postgres.walsenders() == 2).await;
-    let steps = [Ask::Open, Ask::Slot(1), Ask::Catalog(1), Ask::Start(1)];
-    assert_eq!(stage.world.postgres.desk().asked()[4..], steps);
+    let is_asked = |world: &mut World| world.postgres.desk().count(&Ask::SlotBeside) == 2;
+    stage.until("another session", is_asked).await;
+    let steps = [Ask::Open, Ask::Slot(1), Ask::Catalog(1), Ask::Start(1), Ask::SlotBeside];
+    assert_eq!(stage.world.postgres.desk().asked()[5..], steps);
 }
 
 /// Each answer reaches the core before the next question is put.
@@ -32,12 +33,13 @@ async fn server_slot_and_catalog_are_read_in_this_order_on_the_connection_that_w
 async fn a_step_is_not_taken_before_the_one_before_it_is_answered() {
     let mut stage = Stage::begun(settings());
     stage.world.postgres.desk().keep(is_any);
-    for step in [Ask::Open, Ask::Slot(0), Ask::Catalog(0), Ask::Start(0)] {
+    for step in [Ask::Open, Ask::Slot(0), Ask::Catalog(0), Ask::Start(0), Ask::SlotBeside] {
         let asked = |world: &mut World| !world.postgres.desk().waiting().is_empty();
         stage.until("the next step", asked).await;
         stage.pass_time(Duration::from_secs(5)).await;
         assert_eq!(stage.world.postgres.desk().waiting(), [step], "one at a time");
-        assert_eq!(stage.world.postgres.is_connected(), step != Ask::Open);
+        let has_connection = ![Ask::Open, Ask::SlotBeside].contains(&step);
+        assert_eq!(stage.world.postgres.is_connected(), has_connection);
         assert_eq!(stage.state().0, State::Starting);
         assert!(stage.world.postgres.desk().answer(Ok(())));
     }
@@ -57,7 +59,7 @@ async fn the_history_of_a_new_timeline_is_read_on_the_same_connection() {
     stage.world.walsender().hang_up();
     stage.until("another stream", |world| world.postgres.walsenders() == 2).await;
     let steps = [Ask::Open, Ask::Timelines(1), Ask::Slot(1), Ask::Catalog(1), Ask::Start(1)];
-    assert_eq!(stage.world.postgres.desk().asked()[4..], steps);
+    assert_eq!(stage.world.postgres.desk().asked()[5..10], steps);
 }
 
 /// Whatever is under way when the attempt is given up: nobody waits for it, and its connection is closed.

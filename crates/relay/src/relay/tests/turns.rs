@@ -10,17 +10,18 @@ fn witnessed() -> Settings {
     Settings { witness: Some(WitnessSettings { pipeline, process: "this".into() }), ..settings() }
 }
 
-fn state(cluster: &str) -> Input<'static> {
-    Input::State(Ok(StateRead { cluster: cluster.to_owned(), records: Vec::new() }))
+fn state(number: u64, cluster: &str) -> Input<'static> {
+    Input::State(number, Ok(StateRead { cluster: cluster.to_owned(), records: Vec::new() }))
 }
 
-/// Every step's answer, from another slot and another cluster, but for what answers this.
-fn out_of_turn(asked: Option<&Action>) -> Vec<Input<'static>> {
+/// Every step's answer, from another slot and another cluster, but for what answers this. The state topic was read with
+/// this number last.
+fn out_of_turn(asked: Option<&Action>, read: u64) -> Vec<Input<'static>> {
     let other = Source { slot_at: 500, ..Source::of("outbox", OUTBOX, &COLUMNS) };
     let steps =
         [Action::Connect, Action::ReadSlot, Action::ReadCatalog(None), Action::StartReplication];
     let mut answers = vec![
-        (Action::ReadState, state("another")),
+        (Action::ReadState(read), state(read, "another")),
         (Action::ReadTimelines(1), Input::Timelines(TimelineHistory::default())),
     ];
     answers.extend(steps.into_iter().map(|step| {
@@ -38,22 +39,26 @@ fn a_session_begins_with_what_was_asked_for_in_its_turn_and_with_nothing_else() 
     let mut script = Script::new(witnessed());
     script.handle(Input::SinkReady);
     let source = script.source.clone();
-    let mut steps = 0;
+    let (mut steps, mut read) = (0, 0);
     while script.state().0 != State::Streaming {
         let asked = script.actions();
         let [step] = &asked[..] else { panic!("{asked:?}") };
-        for input in out_of_turn(Some(step)) {
+        for input in out_of_turn(Some(step), read) {
             script.handle(input);
             assert_eq!(script.actions(), [], "instead of {step:?}");
         }
-        let answer =
-            if *step == Action::ReadState { Some(state("c")) } else { source.answer(step) };
+        let answer = if let Action::ReadState(number) = step {
+            read = *number;
+            Some(state(read, "c"))
+        } else {
+            source.answer(step)
+        };
         script.handle(answer.unwrap());
         steps += 1;
     }
-    assert_eq!(steps, 6);
+    assert_eq!(steps, 7);
     let written = script.actions();
-    for input in out_of_turn(None) {
+    for input in out_of_turn(None, read - 1) {
         script.handle(input);
         assert_eq!(script.actions(), [], "after {written:?}");
     }

@@ -139,12 +139,8 @@ impl World {
         let _written = self.write_transaction(2, Health::Sound);
     }
 
-    /// Not between a router's look at the slot and its start a moment later: nothing would tell.
     fn replace_slot(&mut self, slot: Option<Slot>) {
         self.server.end_walsenders(Code::ServerUnreachable);
-        for router in &mut self.routers {
-            router.link = router.link.filter(|_| router.connection.is_some());
-        }
         self.server.slot = slot;
     }
 

@@ -1,0 +1,147 @@
+//! What a router notices of others while it streams, and what it leaves to whoever does.
+
+use super::{witness::World, *};
+use crate::{
+    source::Mark,
+    witness::{Acceptance, StateRecord, Witness},
+};
+
+/// Another writes this, whatever it is.
+fn another_writes(world: &mut World, witness: &Witness) {
+    let (key, value) = (b"another".to_vec(), witness.encode());
+    world.topic.push(StateRecord { key, value, offset: 50 });
+}
+
+#[test]
+fn a_gap_that_another_router_has_written_down_stops_the_one_that_streams() {
+    let mut world = World::streaming();
+    let found = world.witness().with_gap(&gap(Code::HistoryChanged));
+    another_writes(&mut world, &found);
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.gap().0, Some(Code::HistoryChanged));
+    assert_eq!(world.witness().gaps.len(), 1, "it is written down already");
+    world.accept();
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None));
+}
+
+/// A promotion has begun the generation in which another router found that transactions are missing.
+#[test]
+fn a_gap_of_the_same_generation_counts_too() {
+    let mut world = World::streaming();
+    let mut found = world.witness();
+    found.gaps.push(gap(Code::HistoryChanged));
+    another_writes(&mut world, &found);
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.gap().0, Some(Code::HistoryChanged));
+}
+
+#[test]
+fn that_the_beginning_was_accepted_is_noticed_without_a_restart() {
+    let mut world = World::streaming();
+    let began = |world: &World| world.script.relay.snapshot(world.script.at).witness.began_without;
+    assert_eq!(began(&world), Some(Mark { lsn: Lsn::ZERO, at: Some(String::new()) }));
+    let accepted = world.witness().accept_beginning("ann", "2026-11-22T00:00:00Z");
+    another_writes(&mut world, &accepted);
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(began(&world), None);
+    assert_eq!(world.script.state(), (State::Streaming, None), "nothing had to be judged again");
+    world.topic.retain(|record| record.key != b"another");
+    let by = |acceptance: &Acceptance| acceptance.by.clone();
+    assert_eq!(world.witness().accepted.iter().map(by).collect::<Vec<_>>(), ["ann"]);
+}
+
+#[test]
+fn a_generation_that_somebody_else_has_begun_is_judged_anew() {
+    let mut world = World::streaming();
+    let mut another = world.witness();
+    another.generation += 1;
+    another_writes(&mut world, &another);
+    world.settle_down();
+    world.settle_down();
+    let errors = world.script.relay.snapshot(world.script.at).errors;
+    assert_eq!(errors.get(&Code::SlotInUse), Some(&1));
+    assert_eq!(world.script.state(), (State::Streaming, None));
+    assert_eq!(world.witness().generation, 2);
+}
+
+#[test]
+fn a_record_that_somebody_has_deleted_is_written_again() {
+    let mut world = World::streaming();
+    world.topic.clear();
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.witness().position, Lsn::from_u64(16));
+}
+
+#[test]
+fn a_slot_that_was_made_again_between_the_look_and_the_start_is_looked_at_again() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.run_for(Duration::from_secs(1));
+    while world.script.actions.front() != Some(&Action::StartReplication) {
+        assert!(world.answer());
+    }
+    world.script.source.slot_at = 700;
+    world.settle_down();
+    let (code, from, _) = world.gap();
+    assert_eq!((code, from), (Some(Code::SlotMoved), 16));
+}
+
+#[test]
+fn a_record_waits_until_the_witness_says_its_topics_partitions() {
+    let mut world = World::new();
+    world.settle_down();
+    world.describe();
+    world.script.begin(8);
+    assert_eq!(world.script.frame(&row("a")), Step::Held);
+    world.answer_all();
+    assert_eq!(world.in_flight.len(), 1, "the partitions of its topic");
+    world.script.handle(Input::BytesArrived);
+    world.script.run_for(Duration::from_secs(2));
+    assert!(!world.script.relay.wants_wal());
+    assert!(world.script.sink.produced().is_empty());
+    world.store();
+    assert!(world.script.relay.wants_wal());
+    assert_eq!(world.witness().partitions.get("outbox.event.order"), Some(&3));
+}
+
+/// Its witness may be old: written down by it, the gap would hide what the holder writes.
+#[test]
+fn a_standby_writes_no_gap_down_that_its_monitor_suspects() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.run_for(Duration::from_secs(1));
+    while world.script.actions.front() != Some(&Action::StartReplication) {
+        assert!(world.answer());
+    }
+    world.script.handle(Input::SlotHeld(Some(7)));
+    world.script.handle(Input::GapSuspected(gap(Code::PublicationReplaced)));
+    assert_eq!(world.script.state(), (State::Standby, None));
+    world.script.actions.clear();
+    world.script.run_for(Duration::from_secs(20));
+    assert!(world.in_flight.is_empty());
+}
+
+/// Only a process that ends forgets what the witness does not say yet.
+#[test]
+fn what_a_session_has_acknowledged_is_not_sent_again_by_the_next_one_of_this_process() {
+    let mut world = World::streaming();
+    world.script.transaction(100, &["a"]);
+    world.script.settle();
+    world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    assert_eq!(world.witness().position, Lsn::from_u64(16), "nobody else can know");
+    world.connect();
+    let sent = world.script.sink.produced().len();
+    world.script.transaction(100, &["a"]);
+    assert_eq!(world.script.sink.produced().len(), sent);
+    world.transaction(200, &["b"]);
+    assert_eq!(world.script.sink.produced().len(), sent + 1);
+    world.script.settle();
+    world.settle_down();
+    assert_eq!(world.script.confirmed(), 208);
+}
