@@ -26,6 +26,7 @@ mod tables;
 mod topics;
 mod turns;
 mod witness;
+mod world;
 
 const OUTBOX: u32 = 16_400;
 const OTHER: u32 = 16_500;

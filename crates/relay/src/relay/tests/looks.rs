@@ -1,6 +1,6 @@
 //! What a router notices of others while it streams, and what it leaves to whoever does.
 
-use super::{witness::World, *};
+use super::{world::World, *};
 use crate::{
     source::Mark,
     witness::{Acceptance, StateRecord, Witness},

@@ -1,7 +1,7 @@
 //! Two routers at one slot, and what is true no more when it is acted upon. Each was found by the
 //! simulation.
 
-use super::{witness::World, *};
+use super::{world::World, *};
 use crate::witness::{StateRecord, Witness};
 
 /// A record of another router: everything before `position` is acknowledged.

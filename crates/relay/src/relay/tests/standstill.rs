@@ -1,6 +1,6 @@
 //! A process that stood still while another had the slot, and has left it again.
 
-use super::{witness::World, *};
+use super::{world::World, *};
 use crate::witness::{StateRecord, Witness};
 
 /// Time enough for the server to give the slot to another router, which takes it up to 300 and

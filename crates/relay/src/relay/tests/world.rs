@@ -1,0 +1,183 @@
+//! The state topic, and routers one after the other in front of one server.
+
+use super::*;
+use crate::{
+    StateRead, WitnessSettings,
+    witness::{Pipeline, StateRecord, Witness, combine},
+};
+
+/// See the module's documentation.
+pub(super) struct World {
+    pub(super) script: Script,
+    pub(super) topic: Vec<StateRecord>,
+    pub(super) cluster: String,
+    pub(super) server: source::Server,
+    processes: u32,
+    /// Writes that are not acknowledged.
+    pub(super) in_flight: Vec<crate::witness::Write>,
+}
+
+fn with_witness(process: u32) -> Settings {
+    let pipeline = Pipeline { name: "n".into(), database: "d".into(), slot: "s".into() };
+    let witness = Some(WitnessSettings { pipeline, process: process.to_string() });
+    Settings { witness, window: Window { events: 1_000, bytes: 1 << 20 }, ..settings() }
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let mut script = Script::new(with_witness(0));
+        let server = script.source.server();
+        script.handle(Input::SinkReady);
+        Self {
+            script,
+            topic: Vec::new(),
+            cluster: "c".into(),
+            server,
+            processes: 0,
+            in_flight: Vec::new(),
+        }
+    }
+
+    /// Streaming, with a warm-up transaction that ends at 16, in Kafka, witnessed and confirmed.
+    pub(super) fn streaming() -> Self {
+        let mut world = Self::new();
+        world.settle_down();
+        world.describe();
+        world.transaction(8, &["warm-up"]);
+        world.script.settle();
+        world.settle_down();
+        assert_eq!(world.script.source.slot_at, 16);
+        world
+    }
+
+    /// A transaction whose rows wait until the witness says how many partitions their topic has.
+    pub(super) fn transaction(&mut self, at: u64, keys: &[&str]) {
+        self.script.begin(at);
+        for key in keys {
+            if self.script.frame(&row(key)) == Step::Held {
+                while !self.script.relay.wants_wal() {
+                    assert!(self.answer() || self.store(), "held for ever");
+                }
+                self.script.take(&row(key));
+            }
+        }
+        self.script.commit(at);
+    }
+
+    pub(super) fn describe(&mut self) {
+        self.script.frame(&wire::relation(OUTBOX, "outbox", &COLUMNS));
+        self.script.frame(&wire::relation(OTHER, "orders", &COLUMNS));
+    }
+
+    /// Answers what is asked for, once. Writes stay in flight.
+    pub(super) fn answer(&mut self) -> bool {
+        let Some(action) = self.script.actions.pop_front() else { return false };
+        let mut source = self.script.source.clone();
+        source.slot_at = self.script.source.slot_at;
+        match action {
+            Action::ReadState(number) | Action::LookAtState(number) => {
+                let read = StateRead { cluster: self.cluster.clone(), records: self.topic.clone() };
+                self.script.handle(Input::State(number, Ok(read)));
+            }
+            Action::WriteState(write) => self.in_flight.push(write),
+            Action::Connect => {
+                let server = self.server.clone();
+                self.script.handle(Input::Opened(server));
+            }
+            Action::LookUpTopic(id, _) => self.script.handle(Input::Topic(id, Ok(facts(3)))),
+            action @ (Action::ReadTimelines(_)
+            | Action::ReadSlot
+            | Action::ReadCatalog(_)
+            | Action::StartReplication
+            | Action::WatchSlot
+            | Action::Disconnect
+            | Action::Status(_)
+            | Action::CopyDone
+            | Action::ReplaceSink
+            | Action::Exit(_)) => {
+                if let Some(answer) = source.answer(&action) {
+                    self.script.handle(answer);
+                }
+            }
+        }
+        true
+    }
+
+    pub(super) fn answer_all(&mut self) {
+        while self.answer() {}
+    }
+
+    /// The oldest write is stored, and acknowledged.
+    pub(super) fn store(&mut self) -> bool {
+        if self.in_flight.is_empty() {
+            return false;
+        }
+        let write = self.in_flight.remove(0);
+        self.topic.retain(|record| record.key != write.key);
+        let offset = i64::try_from(write.number).unwrap();
+        if let Some(value) = write.value {
+            self.topic.push(StateRecord { key: write.key, value, offset });
+        }
+        self.script.handle(Input::StateWritten(write.number));
+        true
+    }
+
+    /// Everything that can happen does, for three seconds.
+    pub(super) fn settle_down(&mut self) {
+        for _ in 0..60 {
+            self.answer_all();
+            while self.store() {
+                self.answer_all();
+            }
+            self.script.run_for(Duration::from_millis(50));
+        }
+    }
+
+    /// Until a session has begun, without anything being written.
+    pub(super) fn connect(&mut self) {
+        self.script.run_for(Duration::from_secs(6));
+        self.answer_all();
+        self.describe();
+    }
+
+    /// `kill -9`, and a new process.
+    pub(super) fn restart(&mut self) {
+        let source = self.script.source.clone();
+        let at = self.script.at;
+        self.processes += 1;
+        self.in_flight.clear();
+        self.script = Script::new(with_witness(self.processes));
+        self.script.source = source;
+        self.script.at = at + Duration::from_secs(1);
+        self.script.handle(Input::SinkReady);
+    }
+
+    pub(super) fn witness(&self) -> Witness {
+        combine(&self.topic).unwrap().unwrap()
+    }
+
+    pub(super) fn gap(&self) -> (Option<Code>, u64, u64) {
+        let report = self.script.relay.snapshot(self.script.at).witness;
+        let gap = report.gaps.first().expect("a gap is open");
+        let from = gap.interval.begins_at().as_u64();
+        assert_eq!(self.script.state(), (State::Failed, Some(gap.failure.code)));
+        (Some(gap.failure.code), from, gap.interval.to.lsn.as_u64())
+    }
+
+    /// A person accepts what is open, as the command does.
+    pub(super) fn accept(&mut self) {
+        let (witness, source) = (self.witness(), &self.script.source);
+        let look = source.look();
+        let baseline = source::Baseline {
+            server: self.server.clone(),
+            checked: look.mark(),
+            slot: look.slot.expect("a slot"),
+            catalog: source.catalog(),
+            tables: source::TableOids::default(),
+        };
+        let anew = Witness::begin(&baseline, &self.cluster, &settings().outboxes);
+        let witness = witness.accept(&witness.open(), anew, "ann");
+        let (key, value) = (b"accepted".to_vec(), witness.encode());
+        self.topic.push(StateRecord { key, value, offset: 1_000 });
+    }
+}
