@@ -111,6 +111,13 @@ async fn a_beginning_without_a_record_is_accepted_while_events_flow() {
     assert!(told.contains(&format!("outbox-router accept --gap K022@{began}\n")), "{told}");
     let accepted = typed(&stage, &["accept", "--yes"], 0).await;
     assert!(accepted.contains(&format!("accepted K022@{began} by ")), "{accepted}");
+    let router = &stage.router;
+    eventually(SOON, "the router to take note of it", async || {
+        let missing = router.metric("outbox_witness_missing", "").await?;
+        Ok((missing == Some(0.0)).then_some(()))
+    })
+    .await
+    .unwrap();
     write(&mut stage, 50).await;
     stage.wait_confirmed(SOON).await.unwrap();
     stage.kill_router().await.unwrap();

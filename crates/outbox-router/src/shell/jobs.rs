@@ -165,6 +165,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     fn open_sink(&mut self) {
         let kafka = self.kafka.clone();
         let old = self.sink.take();
+        self.waiting_write = None;
         self.care.opening();
         self.jobs.spawn_blocking(move || {
             if let Some(old) = old {

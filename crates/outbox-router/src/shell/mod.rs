@@ -30,7 +30,7 @@ use std::{
 
 use relay::failpoint::{self, Failpoint};
 use relay::{
-    Acks, Action, Input, Outcome, Relay, TopicName,
+    Acks, Action, Input, Outcome, RefusalReason, Relay, TopicName,
     witness::{Pipeline, Write},
 };
 use tokio::{
@@ -112,6 +112,8 @@ pub struct Shell<P: Postgres, K: Kafka> {
     state: Option<StateCache>,
     /// The number of our last write there.
     last_write: u64,
+    /// A write that the sink had no room for.
+    waiting_write: Option<Write>,
     /// A connection on its way to a stream, between two steps.
     open: Option<Box<P::Open>>,
     /// `None` while there is no stream.
@@ -144,6 +146,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             pipeline: parts.pipeline,
             state: None,
             last_write: 0,
+            waiting_write: None,
             open: None,
             stream: None,
             jobs: JoinSet::new(),
@@ -237,7 +240,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         match action {
             Action::ReadState(number) => self.start(Job::ReadState(number)),
             Action::LookAtState(number) => self.start(Job::LookAtState(number)),
-            Action::WriteState(write) => self.write_state(&write),
+            Action::WriteState(write) => self.write_state(write),
             Action::Connect => self.start(Job::Connect(Step::Open)),
             Action::ReadTimelines(timeline) => {
                 self.start(Job::Connect(Step::Timelines(timeline)));
@@ -265,12 +268,14 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
-    /// A refusal needs no answer: the sink is closed then, and the failure that closed it is on its way to the core.
-    fn write_state(&mut self, write: &Write) {
+    /// Gives a write to the sink. What its queue has no room for is given again; a closed sink needs no answer, because the
+    /// failure that closed it is on its way to the core.
+    fn write_state(&mut self, write: Write) {
         self.last_write = write.number;
-        if let Some(sink) = &mut self.sink {
-            let _refused = sink.write_state(&write.key, write.value.as_deref(), write.number);
-        }
+        let Some(sink) = &mut self.sink else { return };
+        let refusal = sink.write_state(&write.key, write.value.as_deref(), write.number).err();
+        self.waiting_write =
+            refusal.filter(|refusal| *refusal != RefusalReason::Closed).map(|_| write);
     }
 
     fn input(&mut self, input: Input<'_>) {
@@ -297,6 +302,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         if let Some(trouble) = trouble {
             let transaction = trouble.transaction;
             self.relay.handle(Input::DeliveryFailed { transaction, failure: trouble.failure }, now);
+        }
+        if let Some(write) = self.waiting_write.take() {
+            self.write_state(write);
         }
     }
 

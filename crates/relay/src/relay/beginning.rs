@@ -78,7 +78,10 @@ impl Relay {
             Ordering::Greater | Ordering::Equal => {}
         }
         witness.history = Some(baseline.server.history.clone());
-        witness.cluster = cluster;
+        // Brokers that do not tell it now may tell it again.
+        if !cluster.is_empty() {
+            witness.cluster = cluster;
+        }
         witness.checked = Some(baseline.checked.clone());
         witness.tables = baseline.catalog.outbox_tables(&self.terms.outboxes);
         witness.catalog = baseline.catalog.clone();

@@ -218,6 +218,8 @@ impl Relay {
         let timeline = server.history.timeline;
         let needs_timelines = history::needs_timelines(attempt.witness.as_ref(), &server);
         attempt.server = Some(server);
+        // Connected, whether or not there is anything to be read.
+        attempt.step = Step::Timelines;
         if needs_timelines {
             self.next(Step::Timelines, Action::ReadTimelines(timeline));
         } else {

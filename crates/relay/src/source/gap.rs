@@ -5,7 +5,7 @@ use std::fmt;
 
 use pgoutput::Lsn;
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 /// A moment on the server: WAL position and its clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +73,12 @@ impl Gap {
     pub fn is_same(&self, other: &Self) -> bool {
         self.failure.code == other.failure.code
             && self.interval.begins_at() == other.interval.begins_at()
+    }
+
+    /// Whether it says something of the server that its finder reached, and nothing of any other: another database cluster,
+    /// or one on an earlier timeline.
+    pub(crate) fn is_of_another_server(&self) -> bool {
+        self.failure.code == Code::HistoryChanged && self.interval.begins_at() == Lsn::ZERO
     }
 
     /// How a person names it: `CODE@LSN`.

@@ -197,8 +197,14 @@ impl Keeper {
         let Some(known) = join(self.known.take().into_iter().chain(combined)) else {
             return Ok(Seen::Nothing);
         };
-        // A promotion begins a generation, too: a gap may be of the one that this session has begun.
-        let seen = match (known.generation.cmp(&present.witness.generation), known.gaps.first()) {
+        // A promotion begins a generation, too: a gap may be of the one that this session has begun. Whoever streams from the
+        // right server is not stopped by one that has reached another.
+        let gap = known.gaps.iter().find(|gap| !gap.is_of_another_server());
+        if gap.is_none() && !known.gaps.is_empty() {
+            self.known = Some(known);
+            return Ok(Seen::Nothing);
+        }
+        let seen = match (known.generation.cmp(&present.witness.generation), gap) {
             (Ordering::Less, _) | (Ordering::Equal, None) => Seen::Nothing,
             (Ordering::Equal | Ordering::Greater, Some(gap)) => Seen::Gap(gap.clone()),
             (Ordering::Greater, None) => Seen::AnotherHistory,

@@ -84,10 +84,7 @@ pub(super) fn done(next: &Witness, chosen: &[Open], out: Out<'_>) -> io::Result<
     }
     let has_gap = chosen.iter().any(|open| matches!(open, Open::Gap(_)));
     if !has_gap {
-        writeln!(
-            out,
-            "a router that runs takes note of it when it next connects, or is restarted"
-        )?;
+        writeln!(out, "a router that runs takes note of it within seconds")?;
     } else if next.gaps.is_empty() {
         writeln!(out, "a router that runs goes on within a few seconds; else: outbox-router run")?;
     }

@@ -109,6 +109,13 @@ impl Kafka for ScriptedKafka {
 #[derive(Clone)]
 pub(super) struct Producer(Arc<Mutex<Books>>);
 
+/// What the queue has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    None,
+    Some,
+}
+
 struct Books {
     number: usize,
     records: MemorySink,
@@ -118,6 +125,7 @@ struct Books {
     written: Option<u64>,
     bound: Vec<TopicId>,
     writes: Vec<(Vec<u8>, Option<Vec<u8>>, u64)>,
+    room: Room,
     waker: Option<Waker>,
     on_produce: Option<Box<dyn FnMut() + Send>>,
     closed: bool,
@@ -132,6 +140,7 @@ impl Books {
             reports: VecDeque::new(),
             trouble: None,
             written: None,
+            room: Room::Some,
             bound: Vec::new(),
             writes: Vec::new(),
             waker: None,
@@ -221,6 +230,11 @@ impl Producer {
         self.signal();
     }
 
+    /// Whether the queue has room for a write to the state topic from now on.
+    pub(super) fn has(&self, room: Room) {
+        self.books().room = room;
+    }
+
     /// So many writes to the state topic were asked for.
     pub(super) fn writes(&self) -> usize {
         self.books().writes.len()
@@ -276,6 +290,9 @@ impl Sink for ScriptedSink {
         write: u64,
     ) -> Result<(), RefusalReason> {
         let value = value.map(<[u8]>::to_vec);
+        if self.producer.books().room == Room::None {
+            return Err(RefusalReason::Full);
+        }
         self.producer.books().writes.push((key.to_vec(), value, write));
         Ok(())
     }

@@ -133,6 +133,21 @@ async fn a_write_of_the_witness_that_was_lost_with_its_producer_is_made_again() 
     stage.until("the next", |world| world.producer().writes() == 2).await;
 }
 
+/// Otherwise nothing would be confirmed any more: the core waits for its acknowledgement.
+#[tokio::test(start_paused = true)]
+async fn a_write_of_the_witness_that_found_no_room_is_made_when_there_is_some() {
+    let mut stage = super::order::witnessed_stage().await;
+    let writes = stage.world.producer().writes();
+    stage.world.producer().has(kafka::Room::None);
+    stage.world.walsender().send(&transaction(100, &["a"]));
+    stage.produced(1).await;
+    stage.world.producer().ack_all();
+    stage.pass_time(Duration::from_secs(3)).await;
+    assert_eq!(stage.world.producer().writes(), writes);
+    stage.world.producer().has(kafka::Room::Some);
+    stage.until("the write", |world| world.producer().writes() > writes).await;
+}
+
 /// There is nobody to ask: the core tries again.
 #[tokio::test(start_paused = true)]
 async fn without_a_producer_writes_and_reads_of_the_state_topic_do_no_harm() {
@@ -140,7 +155,7 @@ async fn without_a_producer_writes_and_reads_of_the_state_topic_do_no_harm() {
     stage.world.kafka.desk().keep(|ask| matches!(ask, Ask::Open(_)));
     stage.world.producer().break_down(failure(Code::ProducerFatal));
     stage.until("the opening", |world| !world.kafka.desk().waiting().is_empty()).await;
-    stage.shell.write_state(&Write { number: 99, key: b"k".to_vec(), value: None });
+    stage.shell.write_state(Write { number: 99, key: b"k".to_vec(), value: None });
     stage.shell.start(Job::ReadState(0));
     assert_eq!(stage.shell.jobs.len(), 1, "but for the opening nothing was begun");
     stage.world.kafka.desk().answer(Ok(()));

@@ -2,7 +2,7 @@
 
 use super::{world::World, *};
 use crate::{
-    source::Mark,
+    source::{Gap, Mark},
     witness::{Acceptance, StateRecord, Witness},
 };
 
@@ -144,4 +144,24 @@ fn what_a_session_has_acknowledged_is_not_sent_again_by_the_next_one_of_this_pro
     world.script.settle();
     world.settle_down();
     assert_eq!(world.script.confirmed(), 208);
+}
+
+/// A router that reaches a former primary, or one of another installation, stops itself and not the one that streams.
+#[test]
+fn a_gap_of_another_server_does_not_stop_the_one_that_streams() {
+    let mut world = World::streaming();
+    let from = Mark { lsn: Lsn::ZERO, at: None };
+    let another = failure(Code::HistoryChanged);
+    let found = world.witness().with_gap(&Gap::of_another_history(another, Lsn::ZERO, from));
+    another_writes(&mut world, &found);
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None));
+    world.restart();
+    world.settle_down();
+    assert_eq!(
+        world.gap().0,
+        Some(Code::HistoryChanged),
+        "a person decides which of them is right"
+    );
 }
