@@ -191,7 +191,7 @@ impl Relay {
             self.lost(failure, at);
             return;
         }
-        let known = self.keeper.known().cloned();
+        let known = self.keeper.latest();
         if let Some(witness) = &known {
             if let Some(gap) = witness.gaps.first() {
                 self.halt(gap.clone(), at);

@@ -5,7 +5,7 @@
 
 use std::{
     cmp::Ordering,
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -63,6 +63,7 @@ pub(crate) struct Keeper {
     read: Vec<StateRecord>,
     /// What the present session writes.
     present: Option<Present>,
+    remembered: Option<Remembered>,
     /// A gap that is not yet in Kafka.
     unrecorded: Option<Unrecorded>,
     in_flight: Option<InFlight>,
@@ -70,6 +71,14 @@ pub(crate) struct Keeper {
     numbers: u64,
     /// Keys of sessions before the present one.
     outdated: VecDeque<Vec<u8>>,
+}
+
+/// What a session had acknowledged when it ended.
+struct Remembered {
+    witness: Witness,
+    /// The keys that there were then. A router that has had the slot since may have sent part of it again, after what was
+    /// sent here: the rest has to follow that. It writes its record before it produces anything.
+    keys: BTreeSet<Vec<u8>>,
 }
 
 struct Present {
@@ -139,6 +148,7 @@ impl Keeper {
             known: None,
             read: Vec::new(),
             present: None,
+            remembered: None,
             unrecorded: None,
             in_flight: None,
             written_at: None,
@@ -166,6 +176,9 @@ impl Keeper {
     pub(crate) fn read(&mut self, read: StateRead) -> Result<Since, Failure> {
         let combined = combine(&read.records)?;
         let since = if read.records == self.read { Since::Unchanged } else { Since::Changed };
+        let is_new = |record: &StateRecord, keys: &BTreeSet<_>| !keys.contains(&record.key);
+        self.remembered
+            .take_if(|left| read.records.iter().any(|record| is_new(record, &left.keys)));
         self.read = read.records;
         // What this process has written counts although the topic may have been deleted meanwhile.
         let known = if bug::is(Bug::OneWitnessKey) {
@@ -247,15 +260,26 @@ impl Keeper {
     /// A session has ended, with everything before this position acknowledged. The next one of this process need not send
     /// that again, although the state topic does not say it yet.
     pub(crate) fn remember(&mut self, position: Lsn, last: Option<LastTransaction>) {
-        let left = match (&self.present, &self.known) {
-            (Some(present), _) => &present.witness,
-            (None, Some(known)) if self.settings.is_none() => known,
-            (None, _) => return,
-        };
-        if self.known.as_ref().is_some_and(|known| position > known.position) {
-            let left = Witness { position, last: last.or(left.last), ..left.clone() };
-            self.known = join(self.known.take().into_iter().chain([left]));
+        let Some(known) = &mut self.known else { return };
+        if position <= known.position {
+            return;
         }
+        if self.settings.is_none() {
+            known.position = position;
+            known.last = last.or(known.last);
+        } else if let Some(present) = &self.present {
+            let last = last.or(present.witness.last);
+            let witness = Witness { position, last, ..present.witness.clone() };
+            let read = self.read.iter().map(|record| record.key.clone());
+            let keys = read.chain([present.key.clone()]).collect();
+            self.remembered = Some(Remembered { witness, keys });
+        }
+    }
+
+    /// What counts for the next session of this process.
+    pub(crate) fn latest(&self) -> Option<Witness> {
+        let remembered = self.remembered.as_ref().map(|remembered| remembered.witness.clone());
+        join(self.known.clone().into_iter().chain(remembered))
     }
 
     /// Whether the acknowledgement of a write is awaited.

@@ -146,6 +146,23 @@ fn what_a_session_has_acknowledged_is_not_sent_again_by_the_next_one_of_this_pro
     assert_eq!(world.script.confirmed(), 208);
 }
 
+/// It may have sent a part of that again, after what was sent here: the rest has to follow that.
+#[test]
+fn nor_is_it_left_out_once_another_router_has_held_the_slot() {
+    let mut world = World::streaming();
+    world.script.transaction(100, &["a"]);
+    world.script.transaction(200, &["b"]);
+    world.script.settle();
+    world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    let held = world.witness();
+    another_writes(&mut world, &held);
+    world.connect();
+    let sent = world.script.sink.produced().len();
+    world.transaction(100, &["a"]);
+    world.transaction(200, &["b"]);
+    assert_eq!(world.script.sink.produced().len(), sent + 2);
+}
+
 /// A router that reaches a former primary, or one of another installation, stops itself and not the one that streams.
 #[test]
 fn a_gap_of_another_server_does_not_stop_the_one_that_streams() {
