@@ -63,7 +63,7 @@ pub(crate) struct Keeper {
     read: Vec<StateRecord>,
     /// What the present session writes.
     present: Option<Present>,
-    remembered: Option<Remembered>,
+    remembered: Option<Box<Remembered>>,
     /// A gap that is not yet in Kafka.
     unrecorded: Option<Unrecorded>,
     in_flight: Option<InFlight>,
@@ -272,7 +272,7 @@ impl Keeper {
             let witness = Witness { position, last, ..present.witness.clone() };
             let read = self.read.iter().map(|record| record.key.clone());
             let keys = read.chain([present.key.clone()]).collect();
-            self.remembered = Some(Remembered { witness, keys });
+            self.remembered = Some(Box::new(Remembered { witness, keys }));
         }
     }
 
