@@ -65,6 +65,14 @@ pub(crate) enum Vouching {
     Needed,
 }
 
+impl Vouching {
+    /// Whether a topic can be produced to, as far as the witness goes.
+    #[inline]
+    fn is_met(self, vouched: Option<NonZeroI32>, facts: &TopicFacts) -> bool {
+        self == Self::NotNeeded || vouched >= Some(facts.partitions)
+    }
+}
+
 /// Partition counts by name, as the witness has them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vouched<'w> {
@@ -128,7 +136,7 @@ impl Topics {
     pub(crate) fn readiness(&self, id: TopicId) -> Readiness {
         match self.topics.get(id.index()) {
             Some(Topic { knowledge: Knowledge::Known(facts), vouched, .. })
-                if self.vouching == Vouching::NotNeeded || *vouched >= Some(facts.partitions) =>
+                if self.vouching.is_met(*vouched, facts) =>
             {
                 Readiness::Ready(*facts)
             }
@@ -228,7 +236,7 @@ impl Topics {
             }
             // It is known, and only the witness is waited for.
             Some(Topic { knowledge: Knowledge::Known(facts), vouched, .. })
-                if self.vouching == Vouching::Needed && *vouched < Some(facts.partitions) =>
+                if !self.vouching.is_met(*vouched, facts) =>
             {
                 false
             }

@@ -74,8 +74,12 @@ impl Relay {
 
     /// Asks what the state topic holds. Only the last question counts.
     pub(super) fn read_state(&mut self) {
+        self.ask(Action::ReadState);
+    }
+
+    fn ask(&mut self, question: fn(u64) -> Action) {
         self.reads += 1;
-        self.actions.push_back(Action::ReadState(self.reads));
+        self.actions.push_back(question(self.reads));
     }
 
     /// While it streams, a router looks now and then what others have written.
@@ -87,8 +91,7 @@ impl Relay {
                 return;
             }
             self.look_at = None;
-            self.reads += 1;
-            self.actions.push_back(Action::LookAtState(self.reads));
+            self.ask(Action::LookAtState);
         }
     }
 

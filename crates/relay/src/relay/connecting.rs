@@ -263,16 +263,11 @@ impl Relay {
         if !self.awaits(Step::Slot) {
             return;
         }
+        let Phase::Connecting(attempt) = &self.phase else { return };
+        let judged = judge_slot(self.expectations(attempt), &look).map(drop);
         let Phase::Connecting(attempt) = &mut self.phase else { return };
-        let look = attempt.look.insert(look);
-        let expected = Expectations {
-            slot: &self.slot,
-            publication: &self.publication,
-            outboxes: &self.terms.outboxes,
-            witness: attempt.witness.as_ref(),
-            kept: self.keeper.kept(),
-        };
-        if let Err(obstacle) = judge_slot(expected, look) {
+        attempt.look = Some(look);
+        if let Err(obstacle) = judged {
             self.refuse(obstacle, at);
             return;
         }
@@ -280,25 +275,29 @@ impl Relay {
         self.next(Step::Catalog, Action::ReadCatalog(remembered));
     }
 
-    /// Publication and tables were read.
-    pub(super) fn catalog_read(&mut self, catalog: Catalog, at: Moment) {
-        if !self.awaits(Step::Catalog) {
-            return;
-        }
-        let Phase::Connecting(attempt) = &mut self.phase else { return };
-        let (Some(server), Some(look)) = (attempt.server.clone(), attempt.look.as_ref()) else {
-            return;
-        };
-        let expected = Expectations {
+    fn expectations<'a>(&'a self, attempt: &'a Attempt) -> Expectations<'a> {
+        Expectations {
             slot: &self.slot,
             publication: &self.publication,
             outboxes: &self.terms.outboxes,
             witness: attempt.witness.as_ref(),
             kept: self.keeper.kept(),
+        }
+    }
+
+    /// Publication and tables were read.
+    pub(super) fn catalog_read(&mut self, catalog: Catalog, at: Moment) {
+        if !self.awaits(Step::Catalog) {
+            return;
+        }
+        let Phase::Connecting(attempt) = &self.phase else { return };
+        let (Some(server), Some(look)) = (attempt.server.clone(), attempt.look.as_ref()) else {
+            return;
         };
-        match judge(expected, server, look, catalog) {
+        match judge(self.expectations(attempt), server, look, catalog) {
             Ok(baseline) => {
                 failpoint::reached(Failpoint::SlotChecked);
+                let Phase::Connecting(attempt) = &mut self.phase else { return };
                 attempt.baseline = Some(baseline);
                 self.next(Step::Start, Action::StartReplication);
             }

@@ -134,6 +134,16 @@ pub(crate) enum Seen {
     AnotherHistory,
 }
 
+impl What {
+    /// What is written; `None` where a key is deleted.
+    fn witness(&self) -> Option<&Witness> {
+        match self {
+            Self::Position(witness, _) | Self::Record(witness) => Some(witness),
+            Self::Deletion => None,
+        }
+    }
+}
+
 /// Whether the records are those of the last read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Since {
@@ -314,8 +324,7 @@ impl Keeper {
         present.witness.last = last;
         present.news = News::None;
         let (key, witness) = (present.key.clone(), present.witness.clone());
-        let value = Some(witness.encode());
-        Some(self.write(key, value, What::Position(witness, attestation), at))
+        Some(self.write(key, What::Position(witness, attestation), at))
     }
 
     /// Writes what a session found, then deletes the keys of those before it: its own record says at least as much.
@@ -323,14 +332,13 @@ impl Keeper {
         let present = self.present.as_mut().filter(|_| self.in_flight.is_none())?;
         if std::mem::take(&mut present.news) == News::Some {
             let (key, witness) = (present.key.clone(), present.witness.clone());
-            let value = Some(witness.encode());
-            return Some(self.write(key, value, What::Record(witness), at));
+            return Some(self.write(key, What::Record(witness), at));
         }
         if present.stored == Stored::NotYet {
             return None;
         }
         let key = self.outdated.pop_front()?;
-        Some(self.write(key, None, What::Deletion, at))
+        Some(self.write(key, What::Deletion, at))
     }
 
     /// Writes the gap that is not in Kafka yet, if it is time for an attempt.
@@ -341,11 +349,11 @@ impl Keeper {
         }
         unrecorded.tried_at = Some(at);
         let (key, witness) = (unrecorded.key.clone(), unrecorded.witness.clone());
-        let value = Some(witness.encode());
-        Some(self.write(key, value, What::Record(witness), at))
+        Some(self.write(key, What::Record(witness), at))
     }
 
-    fn write(&mut self, key: Vec<u8>, value: Option<Vec<u8>>, what: What, at: Moment) -> Write {
+    fn write(&mut self, key: Vec<u8>, what: What, at: Moment) -> Write {
+        let value = what.witness().map(Witness::encode);
         failpoint::reached(Failpoint::BeforeWitness);
         self.numbers += 1;
         if matches!(what, What::Position(..)) {
@@ -361,7 +369,7 @@ impl Keeper {
         failpoint::reached(Failpoint::WitnessAcked);
         if let Some(present) = self.present.as_mut().filter(|own| own.key == in_flight.key) {
             present.stored = Stored::Yes;
-            if let What::Position(witness, _) | What::Record(witness) = &in_flight.what
+            if let Some(witness) = in_flight.what.witness()
                 && present.vouched != witness.partitions
             {
                 present.vouched.clone_from(&witness.partitions);
@@ -405,6 +413,11 @@ impl Keeper {
             .unwrap_or_else(|| Witness::at(gap.interval.begins_at()));
         let witness = base.with_gap(gap);
         self.known = Some(witness.clone());
+        self.record(gap, witness);
+    }
+
+    /// Has an open gap written down, if there is a state topic.
+    fn record(&mut self, gap: &Gap, witness: Witness) {
         if let Some(settings) = self.settings.as_ref().filter(|_| !bug::is(Bug::ForgetGap)) {
             let name = format!("{}.{}.{}", settings.process, gap.name(), witness.generation);
             let key = settings.pipeline.key(&name);
@@ -414,14 +427,11 @@ impl Keeper {
 
     /// A gap is open that the topic does not hold any more: somebody has deleted it, or it is another cluster's.
     pub(crate) fn record_again(&mut self) {
-        let (Some(settings), Some(known)) = (&self.settings, &self.known) else { return };
+        let Some(known) = self.known.as_ref().filter(|_| self.unrecorded.is_none()) else { return };
         let held = combine(&self.read).ok().flatten().map_or(0, |held| held.generation);
         let Some(gap) = known.gaps.first().filter(|_| held < known.generation) else { return };
-        if self.unrecorded.is_none() && !bug::is(Bug::ForgetGap) {
-            let name = format!("{}.{}.{}", settings.process, gap.name(), known.generation);
-            let (key, witness) = (settings.pipeline.key(&name), known.clone());
-            self.unrecorded = Some(Unrecorded { key, witness, tried_at: None });
-        }
+        let (gap, witness) = (gap.clone(), known.clone());
+        self.record(&gap, witness);
     }
 
     /// Whether every gap that this process has found is in Kafka.

@@ -7,14 +7,20 @@ use crate::witness::{StateRecord, Witness};
 /// stops.
 const LONG: Duration = Duration::from_secs(6);
 
-#[test]
-fn a_slot_that_was_moved_meanwhile_is_no_gap_and_nothing_is_produced_twice() {
+/// Connected again after that, without a state topic.
+fn connected_again() -> Script {
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
     script.handle(Input::StoodStill(LONG));
     script.new_sink();
     script.source.slot_at = 300;
     script.connect();
+    script
+}
+
+#[test]
+fn a_slot_that_was_moved_meanwhile_is_no_gap_and_nothing_is_produced_twice() {
+    let mut script = connected_again();
     assert_eq!(script.state(), (State::Streaming, None));
     assert!(script.keys().is_empty());
     script.transaction(300, &["b"]);
@@ -26,12 +32,7 @@ fn a_slot_that_was_moved_meanwhile_is_no_gap_and_nothing_is_produced_twice() {
 
 #[test]
 fn what_the_other_router_has_confirmed_is_not_at_risk() {
-    let mut script = Script::streaming();
-    script.transaction(100, &["a"]);
-    script.handle(Input::StoodStill(LONG));
-    script.new_sink();
-    script.source.slot_at = 300;
-    script.connect();
+    let mut script = connected_again();
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
     script.run_for(Duration::from_secs(5));
     script.handle(Input::Disconnected(failure(Code::SlotMissing)));
