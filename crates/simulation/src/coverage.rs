@@ -36,6 +36,11 @@ pub fn arm(point: Failpoint, nth: u32) {
     ARMED.set(Some((point, nth)));
 }
 
+/// Whether somebody is still to die.
+pub fn is_armed() -> bool {
+    ARMED.get().is_some()
+}
+
 /// Nobody is to die.
 pub fn disarm() {
     ARMED.set(None);

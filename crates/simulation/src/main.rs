@@ -27,7 +27,7 @@ struct Arguments {
     /// Begin at a seed that nobody has chosen.
     #[arg(long, conflicts_with = "start")]
     fresh: bool,
-    /// Stop after this many seconds, however many seeds were run.
+    /// Stop after this many seconds, however many seeds were run; later, if something was not reached by then.
     #[arg(long)]
     seconds: Option<u64>,
     /// One seed alone, with its plan.
@@ -46,6 +46,9 @@ struct Arguments {
 
 /// Below this nobody can expect that every rare thing has happened.
 const SEEDS_FOR_COVERAGE: u64 = 10_000;
+/// How many times as long a run goes on that was given its time, while something was not reached: whether a rare thing
+/// happens in so many seeds is chance, and a slow machine runs fewer.
+const PATIENCE: u32 = 6;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -100,7 +103,15 @@ fn sweep(arguments: &Arguments) -> ExitCode {
     let mut violations = 0_u64;
     let mut seeds = 0_u64;
     println!("from seed {first}");
-    while limit.map_or(seeds < arguments.seeds, |limit| started.elapsed() < limit) {
+    let goes_on = |seeds: u64, coverage: &Coverage| {
+        let Some(limit) = limit else { return seeds < arguments.seeds };
+        let has_shown = || {
+            arguments.any_coverage || (seeds >= SEEDS_FOR_COVERAGE && coverage.missing().is_empty())
+        };
+        let taken = started.elapsed();
+        taken < limit || (taken < limit * PATIENCE && !has_shown())
+    };
+    while goes_on(seeds, &coverage) {
         let seed = first.wrapping_add(seeds);
         seeds += 1;
         let plan = Plan::of_seed(seed);

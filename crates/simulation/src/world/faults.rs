@@ -11,6 +11,7 @@ use crate::{
 };
 
 mod cluster;
+mod failpoints;
 mod histories;
 mod person;
 mod process;

@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use relay::{Code, Input, ServerNotice, failpoint::Failpoint};
+use relay::Input;
 
 use super::{NOW, Outcome};
-use crate::{
-    coverage,
-    world::{World, mending::Mend},
-};
+use crate::world::{World, mending::Mend};
 
 impl World {
     pub(super) fn kill_a_router(&mut self) -> Outcome {
@@ -58,60 +55,5 @@ impl World {
             self.input(router, Input::Shutdown);
         }
         Outcome::from(runs)
-    }
-
-    pub(super) fn kill_at_a_failpoint(&mut self) -> Outcome {
-        let router = self.some_router();
-        if !self.routers[router].runs() {
-            return Outcome::Pointless;
-        }
-        let point = Failpoint::ALL[self.random.index(Failpoint::ALL.len())];
-        self.judge.interrupted();
-        coverage::arm(point, 1);
-        match point {
-            // Some places are only reached when somebody leads there.
-            Failpoint::DrainBegun | Failpoint::DrainTold | Failpoint::DrainEnded => {
-                self.input(router, Input::Shutdown);
-            }
-            Failpoint::StreamEnded => self.server.stop(self.at),
-            Failpoint::DeliveryFailed => self.kafka.rejects = Some(Code::DeliveryFailed),
-            Failpoint::SlotChecked | Failpoint::Connected | Failpoint::ReplicationStarted => {
-                self.server.end_walsenders(Code::ServerUnreachable);
-            }
-            Failpoint::WarningTaken => {
-                let notice = ServerNotice {
-                    code: "01000".to_owned(),
-                    message: "there is nothing to worry about".to_owned(),
-                };
-                self.input(router, Input::Notice(&notice));
-            }
-            Failpoint::CoveredPassed => {
-                // A slot that somebody has made was saved when it was made.
-                if self.call.is_idle() {
-                    self.server.forget_saved();
-                }
-                self.server.crash(self.at);
-            }
-            Failpoint::RelationTaken
-            | Failpoint::BeginTaken
-            | Failpoint::BeforeEnqueue
-            | Failpoint::AfterEnqueue
-            | Failpoint::QueueFull
-            | Failpoint::CommitTaken
-            | Failpoint::KeepaliveTaken
-            | Failpoint::BeforeAcks
-            | Failpoint::AfterAcks
-            | Failpoint::AckedButOpen
-            | Failpoint::BeforeAdvance
-            | Failpoint::AfterAdvance
-            | Failpoint::BeforeWitness
-            | Failpoint::WitnessAcked
-            | Failpoint::BeforeStatus
-            | Failpoint::AfterStatus => {
-                let nth = u32::try_from(1 + self.random.below(4)).expect("small");
-                coverage::arm(point, nth);
-            }
-        }
-        Outcome::Done
     }
 }

@@ -1,0 +1,102 @@
+//! A router dies at a failpoint.
+
+use relay::{Code, Input, ServerNotice, failpoint::Failpoint};
+
+use super::Outcome;
+use crate::{coverage, world::World};
+
+/// How long the router is led towards the place where it is to die.
+const ROUNDS: u32 = 40;
+
+impl World {
+    pub(super) fn kill_at_a_failpoint(&mut self) -> Outcome {
+        let router = self.some_router();
+        if !self.routers[router].runs() {
+            return Outcome::Pointless;
+        }
+        let point = Failpoint::ALL[self.random.index(Failpoint::ALL.len())];
+        self.judge.interrupted();
+        coverage::arm(point, 1);
+        match point {
+            // Some places are only reached when somebody leads there.
+            Failpoint::DrainBegun | Failpoint::DrainTold | Failpoint::DrainEnded => {
+                self.input(router, Input::Shutdown);
+            }
+            Failpoint::StreamEnded => {
+                self.server.stop(self.at);
+                self.lead_on();
+            }
+            Failpoint::DeliveryFailed => self.kafka.rejects = Some(Code::DeliveryFailed),
+            Failpoint::SlotChecked | Failpoint::Connected | Failpoint::ReplicationStarted => {
+                self.server.end_walsenders(Code::ServerUnreachable);
+            }
+            Failpoint::WarningTaken => {
+                let notice = ServerNotice {
+                    code: "01000".to_owned(),
+                    message: "there is nothing to worry about".to_owned(),
+                };
+                self.input(router, Input::Notice(&notice));
+            }
+            Failpoint::CoveredPassed => {
+                // A slot that somebody has made was saved when it was made.
+                if self.call.is_idle() {
+                    self.server.forget_saved();
+                }
+                self.server.crash(self.at);
+                self.lead_on();
+            }
+            Failpoint::QueueFull => self.fill_the_queue(),
+            Failpoint::RelationTaken
+            | Failpoint::BeginTaken
+            | Failpoint::BeforeEnqueue
+            | Failpoint::AfterEnqueue
+            | Failpoint::CommitTaken
+            | Failpoint::KeepaliveTaken
+            | Failpoint::BeforeAcks
+            | Failpoint::AfterAcks
+            | Failpoint::AckedButOpen
+            | Failpoint::BeforeAdvance
+            | Failpoint::AfterAdvance
+            | Failpoint::BeforeWitness
+            | Failpoint::WitnessAcked
+            | Failpoint::BeforeStatus
+            | Failpoint::AfterStatus => {
+                let nth = u32::try_from(1 + self.random.below(4)).expect("small");
+                coverage::arm(point, nth);
+                // Else whatever the plan holds happens meanwhile.
+                if self.random.one_in(2) {
+                    self.lead_on();
+                }
+            }
+        }
+        Outcome::Done
+    }
+
+    /// The steps between two faults are few: a router that has to connect anew is rarely through with it before the next.
+    fn lead_on(&mut self) {
+        for _ in 0..ROUNDS {
+            if !coverage::is_armed() {
+                break;
+            }
+            self.let_everything_happen();
+        }
+    }
+
+    /// Rows come, and no acknowledgement does.
+    fn fill_the_queue(&mut self) {
+        let until_it_streams = 10;
+        for _ in 0..until_it_streams {
+            self.let_everything_happen();
+        }
+        for _ in 0..ROUNDS {
+            for router in 0..self.routers.len() {
+                if !coverage::is_armed() {
+                    return;
+                }
+                self.server.write(&mut self.random);
+                self.server.send(&mut self.random);
+                self.read(router, 64);
+            }
+        }
+    }
+}
