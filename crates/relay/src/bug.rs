@@ -52,6 +52,8 @@ bugs! {
     WitnessAheadOfAcks = "witness-ahead-of-acks";
     /// All sessions write the witness under one key, so that the last write counts, however late.
     OneWitnessKey = "one-witness-key";
+    /// Of two sessions' records the one with the greater position counts, whoever held the slot last.
+    RankByPosition = "rank-by-position";
     /// What the witness covers is skipped although its last transaction did not come by again.
     SkipOnFaith = "skip-on-faith";
     /// What the witness covers is confirmed before its last transaction came by again.

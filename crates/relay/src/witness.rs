@@ -12,17 +12,21 @@
 //!
 //! A router that was stopped (SIGSTOP) or cut off may write late. Such a write must not count, and it cannot be prevented:
 //! Kafka compares nothing before it stores a record. So a late write is made harmless instead. Each session writes under
-//! a key of its own, and of all records of a pipeline the one with the greatest (generation, position) counts
-//! ([`combine`]). Within a generation the history is one and the same, so a late write can only say less; what starts a
-//! new history (a promotion, an acceptance by a person) or opens a gap starts a new generation. The next session deletes
-//! the keys of those before it. A transactional producer was rejected: it fences by the order of `initTransactions`,
+//! a key of its own, and of all records of a pipeline the one with the greatest (generation, [`Held`], position) counts
+//! ([`combine`]). What starts a new history (a promotion, an acceptance by a person) or opens a gap starts a new
+//! generation. Within one, whoever held the slot last counts, although an earlier holder may have had more acknowledged:
+//! the later one has sent part of that again, and the rest has to follow it, else the last record of a key would not be
+//! its last event. The next session deletes the keys of those before it. A transactional producer was rejected: it fences by the order of `initTransactions`,
 //! which is not the order in which sessions hold the slot, so a router that wakes up late would fence the holder.
 
 use std::collections::BTreeMap;
 
 use pgoutput::{Lsn, PgTimestamp, Xid};
 
-use crate::source::{Catalog, Gap, Mark, Oid};
+use crate::{
+    bug::{self, Bug},
+    source::{Catalog, Gap, Mark, Oid},
+};
 
 mod acceptance;
 mod combine;
@@ -42,6 +46,8 @@ pub use key::Pipeline;
 pub struct Witness {
     /// Grows when a new history begins, when a gap opens, and when a person accepts one.
     pub generation: u64,
+    /// When the session that wrote it held the slot; `None` when no session did.
+    pub held: Option<Held>,
     /// The server; `None` when a gap was found before any server was identified.
     pub history: Option<History>,
     /// Kafka's cluster id.
@@ -64,6 +70,16 @@ pub struct Witness {
     pub accepted: Vec<Acceptance>,
     /// The pipeline began here without a record, and nobody has accepted that yet: what was before is not vouched for.
     pub began_without: Option<Mark>,
+}
+
+/// A moment at which a session's own walsender was seen to hold the slot. PostgreSQL gives a slot to one at a time, and WAL
+/// grows, so of two sessions the later has the greater; the clock decides where nothing was written in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Held {
+    /// The end of WAL.
+    pub wal_end: Lsn,
+    /// The server's clock, in microseconds.
+    pub clock_micros: i64,
 }
 
 /// Names one history of WAL: LSNs mean something only within one.
@@ -112,6 +128,7 @@ impl Witness {
     pub fn at(position: Lsn) -> Self {
         Self {
             generation: 1,
+            held: None,
             history: None,
             cluster: String::new(),
             position,
@@ -132,8 +149,17 @@ impl Witness {
     }
 
     /// How records of one pipeline compare.
-    fn rank(&self) -> (u64, Lsn) {
-        (self.generation, self.position)
+    fn rank(&self) -> (u64, Option<Held>, Lsn) {
+        let held = self.held.filter(|_| !bug::is(Bug::RankByPosition));
+        (self.generation, held, self.position)
+    }
+
+    /// This record in the words of a session that held the slot then. On a server whose WAL ends before what an earlier
+    /// session saw, nothing that this one writes would count: it was taken back to an earlier state, and a new history begins.
+    #[must_use]
+    pub(crate) fn held_by(self, held: Option<Held>) -> Self {
+        let is_later = held > self.held;
+        Self { generation: self.generation + u64::from(!is_later), held, ..self }
     }
 
     /// The next generation of this record, in which one more gap is open.

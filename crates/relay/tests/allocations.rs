@@ -215,14 +215,16 @@ fn server() -> Server {
     }
 }
 
-fn look() -> SlotLook {
+const BACKEND: i32 = 4711;
+
+fn look(active_pid: Option<i32>) -> SlotLook {
     let slot = SlotHealth {
         current_wal_lsn: WAL_END,
         confirmed_flush_lsn: Some(Lsn::from_u64(0)),
         restart_lsn: Some(Lsn::from_u64(0)),
         safe_wal_bytes: None,
         wal_status: WalStatus::Reserved,
-        active_pid: None,
+        active_pid,
         plugin: Some("pgoutput".to_owned()),
         database: Some("shop".to_owned()),
         kind: SlotKind::Logical,
@@ -232,8 +234,14 @@ fn look() -> SlotLook {
         invalidation_reason: None,
         inactive_since: None,
     };
-    let (at, database) = (String::new(), "shop".to_owned());
-    SlotLook { current_wal_lsn: WAL_END, at, database, slot: Some(slot) }
+    SlotLook {
+        current_wal_lsn: WAL_END,
+        at: String::new(),
+        clock_micros: 0,
+        database: "shop".to_owned(),
+        backend_pid: BACKEND,
+        slot: Some(slot),
+    }
 }
 
 fn catalog() -> Catalog {
@@ -285,10 +293,10 @@ impl Shell {
         let mut shell = Self { relay, broker, acks: Acks::default(), at, updates: 0 };
         shell.handle(Input::SinkReady);
         shell.handle(Input::Opened(server()));
-        shell.handle(Input::Slot(look()));
+        shell.handle(Input::Slot(look(None)));
         shell.handle(Input::Catalog(catalog()));
         shell.handle(Input::Connected);
-        shell.handle(Input::Slot(look()));
+        shell.handle(Input::Slot(look(Some(BACKEND))));
         shell.pass(&[shape.relation()]);
         shell
     }

@@ -48,6 +48,8 @@ pub struct Judge {
     sessions: Vec<Session>,
     /// Distinct events per key that Kafka has.
     stored: [u64; KEYS],
+    /// Of each key the newest session that has produced it, and the place of its last record.
+    tail: [Option<(usize, u64)>; KEYS],
     /// Serial number past the last event that any session produced.
     produced: u64,
     /// Records that repeat one that Kafka had.
@@ -70,6 +72,7 @@ impl Judge {
             violation: None,
             sessions: Vec::new(),
             stored: [0; KEYS],
+            tail: [None; KEYS],
             produced: 0,
             duplicates: 0,
             records: 0,
@@ -265,6 +268,8 @@ impl Judge {
         if !event.is_real {
             return;
         }
+        self.follows_its_forerunner(history, key, session, place);
+        let Some(event) = history.events.get_mut(number) else { return };
         let first = self.stored[key];
         if event.is_stored {
             self.duplicates += 1;
@@ -276,6 +281,33 @@ impl Judge {
             // What was accepted as missing may arrive late all the same.
             event.is_stored = true;
             self.pass_what_is_settled(history, key);
+        }
+    }
+
+    /// What comes again comes again as a whole: whatever followed a repeated event follows it once more. Else the last record
+    /// of a key would not be its last event. What a session that has lost the slot still sends comes between the records of
+    /// the next, which sends it again.
+    fn follows_its_forerunner(
+        &mut self,
+        history: &History,
+        key: usize,
+        session: usize,
+        place: u64,
+    ) {
+        let next = match self.tail[key] {
+            Some((newest, _)) if session < newest => return,
+            Some((_, last)) => last + 1,
+            None => 0,
+        };
+        self.tail[key] = Some((session, place));
+        let mut between = (next..place).filter_map(|place| {
+            let number = history.by_key[key].get(usize::try_from(place).ok()?)?;
+            history.events.get(*number)
+        });
+        if between.any(|event| !event.is_excused) {
+            self.accuse(Invariant::I3Order, || {
+                format!("event {place} of key {key} follows event {}", next.saturating_sub(1))
+            });
         }
     }
 
@@ -371,6 +403,10 @@ impl Judge {
     pub fn went_back(&mut self, history: &History) {
         for (stored, place) in self.stored.iter_mut().zip(history.places) {
             *stored = (*stored).min(place);
+        }
+        for (tail, place) in self.tail.iter_mut().zip(history.places) {
+            *tail =
+                tail.and_then(|(session, last)| Some((session, last.min(place.checked_sub(1)?))));
         }
         self.produced = self.produced.min(history.serial);
         self.attested = self.attested.min(history.end_of_wal);

@@ -125,7 +125,7 @@ fn expected(bug: Bug) -> &'static [Invariant] {
         Bug::SkipEqualOnResume | Bug::DropTwinRow => &[I1Complete, I2NeverAhead, I3Order],
         // A row that is put aside before a pause of the stream stays aside.
         Bug::PassOnFull => &[I3Order, I4Duplicates, I10Liveness],
-        Bug::RepinAtOnce | Bug::ProduceUnvouched => &[I3Order],
+        Bug::RepinAtOnce | Bug::ProduceUnvouched | Bug::RankByPosition => &[I3Order],
         Bug::NeverRepin | Bug::SignedHash => &[I3Order],
         // A session that should have ended goes on with deadlines that it has passed.
         Bug::GoOnAfterFailure => &[I1Complete, I2NeverAhead, I3Order, I8Slot, I10Liveness],

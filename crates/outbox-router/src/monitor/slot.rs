@@ -39,7 +39,8 @@ fn statement(version: i32, slot: &str) -> String {
     format!(
         "select w.lsn, \
            to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), \
-           current_database(), s.slot_name is not null, s.confirmed_flush_lsn, s.restart_lsn, \
+           (extract(epoch from clock_timestamp()) * 1000000)::bigint, \
+           current_database(), pg_backend_pid(), s.slot_name is not null, s.confirmed_flush_lsn, s.restart_lsn, \
            s.safe_wal_size, s.wal_status, s.active_pid, s.plugin, s.database, s.slot_type, \
            s.temporary, {two_phase}, {failover}, {synced}, {invalidation}, {inactive_since} \
          from (select case when pg_is_in_recovery() \
@@ -51,9 +52,10 @@ fn statement(version: i32, slot: &str) -> String {
 
 fn read(mut row: TextRow) -> Result<SlotLook, Failure> {
     let current_wal_lsn = row.lsn()?.unwrap_or(Lsn::from_u64(0));
-    let (at, database) = (row.text()?, row.text()?);
+    let (at, clock_micros) = (row.text()?, row.parsed()?);
+    let (database, backend_pid) = (row.text()?, row.parsed()?);
     let slot = if row.boolean()? { Some(read_slot(row, current_wal_lsn)?) } else { None };
-    Ok(SlotLook { current_wal_lsn, at, database, slot })
+    Ok(SlotLook { current_wal_lsn, at, clock_micros, database, backend_pid, slot })
 }
 
 fn read_slot(mut row: TextRow, current_wal_lsn: Lsn) -> Result<SlotHealth, Failure> {

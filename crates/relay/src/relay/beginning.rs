@@ -9,7 +9,7 @@ use crate::{
     clock::Moment,
     ledger::Evidence,
     session::{Beginning, Covered, Resume, Session},
-    source::{Baseline, Catalog, Mark, SlotLook},
+    source::{Baseline, Catalog, Kept, Mark, SlotLook},
     witness::Witness,
 };
 
@@ -17,7 +17,9 @@ impl Relay {
     /// Everything was found as it must be, and the slot is ours.
     pub(super) fn begin_session(&mut self, at: Moment) {
         let Phase::Connecting(attempt) = &mut self.phase else { return };
-        let Some(Found { baseline, witness: known, cluster }) = attempt.found() else { return };
+        let Some(Found { baseline, witness: known, cluster, held }) = attempt.found() else {
+            return;
+        };
         let slot_at = baseline.confirmed();
         let wal_end = baseline.slot.current_wal_lsn;
         self.session_id = self.session_id.next();
@@ -35,9 +37,9 @@ impl Relay {
             // Whose slot stands at the end of WAL has nothing in flight.
             .filter(|known| !known.partitions.is_empty() && slot_at < wal_end)
             .map(|known| Pinned { counts: known.partitions.clone(), until: wal_end });
-        let resume = resume(known.as_ref(), slot_at);
         let evidence = self.keeper.evidence();
-        let witness = self.witness_of(known, cluster, &baseline);
+        let resume = resume(known.as_ref(), slot_at, evidence);
+        let witness = self.witness_of(known, cluster, &baseline).held_by(held);
         self.keeper.begin(self.session_id, self.totals.sessions, witness);
         self.topics.vouch(self.keeper.vouched());
         self.topics.tell_again();
@@ -63,19 +65,17 @@ impl Relay {
             let began_without = (self.keeper.evidence() == Evidence::Witness).then_some(slot_at);
             Witness { began_without, ..Witness::at(baseline.confirmed()) }
         });
+        let (is_kept, has_last) = (self.keeper.kept() == Kept::InKafka, witness.last.is_some());
         match witness.position.cmp(&baseline.confirmed()) {
-            // Only without a state topic: another router has taken the slot there, after a
-            // transaction that we do not know.
-            Ordering::Less => {
+            Ordering::Equal => {}
+            // Its last transaction tells whether what the server sends again is what it covers.
+            Ordering::Greater if is_kept && has_last => {}
+            // Without a state topic another router may have held the slot meanwhile: taken it further, after a transaction
+            // that we do not know, or sent part of what the server sends again. Then the rest has to follow.
+            Ordering::Less | Ordering::Greater => {
                 witness.position = baseline.confirmed();
                 witness.last = None;
             }
-            // Nothing tells whether what the server sends again is what the witness covers: it is
-            // produced, and not vouched for before that.
-            Ordering::Greater if witness.last.is_none() => {
-                witness.position = baseline.confirmed();
-            }
-            Ordering::Greater | Ordering::Equal => {}
         }
         witness.history = Some(baseline.server.history.clone());
         // Brokers that do not tell it now may tell it again.
@@ -100,13 +100,16 @@ impl Relay {
 }
 
 /// Where the session begins, by the witness and the slot.
-fn resume(known: Option<&Witness>, slot_at: Lsn) -> Resume {
-    match known {
-        Some(Witness { position, last, .. }) if slot_at == *position => Resume::At(slot_at, *last),
-        Some(Witness { position, last: Some(last), tables, .. }) if slot_at < *position => {
+fn resume(known: Option<&Witness>, slot_at: Lsn, evidence: Evidence) -> Resume {
+    match (known, evidence) {
+        (Some(Witness { position, last, .. }), _) if slot_at == *position => {
+            Resume::At(slot_at, *last)
+        }
+        (Some(Witness { position, last: Some(last), tables, .. }), Evidence::Witness)
+            if slot_at < *position =>
+        {
             Resume::After(Covered::new(slot_at, *position, *last, tables.clone()))
         }
-        // Past the witness: only without a state topic, when another router has moved it.
-        Some(_) | None => Resume::AtSlot,
+        (Some(_) | None, Evidence::Witness | Evidence::None) => Resume::AtSlot,
     }
 }

@@ -23,7 +23,7 @@ use crate::{
         history::{self, Continuation},
         judge, judge_cluster, judge_slot,
     },
-    witness::{Since, Witness},
+    witness::{Held, Since, Witness},
 };
 
 /// What an attempt to connect has found so far.
@@ -39,6 +39,8 @@ pub(super) struct Attempt {
     gap: Option<Gap>,
     /// When the server began to stream.
     started_at: Option<Moment>,
+    /// When the slot was seen to be ours.
+    held: Option<Held>,
 }
 
 /// See [`Attempt::found`].
@@ -46,6 +48,7 @@ pub(super) struct Found {
     pub(super) baseline: Baseline,
     pub(super) witness: Option<Witness>,
     pub(super) cluster: String,
+    pub(super) held: Option<Held>,
 }
 
 /// What is awaited.
@@ -71,7 +74,7 @@ impl Attempt {
     pub(super) fn found(&mut self) -> Option<Found> {
         let baseline = self.baseline.take()?;
         let cluster = std::mem::take(&mut self.cluster);
-        Some(Found { baseline, witness: self.witness.take(), cluster })
+        Some(Found { baseline, witness: self.witness.take(), cluster, held: self.held })
     }
 
     /// Whether there is a connection.
@@ -98,6 +101,7 @@ impl Relay {
             baseline: None,
             gap: None,
             started_at: None,
+            held: None,
         };
         self.phase = Phase::Connecting(Box::new(attempt));
         match self.keeper.kept() {
@@ -320,16 +324,26 @@ impl Relay {
         }
     }
 
-    /// The slot was read again, while we hold it. A slot that was made again stands elsewhere.
+    /// The slot was read again, while we hold it. A slot that was made again stands elsewhere. A slot that another holds was
+    /// taken from us: what we would write could count for more than what the other writes.
     fn slot_read_again(&mut self, look: &SlotLook, at: Moment) {
-        let Phase::Connecting(attempt) = &self.phase else { return };
+        let Phase::Connecting(attempt) = &mut self.phase else { return };
+        let Some(first) = &attempt.look else { return };
         let confirmed = |look: &SlotLook| look.slot.as_ref()?.confirmed_flush_lsn;
-        let was = attempt.look.as_ref().and_then(confirmed);
-        if was != confirmed(look) && !bug::is(Bug::TrustFirstLook) {
-            let why = "the slot was moved or made again while the router connected";
+        let holder = look.slot.as_ref().and_then(|slot| slot.active_pid);
+        let why = if confirmed(first) != confirmed(look) {
+            "the slot was moved or made again while the router connected"
+        } else if holder != Some(first.backend_pid) {
+            "the server has ended this stream, or given the slot to another, while the router connected"
+        } else {
+            ""
+        };
+        if !why.is_empty() && !bug::is(Bug::TrustFirstLook) {
             self.lost(Failure::new(Code::SlotInUse, why), at);
             return;
         }
+        attempt.held =
+            Some(Held { wal_end: look.current_wal_lsn, clock_micros: look.clock_micros });
         match self.keeper.kept() {
             Kept::InKafka => self.next_read_state(Step::StateAgain),
             Kept::InMemory => self.begin_session(at),

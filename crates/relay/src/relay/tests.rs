@@ -18,6 +18,7 @@ mod connection;
 mod delivery;
 mod drain;
 mod farewell;
+mod holders;
 mod looks;
 mod races;
 mod rows;
@@ -160,11 +161,11 @@ impl Script {
 
     /// Everything that a connection attempt asks for is as it must be.
     fn answer(&mut self) {
-        let source = self.source.clone();
-        let mut next = source.answer(&Action::Connect);
+        let mut next = self.source.answer(&Action::Connect);
         while let Some(input) = next.take() {
             self.handle(input);
-            if let Some(answer) = self.actions.back().and_then(|action| source.answer(action)) {
+            let last = self.actions.back();
+            if let Some(answer) = last.and_then(|action| self.source.answer(action)) {
                 self.actions.pop_back();
                 next = Some(answer);
             }

@@ -129,8 +129,12 @@ pub struct SlotLook {
     pub current_wal_lsn: Lsn,
     /// The server's clock, UTC.
     pub at: String,
+    /// The same clock in microseconds, for telling which of two looks was the later.
+    pub clock_micros: i64,
     /// The database we are connected to.
     pub database: String,
+    /// The backend that answered: on a replication connection, the walsender that will stream.
+    pub backend_pid: i32,
     /// The slot.
     pub slot: Option<SlotHealth>,
 }

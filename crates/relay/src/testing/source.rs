@@ -26,7 +26,14 @@ pub struct Source {
     pub slot_at: u64,
     /// Where its WAL ends.
     pub wal_end: u64,
+    /// Whether the connection that asks streams from the slot.
+    pub is_streaming: bool,
+    /// Its clock, which ticks with every question.
+    pub clock_micros: i64,
 }
+
+/// The walsender's pid.
+const BACKEND: i32 = 4711;
 
 impl Source {
     /// A table of the schema `public`.
@@ -38,11 +45,17 @@ impl Source {
             columns: columns.iter().map(|(name, _)| (*name).to_owned()).collect(),
             slot_at: 0,
             wal_end: u64::MAX,
+            is_streaming: false,
+            clock_micros: 0,
         }
     }
 
     /// The answer to what a connection attempt asks for; `None` for every other action.
-    pub fn answer(&self, action: &Action) -> Option<Input<'static>> {
+    pub fn answer(&mut self, action: &Action) -> Option<Input<'static>> {
+        self.clock_micros += 1;
+        if matches!(action, Action::Connect | Action::StartReplication) {
+            self.is_streaming = matches!(action, Action::StartReplication);
+        }
         match action {
             Action::Connect => Some(Input::Opened(self.server())),
             Action::ReadSlot => Some(Input::Slot(self.look())),
@@ -81,7 +94,7 @@ impl Source {
             restart_lsn: Some(Lsn::from_u64(self.slot_at)),
             safe_wal_bytes: None,
             wal_status: WalStatus::Reserved,
-            active_pid: None,
+            active_pid: self.is_streaming.then_some(BACKEND),
             plugin: Some("pgoutput".to_owned()),
             database: Some("shop".to_owned()),
             kind: SlotKind::Logical,
@@ -91,8 +104,14 @@ impl Source {
             invalidation_reason: None,
             inactive_since: None,
         };
-        let (at, database) = (String::new(), "shop".to_owned());
-        SlotLook { current_wal_lsn, at, database, slot: Some(slot) }
+        SlotLook {
+            current_wal_lsn,
+            at: String::new(),
+            clock_micros: self.clock_micros,
+            database: "shop".to_owned(),
+            backend_pid: BACKEND,
+            slot: Some(slot),
+        }
     }
 
     /// Its publication.

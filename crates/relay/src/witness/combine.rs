@@ -19,7 +19,7 @@ pub struct StateRecord {
 
 /// What all records of a pipeline say together; `None` when there are none.
 ///
-/// The order in which they were written says nothing. The greatest (generation, position) counts, with every gap that is
+/// The order in which they were written says nothing. The greatest (generation, held, position) counts, with every gap that is
 /// open in its generation, since two routers may have found different ones, with every acceptance, and with every topic's
 /// greatest partition count: a greater one is used only when nothing of the smaller one is unsettled.
 ///
@@ -72,7 +72,10 @@ mod tests {
     use pgoutput::Lsn;
 
     use super::*;
-    use crate::source::{Gap, Interval, Mark};
+    use crate::{
+        source::{Gap, Interval, Mark},
+        witness::Held,
+    };
 
     fn at(generation: u64, position: u64) -> Witness {
         Witness { generation, ..Witness::at(Lsn::from_u64(position)) }
@@ -87,6 +90,18 @@ mod tests {
     fn a_late_write_of_the_same_history_says_less_and_does_not_count() {
         assert_eq!(join([at(1, 500), at(1, 200)]).unwrap().position, Lsn::from_u64(500));
         assert_eq!(join([]), None);
+    }
+
+    #[test]
+    fn a_late_write_counts_for_less_than_what_the_next_holder_of_the_slot_says() {
+        let held = |wal_end, clock_micros, position| {
+            let wal_end = Lsn::from_u64(wal_end);
+            Witness { held: Some(Held { wal_end, clock_micros }), ..at(1, position) }
+        };
+        let position = |all: [Witness; 2]| join(all).unwrap().position.as_u64();
+        assert_eq!(position([held(600, 1, 500), held(700, 0, 300)]), 300);
+        assert_eq!(position([held(600, 2, 300), held(600, 1, 500)]), 300);
+        assert_eq!(position([at(1, 500), held(600, 1, 300)]), 300, "no session wrote the first");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pgoutput::{Lsn, PgTimestamp, Xid};
 use serde::{Deserialize, Serialize};
 
-use super::{Acceptance, History, LastTransaction, PARTITIONS_MAX, Witness};
+use super::{Acceptance, Held, History, LastTransaction, PARTITIONS_MAX, Witness};
 use crate::{
     failure::{Code, Failure},
     source::{
@@ -39,6 +39,7 @@ struct Versioned {
 struct WitnessText {
     v: u32,
     generation: u64,
+    held: Option<HeldText>,
     history: Option<HistoryText>,
     cluster: String,
     position: String,
@@ -51,6 +52,12 @@ struct WitnessText {
     gaps: Vec<GapText>,
     accepted: Vec<AcceptanceText>,
     began_without: Option<MarkText>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HeldText {
+    wal_end: String,
+    clock_micros: i64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -155,6 +162,10 @@ impl Witness {
         let text = WitnessText {
             v: VERSION,
             generation: self.generation,
+            held: self.held.map(|held| HeldText {
+                wal_end: held.wal_end.to_string(),
+                clock_micros: held.clock_micros,
+            }),
             history: self.history.as_ref().map(|history| HistoryText {
                 system_id: history.system_id.clone(),
                 timeline: history.timeline,
@@ -198,6 +209,7 @@ impl Witness {
         let text: WitnessText = serde_json::from_slice(value).map_err(malformed)?;
         Ok(Self {
             generation: text.generation,
+            held: text.held.map(HeldText::read).transpose()?,
             history: text.history.map(|history| History {
                 system_id: history.system_id,
                 timeline: history.timeline,
@@ -225,6 +237,12 @@ impl Witness {
 
 fn lsn(text: &str) -> Result<Lsn, Unreadable> {
     text.parse().map_err(|_| Unreadable::Malformed(format!("{text:?} is no LSN")))
+}
+
+impl HeldText {
+    fn read(self) -> Result<Held, Unreadable> {
+        Ok(Held { wal_end: lsn(&self.wal_end)?, clock_micros: self.clock_micros })
+    }
 }
 
 impl LastText {
@@ -419,6 +437,7 @@ mod tests {
         }
         Witness {
             generation: 3,
+            held: Some(Held { wal_end: Lsn::from_u64(7), clock_micros: 8 }),
             history: Some(History { system_id: "7312".into(), timeline: 2 }),
             cluster: "abc".into(),
             position: Lsn::from_u64(u64::MAX),

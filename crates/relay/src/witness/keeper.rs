@@ -228,6 +228,8 @@ impl Keeper {
             return Ok(Seen::Nothing);
         }
         let seen = match (known.generation.cmp(&present.witness.generation), gap) {
+            // It has held the slot after this session.
+            (Ordering::Equal, None) if known.held > present.witness.held => Seen::AnotherHistory,
             (Ordering::Less, _) | (Ordering::Equal, None) => Seen::Nothing,
             (Ordering::Equal | Ordering::Greater, Some(gap)) => Seen::Gap(gap.clone()),
             (Ordering::Greater, None) => Seen::AnotherHistory,

@@ -31,8 +31,8 @@ pub fn outboxes() -> Outboxes {
 }
 
 impl Postgres {
-    /// `pg_replication_slots`.
-    pub fn slot_look(&self) -> SlotLook {
+    /// `pg_replication_slots`, asked on this connection.
+    pub fn slot_look(&self, asked: u64) -> SlotLook {
         let current_wal_lsn = Lsn::from_u64(self.history.end_of_wal);
         let slot = self.slot.map(|slot| SlotHealth {
             current_wal_lsn,
@@ -50,7 +50,14 @@ impl Postgres {
             invalidation_reason: None,
             inactive_since: None,
         });
-        SlotLook { current_wal_lsn, at: String::new(), database: DATABASE.to_owned(), slot }
+        SlotLook {
+            current_wal_lsn,
+            at: String::new(),
+            clock_micros: self.history.clock,
+            database: DATABASE.to_owned(),
+            backend_pid: i32::try_from(asked).expect("small"),
+            slot,
+        }
     }
 
     /// `pg_publication` and its tables.

@@ -95,7 +95,7 @@ impl World {
             cluster: self.kafka.cluster(),
             position: Lsn::from_u64(self.server.confirmed()),
             last: None,
-            checked: Some(self.server.slot_look().mark()),
+            checked: Some(self.server.slot_look(0).mark()),
             accepted: best.accepted.iter().cloned().chain(accepted).collect(),
             gaps: Vec::new(),
             catalog,

@@ -14,7 +14,7 @@ use crate::{
     kafka::Producer,
     plan::Keeping,
     postgres::{Phase, Slot},
-    router::Job,
+    router::{Job, Link},
 };
 
 impl World {
@@ -26,7 +26,8 @@ impl World {
             Job::Connect => self.open(router),
             Job::WatchSlot => self.watch_slot(router),
             Job::ReadTimelines(_) | Job::ReadSlot | Job::ReadCatalog | Job::StartReplication => {
-                let is_whole = self.routers[router].link == Some(self.server.starts);
+                let link = self.routers[router].link;
+                let is_whole = link.is_some_and(|link| link.start == self.server.starts);
                 if is_whole && !self.is_cut_off {
                     self.answer_on_the_connection(router, job);
                 } else {
@@ -64,7 +65,7 @@ impl World {
             self.refuse(router, code);
             return;
         }
-        self.routers[router].link = Some(self.server.starts);
+        self.routers[router].link = Some(self.server.accept());
         self.input(router, Input::Opened(self.server.server()));
     }
 
@@ -80,7 +81,8 @@ impl World {
                 // Without a witness nothing else is asked for once there is a stream.
                 let is_last = self.plan.keeping == Keeping::Memory;
                 let before = self.stream_to_begin(router).filter(|_| is_last);
-                self.input(router, Input::Slot(self.server.slot_look()));
+                let asked = self.routers[router].link.map_or(0, |link| link.id);
+                self.input(router, Input::Slot(self.server.slot_look(asked)));
                 if before.is_some() && before == self.stream_to_begin(router) {
                     self.see_the_session_begin(router);
                 }
@@ -107,7 +109,8 @@ impl World {
     }
 
     fn start_streaming(&mut self, router: usize) {
-        let id = self.server.connect(router, self.at);
+        let Some(Link { id, .. }) = self.routers[router].link else { return };
+        self.server.connect(id, router, self.at);
         let session = self.begin_session();
         self.pin_what_was_in_flight(router, session);
         let process = &mut self.routers[router];

@@ -132,7 +132,11 @@ impl Postgres for ScriptedPostgres {
 
     async fn look_beside(&self) -> Result<SlotLook, Failure> {
         self.asked(Ask::SlotBeside).await?;
-        Ok(self.look_now())
+        let mut look = self.look_now();
+        if let Some(slot) = &mut look.slot {
+            slot.active_pid = Some(look.backend_pid);
+        }
+        Ok(look)
     }
 
     async fn catalog(

@@ -3,20 +3,14 @@
 use super::{world::World, *};
 use crate::{
     source::{Gap, Mark},
-    witness::{Acceptance, StateRecord, Witness},
+    witness::Acceptance,
 };
-
-/// Another writes this, whatever it is.
-fn another_writes(world: &mut World, witness: &Witness) {
-    let (key, value) = (b"another".to_vec(), witness.encode());
-    world.topic.push(StateRecord { key, value, offset: 50 });
-}
 
 #[test]
 fn a_gap_that_another_router_has_written_down_stops_the_one_that_streams() {
     let mut world = World::streaming();
     let found = world.witness().with_gap(&gap(Code::HistoryChanged));
-    another_writes(&mut world, &found);
+    world.another_writes(&found);
     world.settle_down();
     world.settle_down();
     assert_eq!(world.gap().0, Some(Code::HistoryChanged));
@@ -33,7 +27,7 @@ fn a_gap_of_the_same_generation_counts_too() {
     let mut world = World::streaming();
     let mut found = world.witness();
     found.gaps.push(gap(Code::HistoryChanged));
-    another_writes(&mut world, &found);
+    world.another_writes(&found);
     world.settle_down();
     world.settle_down();
     assert_eq!(world.gap().0, Some(Code::HistoryChanged));
@@ -45,7 +39,7 @@ fn that_the_beginning_was_accepted_is_noticed_without_a_restart() {
     let began = |world: &World| world.script.relay.snapshot(world.script.at).witness.began_without;
     assert_eq!(began(&world), Some(Mark { lsn: Lsn::ZERO, at: Some(String::new()) }));
     let accepted = world.witness().accept_beginning("ann", "2026-11-22T00:00:00Z");
-    another_writes(&mut world, &accepted);
+    world.another_writes(&accepted);
     world.settle_down();
     world.settle_down();
     assert_eq!(began(&world), None);
@@ -60,7 +54,7 @@ fn a_generation_that_somebody_else_has_begun_is_judged_anew() {
     let mut world = World::streaming();
     let mut another = world.witness();
     another.generation += 1;
-    another_writes(&mut world, &another);
+    world.another_writes(&another);
     world.settle_down();
     world.settle_down();
     let errors = world.script.relay.snapshot(world.script.at).errors;
@@ -155,7 +149,7 @@ fn nor_is_it_left_out_once_another_router_has_held_the_slot() {
     world.script.settle();
     world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
     let held = world.witness();
-    another_writes(&mut world, &held);
+    world.another_writes(&held);
     world.connect();
     let sent = world.script.sink.produced().len();
     world.transaction(100, &["a"]);
@@ -170,7 +164,7 @@ fn a_gap_of_another_server_does_not_stop_the_one_that_streams() {
     let from = Mark { lsn: Lsn::ZERO, at: None };
     let another = failure(Code::HistoryChanged);
     let found = world.witness().with_gap(&Gap::of_another_history(another, Lsn::ZERO, from));
-    another_writes(&mut world, &found);
+    world.another_writes(&found);
     world.settle_down();
     world.settle_down();
     assert_eq!(world.script.state(), (State::Streaming, None));

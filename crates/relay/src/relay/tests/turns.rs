@@ -17,7 +17,7 @@ fn state(number: u64, cluster: &str) -> Input<'static> {
 /// Every step's answer, from another slot and another cluster, but for what answers this. The state topic was read with
 /// this number last.
 fn out_of_turn(asked: Option<&Action>, read: u64) -> Vec<Input<'static>> {
-    let other = Source { slot_at: 500, ..Source::of("outbox", OUTBOX, &COLUMNS) };
+    let mut other = Source { slot_at: 500, ..Source::of("outbox", OUTBOX, &COLUMNS) };
     let steps =
         [Action::Connect, Action::ReadSlot, Action::ReadCatalog(None), Action::StartReplication];
     let mut answers = vec![
@@ -38,7 +38,7 @@ fn out_of_turn(asked: Option<&Action>, read: u64) -> Vec<Input<'static>> {
 fn a_session_begins_with_what_was_asked_for_in_its_turn_and_with_nothing_else() {
     let mut script = Script::new(witnessed());
     script.handle(Input::SinkReady);
-    let source = script.source.clone();
+    let mut source = script.source.clone();
     let (mut steps, mut read) = (0, 0);
     while script.state().0 != State::Streaming {
         let asked = script.actions();

@@ -72,8 +72,6 @@ impl World {
     /// Answers what is asked for, once. Writes stay in flight.
     pub(super) fn answer(&mut self) -> bool {
         let Some(action) = self.script.actions.pop_front() else { return false };
-        let mut source = self.script.source.clone();
-        source.slot_at = self.script.source.slot_at;
         match action {
             Action::ReadState(number) | Action::LookAtState(number) => {
                 let read = StateRead { cluster: self.cluster.clone(), records: self.topic.clone() };
@@ -81,6 +79,7 @@ impl World {
             }
             Action::WriteState(write) => self.in_flight.push(write),
             Action::Connect => {
+                self.script.source.is_streaming = false;
                 let server = self.server.clone();
                 self.script.handle(Input::Opened(server));
             }
@@ -95,7 +94,7 @@ impl World {
             | Action::CopyDone
             | Action::ReplaceSink
             | Action::Exit(_)) => {
-                if let Some(answer) = source.answer(&action) {
+                if let Some(answer) = self.script.source.answer(&action) {
                     self.script.handle(answer);
                 }
             }
@@ -162,6 +161,12 @@ impl World {
         let from = gap.interval.begins_at().as_u64();
         assert_eq!(self.script.state(), (State::Failed, Some(gap.failure.code)));
         (Some(gap.failure.code), from, gap.interval.to.lsn.as_u64())
+    }
+
+    /// Another router writes this, whatever it is.
+    pub(super) fn another_writes(&mut self, witness: &Witness) {
+        let (key, value) = (b"another".to_vec(), witness.encode());
+        self.topic.push(StateRecord { key, value, offset: 50 });
     }
 
     /// A person accepts what is open, as the command does.

@@ -1,0 +1,68 @@
+//! Sessions that hold the slot one after the other, and what each of them writes and hears of the others.
+
+use super::{world::World, *};
+use crate::witness::{Held, Witness};
+
+/// Of a session that was stopped, cut off, or whose write took long.
+#[test]
+fn a_late_write_does_not_count_beside_what_the_next_holder_of_the_slot_says() {
+    let mut world = World::streaming();
+    world.transaction(100, &["a"]);
+    world.transaction(200, &["b"]);
+    world.script.settle();
+    let earlier = world.witness();
+    world.restart();
+    world.connect();
+    world.settle_down();
+    assert!(world.witness().held > earlier.held);
+    let late = Witness { position: Lsn::from_u64(208), ..earlier };
+    world.another_writes(&late);
+    assert_eq!(
+        world.witness().position,
+        Lsn::from_u64(16),
+        "only part of it may have been sent again"
+    );
+}
+
+#[test]
+fn a_session_that_hears_of_a_later_holder_of_the_slot_connects_anew() {
+    let mut world = World::streaming();
+    let own = world.witness();
+    let held = own.held.map(|held| Held { clock_micros: held.clock_micros + 1_000, ..held });
+    world.another_writes(&Witness { held, ..own });
+    world.settle_down();
+    world.settle_down();
+    let errors = world.script.relay.snapshot(world.script.at).errors;
+    assert_eq!(errors.get(&Code::SlotInUse), Some(&1));
+}
+
+#[test]
+fn a_slot_that_another_has_taken_while_this_one_connected_carries_no_session() {
+    let mut world = World::streaming();
+    world.restart();
+    world.script.run_for(Duration::from_secs(1));
+    while !matches!(world.script.actions.front(), Some(Action::ReadSlot))
+        || !world.script.source.is_streaming
+    {
+        assert!(world.answer());
+    }
+    let mut look = world.script.source.look();
+    look.backend_pid += 1;
+    look.slot.as_mut().unwrap().active_pid = Some(look.backend_pid);
+    world.script.actions.clear();
+    world.script.handle(Input::Slot(look));
+    let (state, reason) = world.script.state();
+    assert_eq!((state, reason), (State::Starting, Some(Code::SlotInUse)));
+}
+
+/// Its records would count for less than those of a session that saw more WAL.
+#[test]
+fn a_server_whose_wal_is_shorter_than_an_earlier_session_saw_begins_a_generation() {
+    let mut world = World::streaming();
+    world.settle_down();
+    let generation = world.witness().generation;
+    world.restart();
+    world.script.source.wal_end -= 1_000;
+    world.settle_down();
+    assert_eq!(world.witness().generation, generation + 1);
+}
