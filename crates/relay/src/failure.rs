@@ -163,6 +163,11 @@ impl Code {
         Self::ALL.iter().copied().find(|code| code.as_str() == text)
     }
 
+    /// Whether the publication as a whole is gone, or another: a slot decodes nothing of the time before it was made.
+    pub(crate) fn is_of_whole_publication(self) -> bool {
+        matches!(self, Self::PublicationMissing | Self::PublicationReplaced)
+    }
+
     /// Whether it is about Kafka.
     pub(crate) fn is_of_kafka(self) -> bool {
         self.as_str().starts_with('K')

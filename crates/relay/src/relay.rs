@@ -91,6 +91,8 @@ pub struct Relay {
     keeper: Keeper,
     /// What the last session found.
     baseline: Option<Arc<Baseline>>,
+    /// What would follow if the server that was reached last took the place of the right one.
+    elsewhere: Option<Gap>,
     /// Partition counts of an earlier session, and the position up to which they are kept: what that session had in
     /// flight may come again, and must go where it went.
     pinned: Option<Pinned>,
@@ -161,6 +163,7 @@ impl Relay {
             }),
             keeper: Keeper::new(witness),
             baseline: None,
+            elsewhere: None,
             pinned: None,
             drain,
             on_fatal,

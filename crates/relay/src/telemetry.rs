@@ -123,11 +123,15 @@ pub struct WitnessReport {
     pub kept: Kept,
     /// Up to where everything is acknowledged, as it says.
     pub position: Option<Lsn>,
+    /// A time up to which everything is acknowledged, by the server's clock.
+    pub acknowledged_at: Option<String>,
     /// Its generation; 0 when there is none.
     pub generation: u64,
     /// What nobody has accepted.
     pub gaps: Vec<Gap>,
-    /// Whether all of these are in Kafka, and so outlive this process.
+    /// The server is not the one that it speaks of: what that would mean, which is not written down.
+    pub elsewhere: Option<Gap>,
+    /// Whether all gaps are in Kafka, and so outlive this process.
     pub are_gaps_recorded: bool,
     /// What somebody has accepted.
     pub accepted: Vec<Acceptance>,
@@ -140,8 +144,10 @@ impl Default for WitnessReport {
         Self {
             kept: Kept::InMemory,
             position: None,
+            acknowledged_at: None,
             generation: 0,
             gaps: Vec::new(),
+            elsewhere: None,
             are_gaps_recorded: true,
             accepted: Vec::new(),
             began_without: None,

@@ -25,7 +25,7 @@ use pgoutput::{Lsn, PgTimestamp, Xid};
 
 use crate::{
     bug::{self, Bug},
-    source::{Catalog, Gap, Mark, Oid},
+    source::{Catalog, Gap, Mark, Oid, wording},
 };
 
 mod acceptance;
@@ -143,9 +143,17 @@ impl Witness {
         }
     }
 
-    /// When the source was last found as it must be, by the server's clock: no later than the position.
-    pub fn checked_at(&self) -> Option<String> {
-        self.checked.as_ref().and_then(|checked| checked.at.clone())
+    /// The position, with a time up to which everything is acknowledged, by the server's clock.
+    pub fn mark(&self) -> Mark {
+        Mark { lsn: self.position, at: self.acknowledged_at() }
+    }
+
+    /// The last look at the source, if what was written until then is acknowledged; behind a backlog it is not, and the last
+    /// transaction tells.
+    fn acknowledged_at(&self) -> Option<String> {
+        let checked = self.checked.as_ref().filter(|checked| checked.lsn <= self.position);
+        let looked_at = checked.and_then(|checked| checked.at.clone());
+        looked_at.or_else(|| wording::utc(self.last?.committed_at))
     }
 
     /// How records of one pipeline compare.
@@ -162,14 +170,17 @@ impl Witness {
         Self { generation: self.generation + u64::from(!is_later), held, ..self }
     }
 
-    /// The next generation of this record, in which one more gap is open.
+    /// The next generation of this record, in which these gaps are open, too.
     #[must_use]
-    pub fn with_gap(&self, gap: &Gap) -> Self {
+    pub fn with_gaps(&self, gaps: &[Gap]) -> Self {
         let mut next = self.clone();
         next.generation += 1;
-        if !next.gaps.iter().any(|open| open.is_same(gap)) {
-            next.gaps.push(gap.clone());
-        }
+        next.gaps.extend(gaps.iter().filter(|gap| !self.has_open(gap)).cloned());
         next
+    }
+
+    /// Whether somebody has found the same.
+    pub(crate) fn has_open(&self, gap: &Gap) -> bool {
+        self.gaps.iter().any(|open| open.is_same(gap))
     }
 }

@@ -215,7 +215,7 @@ fn server() -> Server {
     }
 }
 
-const BACKEND: i32 = 4711;
+const WALSENDER: i32 = 4711;
 
 fn look(active_pid: Option<i32>) -> SlotLook {
     let slot = SlotHealth {
@@ -239,7 +239,6 @@ fn look(active_pid: Option<i32>) -> SlotLook {
         at: String::new(),
         clock_micros: 0,
         database: "shop".to_owned(),
-        backend_pid: BACKEND,
         slot: Some(slot),
     }
 }
@@ -295,8 +294,8 @@ impl Shell {
         shell.handle(Input::Opened(server()));
         shell.handle(Input::Slot(look(None)));
         shell.handle(Input::Catalog(catalog()));
-        shell.handle(Input::Connected);
-        shell.handle(Input::Slot(look(Some(BACKEND))));
+        shell.handle(Input::Connected(Some(WALSENDER)));
+        shell.handle(Input::Slot(look(Some(WALSENDER))));
         shell.pass(&[shape.relation()]);
         shell
     }

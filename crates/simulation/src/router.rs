@@ -38,15 +38,6 @@ pub enum Job {
     WatchSlot,
 }
 
-/// A connection to a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Link {
-    /// The server's starts so far.
-    pub start: u64,
-    /// The backend.
-    pub id: u64,
-}
-
 /// The state topic is being read.
 #[derive(Debug)]
 pub enum Reading {
@@ -64,8 +55,9 @@ pub struct Router {
     pub relay: Relay,
     /// None while it is being made.
     pub producer: Option<Producer>,
-    /// `None`: there is no connection.
-    pub link: Option<Link>,
+    /// The server that the connection leads to, by its starts so far; `None`: there is no
+    /// connection.
+    pub link: Option<u64>,
     /// The stream.
     pub connection: Option<u64>,
     /// Number of the session that it carries, or carried.

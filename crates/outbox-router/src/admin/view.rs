@@ -40,8 +40,9 @@ impl View<'_> {
 
     /// What waits for a person's acceptance.
     pub(super) fn gap(&self) -> Option<&Gap> {
-        let recorded = || self.relay.snapshot.witness.gaps.first();
-        self.monitor.gap.as_ref().or_else(recorded)
+        let witness = &self.relay.snapshot.witness;
+        let monitored = self.monitor.gap.as_ref();
+        monitored.or(witness.gaps.first()).or(witness.elsewhere.as_ref())
     }
 
     /// The split of what the slot is behind; `None` when the slot is not seen or another router holds it.

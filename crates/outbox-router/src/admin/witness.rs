@@ -60,7 +60,7 @@ impl Witness {
             },
             position: witness.position.map(|lsn| lsn.to_string()),
             began_without: witness.began_without.as_ref().map(Moment::of),
-            gaps: witness.gaps.iter().map(OpenGap::of).collect(),
+            gaps: witness.gaps.iter().chain(&witness.elsewhere).map(OpenGap::of).collect(),
             gaps_recorded: witness.are_gaps_recorded,
             accepted: witness.accepted.iter().map(Accepted::of).collect(),
         }

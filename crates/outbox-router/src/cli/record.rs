@@ -1,9 +1,9 @@
 //! The pipeline's record in the state topic, and the source that it is held against.
 
 use relay::{
-    Code, Failure, TopicName,
-    source::{Baseline, Expectations, Kept, Obstacle, judge, judge_slot},
-    witness::{Open, Pipeline, StateRecord, Witness, combine},
+    Code, Failure, Outboxes, TopicName,
+    source::{Baseline, Expectations, Gap, Kept, Obstacle, Present, gaps_since, judge},
+    witness::{Pipeline, StateRecord, Witness, combine},
 };
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use crate::{
     app,
     config::Config,
     kafka::{KafkaSettings, put_state, read_state, state_topic_command},
-    shell::Seen,
+    shell::{Seen, Source},
 };
 
 /// Where the record is.
@@ -113,6 +113,24 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
+/// Looks at the source and at the record. The source before the record: a router that runs writes the record before it moves
+/// the slot. Where the record remembers tables, the source is looked at once more, for what became of these.
+pub(super) async fn see(records: &Records, source: &Source) -> Result<(Seen, Stored), Failure> {
+    let mut seen = Box::pin(source.see(None)).await?;
+    same_database(records, &seen)?;
+    let mut stored = records.read().await?;
+    if let Some(known) = &stored.record {
+        seen = Box::pin(source.see(Some(&known.catalog))).await?;
+        stored = records.read().await?;
+    }
+    Ok((seen, stored))
+}
+
+fn first(gaps: Vec<Gap>) -> Failure {
+    let first = gaps.into_iter().next();
+    first.map_or_else(|| Failure::new(Code::SlotMoved, "rows may be missing"), |gap| gap.failure)
+}
+
 /// The source as a stream could start from it now.
 ///
 /// # Errors
@@ -144,16 +162,11 @@ fn held_against(
     seen: Seen,
 ) -> Result<Baseline, Failure> {
     let outboxes = config.outboxes();
-    let expected = Expectations {
-        slot: config.postgres.slot.as_str(),
-        publication: config.postgres.publication.as_str(),
-        outboxes: &outboxes,
-        witness,
-        kept: Kept::InKafka,
-    };
+    let expected = expected(config, &outboxes, witness);
     judge(expected, seen.server, &seen.look, seen.catalog).map_err(|obstacle| match obstacle {
         Obstacle::SlotInUse { pid } => in_use(expected.slot, pid),
-        Obstacle::Gap(gap) => gap.failure,
+        Obstacle::Gaps(gaps) => first(gaps),
+        Obstacle::Elsewhere(gap) => gap.failure,
         Obstacle::Failed(failure) => failure,
     })
 }
@@ -181,34 +194,30 @@ pub(super) fn in_use(slot: &str, pid: i32) -> Failure {
     ))
 }
 
-/// What waits for a person: what the record says, or else what a router would find at its next
-/// start.
-pub(super) fn open(config: &Config, record: &Witness, seen: &Seen) -> Vec<Open> {
-    let mut open = record.open();
-    if record.gaps.is_empty()
-        && let Some(moved) = moved(config, record, seen)
-    {
-        open.insert(0, Open::Gap(moved));
-    }
-    open
+/// The record with every gap that a router would find at its next start: nobody has written them down yet.
+pub(super) fn found(config: &Config, record: &Witness, cluster: &str, seen: &Seen) -> Witness {
+    let outboxes = config.outboxes();
+    let present = Present {
+        cluster,
+        server: seen.server.clone(),
+        timelines: &seen.timelines,
+        look: &seen.look,
+        catalog: seen.catalog.clone(),
+    };
+    let gaps = gaps_since(record, expected(config, &outboxes, Some(record)), present);
+    record.with_found(&gaps)
 }
 
-/// The slot stands past the record, and no router has written that down yet.
-pub(super) fn moved(config: &Config, record: &Witness, seen: &Seen) -> Option<relay::source::Gap> {
-    // Positions of another history mean something else.
-    if record.history.as_ref().is_some_and(|history| *history != seen.server.history) {
-        return None;
-    }
-    let outboxes = config.outboxes();
-    let expected = Expectations {
+fn expected<'a>(
+    config: &'a Config,
+    outboxes: &'a Outboxes,
+    witness: Option<&'a Witness>,
+) -> Expectations<'a> {
+    Expectations {
         slot: config.postgres.slot.as_str(),
         publication: config.postgres.publication.as_str(),
-        outboxes: &outboxes,
-        witness: Some(record),
+        outboxes,
+        witness,
         kept: Kept::InKafka,
-    };
-    match judge_slot(expected, &seen.look) {
-        Err(Obstacle::Gap(gap)) if gap.failure.code == Code::SlotMoved => Some(*gap),
-        Ok(_) | Err(_) => None,
     }
 }

@@ -15,6 +15,8 @@ pub struct ServerSettings {
     pub version: i32,
     /// `server_encoding`.
     pub encoding: Encoding,
+    /// The backend that answers.
+    pub backend_pid: i32,
 }
 
 const SERVER: &str = "\
@@ -22,7 +24,8 @@ const SERVER: &str = "\
       current_setting('wal_level'), pg_is_in_recovery(), current_user, \
       (select r.rolsuper or r.rolreplication from pg_roles r where r.rolname = current_user) \
         or exists (select from pg_roles r where r.rolname = 'rds_replication' \
-          and pg_has_role(current_user, r.oid, 'member'))";
+          and pg_has_role(current_user, r.oid, 'member')), \
+      pg_backend_pid()";
 
 /// Asks.
 ///
@@ -54,7 +57,7 @@ pub async fn settings(sql: &mut impl TextQuery) -> Result<ServerSettings, Failur
     if !row.boolean()? {
         return Err(may_not_replicate(&role));
     }
-    Ok(ServerSettings { version, encoding })
+    Ok(ServerSettings { version, encoding, backend_pid: row.parsed()? })
 }
 
 /// The role lacks the REPLICATION attribute.

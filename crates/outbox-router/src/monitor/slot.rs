@@ -40,7 +40,7 @@ fn statement(version: i32, slot: &str) -> String {
         "select w.lsn, \
            to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), \
            (extract(epoch from clock_timestamp()) * 1000000)::bigint, \
-           current_database(), pg_backend_pid(), s.slot_name is not null, s.confirmed_flush_lsn, s.restart_lsn, \
+           current_database(), s.slot_name is not null, s.confirmed_flush_lsn, s.restart_lsn, \
            s.safe_wal_size, s.wal_status, s.active_pid, s.plugin, s.database, s.slot_type, \
            s.temporary, {two_phase}, {failover}, {synced}, {invalidation}, {inactive_since} \
          from (select case when pg_is_in_recovery() \
@@ -53,9 +53,9 @@ fn statement(version: i32, slot: &str) -> String {
 fn read(mut row: TextRow) -> Result<SlotLook, Failure> {
     let current_wal_lsn = row.lsn()?.unwrap_or(Lsn::from_u64(0));
     let (at, clock_micros) = (row.text()?, row.parsed()?);
-    let (database, backend_pid) = (row.text()?, row.parsed()?);
+    let database = row.text()?;
     let slot = if row.boolean()? { Some(read_slot(row, current_wal_lsn)?) } else { None };
-    Ok(SlotLook { current_wal_lsn, at, clock_micros, database, backend_pid, slot })
+    Ok(SlotLook { current_wal_lsn, at, clock_micros, database, slot })
 }
 
 fn read_slot(mut row: TextRow, current_wal_lsn: Lsn) -> Result<SlotHealth, Failure> {

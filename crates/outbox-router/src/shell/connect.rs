@@ -45,6 +45,8 @@ pub struct Source {
 pub(crate) struct Seen {
     /// The server.
     pub(crate) server: Server,
+    /// Its timelines.
+    pub(crate) timelines: TimelineHistory,
     /// The slot.
     pub(crate) look: SlotLook,
     /// Publication and tables.
@@ -57,12 +59,25 @@ pub struct Open {
     version: i32,
     encoding: ClientEncoding,
     history: History,
+    pids: Pids,
+}
+
+/// Whether the process ids that connections are told (`BackendKeyData`) are those of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pids {
+    Real,
+    /// A pooler in between has made them up.
+    OfPooler,
+}
+
+fn pid_of(told: Option<u32>) -> Option<i32> {
+    told.and_then(|pid| i32::try_from(pid).ok())
 }
 
 /// How `START_REPLICATION` ended.
 pub enum Started {
-    /// The server is streaming.
-    Streaming(Box<ReplicationStream>),
+    /// The server is streaming: this process of it, if it can be known.
+    Streaming(Box<ReplicationStream>, Option<i32>),
     /// Another process has the slot: this one, if the server says so.
     Held(Option<i32>),
 }
@@ -109,19 +124,29 @@ impl Endpoint {
 
 impl Source {
     /// Reads everything that is judged, for commands, and disconnects.
-    pub(crate) async fn see(&self) -> Result<Seen, Failure> {
-        let (open, server) = self.open().await?;
+    /// Tables that are remembered are found again by their OIDs.
+    pub(crate) async fn see(&self, remembered: Option<&Catalog>) -> Result<Seen, Failure> {
+        let (mut open, server) = self.open().await?;
+        let mut timelines = TimelineHistory::default();
+        // The first timeline has no history file.
+        if server.history.timeline > 1 {
+            (open, timelines) = self.timelines(open, server.history.timeline).await?;
+        }
         let (open, look) = self.look(open).await?;
-        let (_, catalog) = self.catalog(open, None).await?;
-        Ok(Seen { server, look, catalog })
+        let (_, catalog) = self.catalog(open, remembered).await?;
+        Ok(Seen { server, timelines, look, catalog })
     }
 
     async fn try_open(&self) -> Result<(Open, Server), Failure> {
         let mut connection = self.connect(ClientEncoding::Utf8).await?;
         // Statements name system objects without their schema.
         connection.rows("search_path", "set search_path = pg_catalog").await?;
-        let ServerSettings { version, encoding } =
+        let ServerSettings { version, encoding, backend_pid } =
             monitor::server::settings(&mut connection).await?;
+        let pids = match pid_of(connection.backend_pid()) == Some(backend_pid) {
+            true => Pids::Real,
+            false => Pids::OfPooler,
+        };
         let (history, wal_end) = identify(&mut connection).await?;
         let server = Server { version, encoding, history: history.clone(), wal_end };
         let encoding = match server.encoding {
@@ -129,7 +154,7 @@ impl Source {
             Encoding::SqlAscii => ClientEncoding::SqlAscii,
             Encoding::Known(_) => ClientEncoding::Utf8,
         };
-        Ok((Open { connection, version, encoding, history }, server))
+        Ok((Open { connection, version, encoding, history, pids }, server))
     }
 
     async fn connect(
@@ -215,7 +240,7 @@ impl Postgres for Source {
     /// they are now: rows from before a rename, or before a column was dropped, would be sent with the name and the columns
     /// of today (seen on 15 and 18). So the server is asked again who it is.
     async fn start(&self, judged: Open) -> Result<Started, Failure> {
-        let Open { connection, encoding, history, .. } = judged;
+        let Open { connection, encoding, history, pids, .. } = judged;
         drop(connection);
         let start = async {
             let mut connection = self.connect(encoding).await?;
@@ -228,7 +253,11 @@ impl Postgres for Source {
             }
             let publications = [self.publication.as_str()];
             match connection.start_replication(&self.slot, &publications).await {
-                Ok(stream) => Ok(Started::Streaming(Box::new(stream))),
+                Ok(stream) => {
+                    let told = Some(pids).filter(|pids| *pids == Pids::Real);
+                    let walsender = told.and_then(|_| pid_of(stream.backend_pid()));
+                    Ok(Started::Streaming(Box::new(stream), walsender))
+                }
                 Err(error) => match error.trouble() {
                     Some(ServerTrouble::SlotInUse { pid }) => {
                         Ok(Started::Held(pid.and_then(|pid| i32::try_from(pid).ok())))

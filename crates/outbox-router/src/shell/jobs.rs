@@ -220,7 +220,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Done::Slot(Ok((open, look))) => self.stepped(open, Input::Slot(look)),
             Done::SlotBeside(Ok(look)) => self.input(Input::Slot(look)),
             Done::Catalog(Ok((open, catalog))) => self.stepped(open, Input::Catalog(catalog)),
-            Done::Started(Ok(Started::Streaming(stream))) => self.connected(*stream),
+            Done::Started(Ok(Started::Streaming(stream, walsender))) => {
+                self.connected(*stream, walsender);
+            }
             Done::Started(Ok(Started::Held(pid))) => self.input(Input::SlotHeld(pid)),
             Done::Opened(Err(failure))
             | Done::Timelines(Err(failure))
@@ -264,7 +266,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.input(input);
     }
 
-    fn connected(&mut self, mut stream: ReplicationStream) {
+    fn connected(&mut self, mut stream: ReplicationStream, walsender: Option<i32>) {
         if let Ok(Some(Incoming::Closed)) = stream.peek() {
             self.input(Input::Disconnected(super::failure::closed()));
             return;
@@ -272,7 +274,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         tracing::info!(slot = self.pipeline.slot, walsender = stream.backend_pid(), "connected");
         self.stream = Some(stream);
         self.gulp = Gulp::default();
-        self.input(Input::Connected);
+        self.input(Input::Connected(walsender));
     }
 
     fn sink_opened(&mut self, opened: Result<K::Sink, Failure>) {

@@ -89,7 +89,7 @@ async fn setup_says_what_is_open_and_how_it_is_closed() {
         first.position
     );
     assert!(done(&again).contains(&told), "{}", again.out);
-    scene.kafka.put("router", &first.with_gap(&gap(Code::SlotMissing))).await;
+    scene.kafka.put("router", &first.with_gaps(&[gap(Code::SlotMissing)])).await;
     let again = scene.typed(&SETUP).await;
     assert!(done(&again).contains("  P010@0/9 is open: "), "{}", again.out);
     done(&scene.typed(&["accept", "--yes"]).await);
@@ -140,7 +140,7 @@ async fn a_record_that_says_that_rows_may_be_missing_stays() {
         let accepted = scene.kafka.record().await.expect("a record");
         let mut record = Witness { generation: accepted.generation + 1, ..accepted };
         match kept {
-            "P010: " => record = record.with_gap(&gap(Code::SlotMissing)),
+            "P010: " => record = record.with_gaps(&[gap(Code::SlotMissing)]),
             "P014: " => record.position = Lsn::from_u64(7),
             "P022: " => {
                 scene.server.sql("alter publication outbox_router set (publish = 'update')");

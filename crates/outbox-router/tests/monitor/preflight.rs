@@ -25,7 +25,7 @@ async fn judged(
     witness: Option<&Witness>,
 ) -> Result<Baseline, Obstacle> {
     let Settings { slot, publication, outboxes, .. } = &settings(name);
-    let ServerSettings { version, encoding } = server::settings(&mut &*client).await?;
+    let ServerSettings { version, encoding, .. } = server::settings(&mut &*client).await?;
     let history = server::identity(&mut &*client).await?;
     let look = slot::look(&mut &*client, version, slot).await?;
     let server = Server { version, encoding, history, wal_end: look.current_wal_lsn };
@@ -43,9 +43,9 @@ pub(crate) async fn fit(client: &Client, name: &str, witness: Option<&Witness>) 
 
 async fn refused(client: &Client, name: &str, witness: Option<&Witness>) -> Failure {
     match judged(client, name, witness).await.unwrap_err() {
-        Obstacle::Gap(gap) => gap.failure,
+        Obstacle::Gaps(gaps) => gaps.first().expect("one").failure.clone(),
         Obstacle::Failed(failure) => failure,
-        in_use @ Obstacle::SlotInUse { .. } => panic!("{in_use:?}"),
+        other @ (Obstacle::SlotInUse { .. } | Obstacle::Elsewhere(_)) => panic!("{other:?}"),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
 const RECORD_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 /// How often a router looks what others have written: one that has halted, whether somebody has accepted the gap; one
 /// that streams, whether another router has found one.
-const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
+pub(super) const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
 impl Relay {
     /// Writes what is due.
@@ -110,7 +110,7 @@ impl Relay {
         let Ok(read) = read else { return };
         match self.keeper.look(read) {
             Ok(Seen::Nothing) => {}
-            Ok(Seen::Gap(gap)) => self.halt(gap, at),
+            Ok(Seen::Gaps(gaps)) => self.halt(gaps, at),
             Ok(Seen::AnotherHistory) => {
                 let why = "the state topic says more than this router has written";
                 self.lost(Failure::new(Code::SlotInUse, why), at);

@@ -11,7 +11,7 @@
 //! For the same reason a gap counts only if the witness that it was found by is still the present one while we hold the
 //! slot, if it can be held: what looks like a slot that somebody moved is most often the work of another router.
 
-use super::{Action, Phase, Relay, exchange::StateRead};
+use super::{Action, Phase, Relay, attesting::LOOK_EVERY, exchange::StateRead, troubles::During};
 use crate::{
     bug::{self, Bug},
     clock::Moment,
@@ -19,9 +19,7 @@ use crate::{
     failure::{Code, Failure},
     source::{
         Baseline, Catalog, Expectations, Gap, Kept, Mark, Obstacle, Server, SlotLook,
-        TimelineHistory,
-        history::{self, Continuation},
-        judge, judge_cluster, judge_slot,
+        TimelineHistory, history, judge, judge_cluster, judge_slot,
     },
     witness::{Held, Since, Witness},
 };
@@ -36,9 +34,11 @@ pub(super) struct Attempt {
     look: Option<SlotLook>,
     baseline: Option<Baseline>,
     /// What is wrong, if the witness has not changed meanwhile.
-    gap: Option<Gap>,
+    gaps: Vec<Gap>,
     /// When the server began to stream.
     started_at: Option<Moment>,
+    /// Its process, where a pooler in between does not hide it.
+    walsender: Option<i32>,
     /// When the slot was seen to be ours.
     held: Option<Held>,
 }
@@ -99,8 +99,9 @@ impl Relay {
             server: None,
             look: None,
             baseline: None,
-            gap: None,
+            gaps: Vec::new(),
             started_at: None,
+            walsender: None,
             held: None,
         };
         self.phase = Phase::Connecting(Box::new(attempt));
@@ -164,13 +165,14 @@ impl Relay {
         match self.keeper.read(read) {
             Ok(Since::Unchanged) if is_same_cluster => {
                 let Phase::Connecting(attempt) = &mut self.phase else { return };
-                match attempt.gap.take() {
-                    Some(gap) => self.halt(gap, at),
-                    None if self.has_waited_too_long(at) => {
-                        let why = "the state topic took longer to read than the server waits";
-                        self.lost(Failure::new(Code::ServerSilent, why), at);
-                    }
-                    None => self.begin_session(at),
+                let gaps = std::mem::take(&mut attempt.gaps);
+                if !gaps.is_empty() {
+                    self.halt(gaps, at);
+                } else if self.has_waited_too_long(at) {
+                    let why = "the state topic took longer to read than the server waits";
+                    self.lost(Failure::new(Code::ServerSilent, why), at);
+                } else {
+                    self.begin_session(at);
                 }
             }
             Ok(Since::Unchanged | Since::Changed) => {
@@ -197,8 +199,8 @@ impl Relay {
         }
         let known = self.keeper.latest();
         if let Some(witness) = &known {
-            if let Some(gap) = witness.gaps.first() {
-                self.halt(gap.clone(), at);
+            if !witness.gaps.is_empty() {
+                self.halt(witness.gaps.clone(), at);
                 return;
             }
             if let Err(obstacle) = judge_cluster(witness, &cluster) {
@@ -241,20 +243,16 @@ impl Relay {
     fn judge_history(&mut self, timelines: &TimelineHistory, at: Moment) {
         let Phase::Connecting(attempt) = &mut self.phase else { return };
         let Some(server) = &attempt.server else { return };
-        if let Some(witness) = &mut attempt.witness {
-            match history::continues(witness, server, timelines) {
-                Ok(Continuation::Same) => {}
-                Ok(Continuation::Promoted(left)) => {
-                    witness.generation += 1;
-                    witness.position = witness.position.min(left);
-                }
+        if let Some(witness) = attempt.witness.take() {
+            match history::continued(witness, server, timelines) {
+                Ok(witness) => attempt.witness = Some(witness),
                 Err(obstacle) => {
                     self.refuse(obstacle, at);
                     return;
                 }
             }
-            witness.history = Some(server.history.clone());
         }
+        self.elsewhere = None;
         self.next(Step::Slot, Action::ReadSlot);
     }
 
@@ -271,9 +269,14 @@ impl Relay {
         let judged = judge_slot(self.expectations(attempt), &look).map(drop);
         let Phase::Connecting(attempt) = &mut self.phase else { return };
         attempt.look = Some(look);
-        if let Err(obstacle) = judged {
-            self.refuse(obstacle, at);
-            return;
+        match judged {
+            Ok(()) => {}
+            // The catalog may show others.
+            Err(Obstacle::Gaps(gaps)) => attempt.gaps = gaps,
+            Err(obstacle) => {
+                self.refuse(obstacle, at);
+                return;
+            }
         }
         let remembered = attempt.witness.as_ref().map(|witness| Box::new(witness.catalog.clone()));
         self.next(Step::Catalog, Action::ReadCatalog(remembered));
@@ -310,14 +313,15 @@ impl Relay {
     }
 
     /// The server is streaming, and the slot is ours.
-    pub(super) fn connected(&mut self, at: Moment) {
+    pub(super) fn connected(&mut self, walsender: Option<i32>, at: Moment) {
         if !self.awaits(Step::Start) {
             return;
         }
         failpoint::reached(Failpoint::ReplicationStarted);
         let Phase::Connecting(attempt) = &mut self.phase else { return };
         attempt.started_at = Some(at);
-        if attempt.gap.is_some() {
+        attempt.walsender = walsender;
+        if !attempt.gaps.is_empty() {
             self.next_read_state(Step::StateAgain);
         } else {
             self.next(Step::SlotAgain, Action::ReadSlot);
@@ -333,7 +337,7 @@ impl Relay {
         let holder = look.slot.as_ref().and_then(|slot| slot.active_pid);
         let why = if confirmed(first) != confirmed(look) {
             "the slot was moved or made again while the router connected"
-        } else if holder != Some(first.backend_pid) {
+        } else if attempt.walsender.is_some() && holder != attempt.walsender {
             "the server has ended this stream, or given the slot to another, while the router connected"
         } else {
             ""
@@ -353,22 +357,35 @@ impl Relay {
     fn refuse(&mut self, obstacle: Obstacle, at: Moment) {
         match obstacle {
             Obstacle::SlotInUse { pid } => self.slot_held(Some(pid), at),
-            // Before the first session of a pipeline nothing of ours can be missing.
-            Obstacle::Gap(gap) if self.is_being_set_up(&gap.failure) => self.lost(gap.failure, at),
-            Obstacle::Gap(gap) if bug::is(Bug::GoOnAfterGap) => self.lost(gap.failure, at),
-            Obstacle::Gap(gap) => self.suspect(*gap, at),
+            Obstacle::Gaps(gaps) => self.suspect(gaps, at),
+            // It is looked at again, since the address may lead to the right one then.
+            Obstacle::Elsewhere(gap) => {
+                let failure = Failure { lsn: None, ..gap.failure.clone() };
+                self.elsewhere = Some(*gap);
+                self.fail(failure, During::Connecting, at);
+                if let Phase::Waiting { until } = &mut self.phase {
+                    *until = at + LOOK_EVERY;
+                }
+            }
             Obstacle::Failed(failure) => self.lost(failure, at),
         }
     }
 
-    /// A gap, if the witness that it was found by is the present one.
-    fn suspect(&mut self, gap: Gap, at: Moment) {
+    /// Gaps, if the witness that they were found by is the present one.
+    fn suspect(&mut self, gaps: Vec<Gap>, at: Moment) {
+        // Before the first session of a pipeline nothing of ours can be missing.
+        let is_nothing =
+            |gap: &&Gap| self.is_being_set_up(&gap.failure) || bug::is(Bug::GoOnAfterGap);
+        if let Some(gap) = gaps.first().filter(is_nothing) {
+            self.lost(gap.failure.clone(), at);
+            return;
+        }
         if let Phase::Connecting(attempt) = &mut self.phase
             // Before there is a connection the witness was read a moment ago.
             && attempt.is_connected()
             && self.keeper.kept() == Kept::InKafka
         {
-            attempt.gap = Some(gap);
+            attempt.gaps = gaps;
             if attempt.has_usable_slot() {
                 self.next(Step::Start, Action::StartReplication);
             } else {
@@ -376,8 +393,21 @@ impl Relay {
                 self.next_read_state(Step::StateAgain);
             }
         } else {
-            self.halt(gap, at);
+            self.halt(gaps, at);
         }
+    }
+
+    /// The catalog could not be read, and the slot is missing or lost: nobody can hold it, so no stream has to be started
+    /// before that counts. Whether it was so.
+    pub(super) fn judge_without_catalog(&mut self, at: Moment) -> bool {
+        let Phase::Connecting(attempt) = &mut self.phase else { return false };
+        let is_known = attempt.step == Step::Catalog && !attempt.gaps.is_empty();
+        if !is_known || attempt.has_usable_slot() {
+            return false;
+        }
+        let gaps = std::mem::take(&mut attempt.gaps);
+        self.suspect(gaps, at);
+        true
     }
 
     /// Whether this failure only means that set-up is not finished: there was no session yet, of
@@ -412,28 +442,29 @@ impl Relay {
         }
     }
 
-    /// The gap that this attempt or session is halted by: one that was found before, or one whose
-    /// interval follows from what is known.
-    pub(super) fn gap_of(&mut self, failure: Failure) -> Gap {
+    /// The gaps that this attempt or session is halted by: those that were found before, or one whose interval follows from
+    /// what is known.
+    pub(super) fn gaps_of(&mut self, failure: Failure) -> Vec<Gap> {
         if let Phase::Connecting(attempt) = &mut self.phase
-            && let Some(gap) = attempt.gap.take()
+            && !attempt.gaps.is_empty()
         {
-            return gap;
+            return std::mem::take(&mut attempt.gaps);
         }
+        let known = self.keeper.known();
+        let acknowledged = known.map(Witness::mark);
         let interval = match &self.phase {
-            Phase::Streaming(session) => session.at_risk(),
+            Phase::Streaming(session) => session.at_risk(acknowledged),
             Phase::Connecting(_)
             | Phase::Waiting { .. }
             | Phase::Standby { .. }
             | Phase::Halted(_)
             | Phase::Over => {
-                let known = self.keeper.known();
-                let position = known.map_or(self.told, |known| known.position.max(self.told));
-                let at = known.and_then(Witness::checked_at);
+                let at = acknowledged.as_ref().and_then(|mark| mark.at.clone());
+                let position = acknowledged.map_or(self.told, |mark| mark.lsn.max(self.told));
                 let mark = Mark { lsn: position, at };
                 crate::source::Interval { from: Some(mark.clone()), to: mark }
             }
         };
-        Gap::new(failure, interval)
+        vec![Gap::new(failure, interval)]
     }
 }

@@ -21,6 +21,9 @@ const STEADY: Duration = Duration::from_secs(10);
 impl Relay {
     /// The connection is gone or must go; what follows depends on the failure's class alone.
     pub(super) fn lost(&mut self, failure: Failure, at: Moment) {
+        if self.judge_without_catalog(at) {
+            return;
+        }
         let (failure, during) = match &self.phase {
             // Nothing is under way that could be lost.
             Phase::Waiting { .. } | Phase::Halted(_) | Phase::Over => return,
@@ -31,10 +34,15 @@ impl Relay {
             && !bug::is(Bug::GoOnAfterGap)
             && !self.is_being_set_up(&failure)
         {
-            let gap = self.gap_of(failure);
-            self.halt(gap, at);
+            let gaps = self.gaps_of(failure);
+            self.halt(gaps, at);
             return;
         }
+        self.fail(failure, during, at);
+    }
+
+    /// The end of an attempt or a session; a new one begins after a while.
+    pub(super) fn fail(&mut self, failure: Failure, during: During, at: Moment) {
         self.totals.count_error(failure.code);
         if let Phase::Connecting(attempt) = &self.phase
             && attempt.is_connected()
@@ -72,8 +80,8 @@ impl Relay {
         }
     }
 
-    /// A gap: nothing is produced or confirmed from now on. It stays open until a person accepts it, also in the witness.
-    pub(super) fn halt(&mut self, gap: Gap, at: Moment) {
+    /// Gaps: nothing is produced or confirmed from now on. They stay open until a person accepts them, also in the witness.
+    pub(super) fn halt(&mut self, gaps: Vec<Gap>, at: Moment) {
         match self.phase {
             Phase::Halted(_) | Phase::Over => return,
             Phase::Streaming(_) => self.end_session(at),
@@ -81,8 +89,11 @@ impl Relay {
             Phase::Connecting(_) => self.give_up_connecting(),
             Phase::Waiting { .. } | Phase::Standby { .. } => {}
         }
-        self.totals.count_error(gap.failure.code);
-        self.keeper.open_gap(&gap);
+        self.keeper.open_gaps(&gaps);
+        for gap in &gaps {
+            self.totals.count_error(gap.failure.code);
+        }
+        let Some(gap) = gaps.into_iter().next() else { return };
         let look_at = self.next_look_at(at);
         self.phase = Phase::Halted(Box::new(Halt { gap, since: at, look_at }));
     }

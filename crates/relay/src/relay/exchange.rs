@@ -78,8 +78,8 @@ pub enum Input<'a> {
     Slot(SlotLook),
     /// [`Action::ReadCatalog`] was answered.
     Catalog(Catalog),
-    /// [`Action::StartReplication`] succeeded: the server is streaming.
-    Connected,
+    /// [`Action::StartReplication`] succeeded: the server is streaming, by this process of it, if no pooler hides it.
+    Connected(Option<i32>),
     /// Something that was asked of PostgreSQL failed, or the connection broke. After [`Action::Disconnect`] the connection
     /// that it closed is not heard of again.
     Disconnected(Failure),

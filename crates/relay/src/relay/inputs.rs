@@ -32,7 +32,7 @@ impl Relay {
             Input::Timelines(timelines) => self.timelines_read(&timelines, at),
             Input::Slot(look) => self.slot_read(look, at),
             Input::Catalog(catalog) => self.catalog_read(catalog, at),
-            Input::Connected => self.connected(at),
+            Input::Connected(walsender) => self.connected(walsender, at),
             Input::Disconnected(failure) => self.lost(failure, at),
             Input::BytesArrived => {
                 if let Phase::Streaming(session) = &mut self.phase {
@@ -98,7 +98,7 @@ impl Relay {
     fn gap_suspected(&mut self, gap: Gap, at: Moment) {
         let streams = matches!(self.phase, Phase::Streaming(_));
         if streams || self.keeper.kept() == Kept::InMemory {
-            self.halt(gap, at);
+            self.halt(vec![gap], at);
         }
     }
 
@@ -154,8 +154,8 @@ impl Relay {
                  outbox-router setup --apply make another; then publish the rows committed since \
                  the publication was dropped from the table, then outbox-router accept",
             );
-            let gap = self.gap_of(failure);
-            self.halt(gap, at);
+            let gaps = self.gaps_of(failure);
+            self.halt(gaps, at);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
     failpoint::{self, Failpoint},
     failure::{Code, Failure},
     ledger::Disorder,
-    source::{Interval, Mark},
+    source::{Interval, Mark, wording},
     witness::LastTransaction,
 };
 
@@ -198,17 +198,24 @@ impl Session {
     }
 
     /// What is at risk when the stream itself shows a gap: of another history what the witness covers, else what came
-    /// after the last position that is certain.
-    pub(crate) fn at_risk(&self) -> Interval {
-        let mark = |lsn| Mark { lsn, at: None };
-        match &self.covered {
-            Some(covered) => {
-                Interval { from: Some(mark(covered.slot_at)), to: mark(covered.until) }
-            }
+    /// after the last position that is certain. Times are the server's: of what the witness says is acknowledged, and of the
+    /// last message.
+    pub(crate) fn at_risk(&self, acknowledged: Option<Mark>) -> Interval {
+        let (from, to) = match &self.covered {
+            Some(covered) => (covered.slot_at, covered.until),
             None => {
                 let from = self.ledger.confirmable();
-                Interval { from: Some(mark(from)), to: mark(self.received.max(from)) }
+                (from, self.received.max(from))
             }
+        };
+        let has_time = self.covered.is_none() && self.sent_at.as_micros() > 0;
+        let at = acknowledged.filter(|mark| mark.lsn <= from).and_then(|mark| mark.at);
+        Interval {
+            from: Some(Mark { lsn: from, at }),
+            to: Mark {
+                lsn: to,
+                at: Some(self.sent_at).filter(|_| has_time).and_then(wording::utc),
+            },
         }
     }
 }

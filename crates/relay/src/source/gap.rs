@@ -75,10 +75,18 @@ impl Gap {
             && self.interval.begins_at() == other.interval.begins_at()
     }
 
-    /// Whether it says something of the server that its finder reached, and nothing of any other: another database cluster,
-    /// or one on an earlier timeline.
-    pub(crate) fn is_of_another_server(&self) -> bool {
-        self.failure.code == Code::HistoryChanged && self.interval.begins_at() == Lsn::ZERO
+    /// Whether what the other says is part of this: both put at risk all that came after a position, and the other begins no
+    /// earlier. A slot that was made anew because the former one was lost stands past that position, too.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        self.is_of_everything()
+            && other.is_of_everything()
+            && self.interval.begins_at() <= other.interval.begins_at()
+    }
+
+    fn is_of_everything(&self) -> bool {
+        let code = self.failure.code;
+        code.is_of_whole_publication()
+            || matches!(code, Code::SlotMissing | Code::SlotLost | Code::SlotMoved)
     }
 
     /// How a person names it: `CODE@LSN`.

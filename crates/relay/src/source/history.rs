@@ -8,11 +8,7 @@
 
 use pgoutput::Lsn;
 
-use super::{
-    baseline::Server,
-    gap::{Gap, Mark},
-    judge::Obstacle,
-};
+use super::{baseline::Server, gap::Gap, judge::Obstacle};
 use crate::{
     bug::{self, Bug},
     failure::{Code, Failure},
@@ -72,6 +68,23 @@ pub fn needs_timelines(witness: Option<&Witness>, server: &Server) -> bool {
     known.is_some_and(|known| {
         known.system_id == server.history.system_id && known.timeline < server.history.timeline
     })
+}
+
+/// The witness in the history that the server continues.
+///
+/// # Errors
+/// It does not: see [`continues`].
+pub fn continued(
+    mut witness: Witness,
+    server: &Server,
+    timelines: &TimelineHistory,
+) -> Result<Witness, Obstacle> {
+    if let Continuation::Promoted(left) = continues(&witness, server, timelines)? {
+        witness.generation += 1;
+        witness.position = witness.position.min(left);
+    }
+    witness.history = Some(server.history.clone());
+    Ok(witness)
 }
 
 /// Whether the server continues the history of the witness.
@@ -172,9 +185,8 @@ fn parted(witness: &Witness, from: Lsn, what: String) -> Obstacle {
 }
 
 fn parted_with(witness: &Witness, from: Lsn, what: String, hint: &str) -> Obstacle {
-    let to = Mark { lsn: witness.position, at: witness.checked_at() };
     let failure = Failure::new(Code::HistoryChanged, what).hint(hint);
-    Obstacle::Gap(Box::new(Gap::of_another_history(failure, from, to)))
+    Obstacle::Elsewhere(Box::new(Gap::of_another_history(failure, from, witness.mark())))
 }
 
 #[cfg(test)]
@@ -206,7 +218,7 @@ mod tests {
     fn judged(server: &Server, timelines: &str) -> Result<Continuation, (u64, u64)> {
         let timelines = TimelineHistory::parse(timelines).unwrap();
         continues(&witness(), server, &timelines).map_err(|obstacle| {
-            let Obstacle::Gap(gap) = obstacle else { panic!("{obstacle:?}") };
+            let Obstacle::Elsewhere(gap) = obstacle else { panic!("{obstacle:?}") };
             assert_eq!(gap.failure.code, Code::HistoryChanged);
             (gap.interval.begins_at().as_u64(), gap.interval.to.lsn.as_u64())
         })

@@ -5,6 +5,7 @@ use super::{
     baseline::{Baseline, Expectations, Kept, Server},
     catalog::Catalog,
     gap::{Gap, Interval, Mark},
+    history::{TimelineHistory, continued},
     publication::{Watched, compare, is_note},
     slot::{SlotHealth, SlotLook},
     tables::TableOids,
@@ -23,8 +24,11 @@ pub enum Obstacle {
         /// Its walsender.
         pid: i32,
     },
-    /// Rows may be missing.
-    Gap(Box<Gap>),
+    /// Rows may be missing: everything that shows it, the gravest first, and at least one.
+    Gaps(Vec<Gap>),
+    /// This is not the server that the witness speaks of. Whoever reaches the right one sees nothing of it, so it is not
+    /// written down.
+    Elsewhere(Box<Gap>),
     /// Something else is wrong.
     Failed(Failure),
 }
@@ -35,34 +39,45 @@ impl From<Failure> for Obstacle {
     }
 }
 
-/// Judges everything that [`super::history::continues`] has not, in the order in which a person would have to mend it.
+/// Judges everything that [`super::history::continued`] has not.
 ///
 /// # Errors
-/// The first thing that is wrong. A defect that leaves rows out names the interval at risk.
+/// What is wrong, in the order in which a person would have to mend it. All defects that leave rows out are named, with the
+/// interval at risk: who accepts one of them accepts what there is now, so each of them must be known by then.
 pub fn judge(
     expected: Expectations<'_>,
     server: Server,
     look: &SlotLook,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
-    let slot = judge_slot(expected, look)?;
+    let (judged, mut gaps) = match judge_slot(expected, look) {
+        Ok(slot) => (Some(slot), Vec::new()),
+        Err(Obstacle::Gaps(gaps)) => (None, gaps),
+        Err(obstacle) => return Err(obstacle),
+    };
     // A gap that is accepted before anything was judged leaves a catalog without a publication: there is nothing to compare.
     let remembered = expected
         .witness
         .map(|witness| &witness.catalog)
         .filter(|catalog| catalog.publication.is_some());
     let watched = Watched { publication: expected.publication, outboxes: expected.outboxes };
-    let defects = compare(watched, remembered, &catalog);
-    if let Some(failure) = defects.into_iter().find(|failure| !is_note(failure)) {
-        // Without a witness, what the slot itself remembers is the last that is safe.
-        let from = match expected.witness.and_then(|witness| witness.checked.clone()) {
-            Some(checked) => Some(checked),
-            // A child that was there before anybody looked has never been part of what was promised.
-            None if failure.code == Code::TableInherited => None,
-            None => slot.confirmed_flush_lsn.map(|lsn| Mark { lsn, at: None }),
-        };
-        return Err(at_risk(failure, from, look.mark()));
+    let mut failed = None;
+    for failure in compare(watched, remembered, &catalog) {
+        if is_note(&failure) {
+            continue;
+        }
+        let from = last_safe(expected, &failure, look);
+        match at_risk(failure, from, look.mark()) {
+            Ok(gap) => gaps.push(gap),
+            Err(failure) => failed = failed.or(Some(failure)),
+        }
     }
+    let slot = match (judged, failed) {
+        _ if !gaps.is_empty() => return Err(Obstacle::Gaps(gaps)),
+        (_, Some(failure)) => return Err(Obstacle::Failed(failure)),
+        (Some(slot), None) => slot,
+        (None, None) => return Err(Obstacle::Gaps(gaps)),
+    };
     // Last, so that a standby hears of a defect before the holder dies of it.
     if let Some(pid) = slot.active_pid {
         return Err(Obstacle::SlotInUse { pid });
@@ -74,6 +89,58 @@ pub fn judge(
         catalog: catalog.remember(expected.outboxes, remembered),
         checked: look.mark(),
     })
+}
+
+/// The last moment at which a defect of the catalog was certainly not there.
+fn last_safe(expected: Expectations<'_>, failure: &Failure, look: &SlotLook) -> Option<Mark> {
+    let looked = expected.witness.and_then(|witness| Some((witness, witness.checked.as_ref()?)));
+    match looked {
+        // WAL from before it was made is decoded without it: a slot that stands there is of no use any more, and what it
+        // still has is given up with it.
+        Some((witness, _)) if failure.code.is_of_whole_publication() => Some(witness.mark()),
+        // The slot still has what was written before that.
+        Some((_, checked)) if checked.lsn <= look.current_wal_lsn => Some(checked.clone()),
+        // WAL has become shorter than it was then: that position is of another history.
+        Some((witness, _)) => Some(witness.mark()),
+        // A child that was there before anybody looked has never been part of what was promised.
+        None if failure.code == Code::TableInherited => None,
+        // What the slot itself remembers is the last that is safe.
+        None => {
+            let lsn = look.slot.as_ref()?.confirmed_flush_lsn?;
+            Some(Mark { lsn, at: None })
+        }
+    }
+}
+
+/// The server and Kafka as they are now.
+#[derive(Debug, Clone)]
+pub struct Present<'a> {
+    /// Kafka's cluster id; empty where nothing was read.
+    pub cluster: &'a str,
+    /// The server.
+    pub server: Server,
+    /// Its timelines.
+    pub timelines: &'a TimelineHistory,
+    /// The slot.
+    pub look: &'a SlotLook,
+    /// Publication and tables.
+    pub catalog: Catalog,
+}
+
+/// Every gap that a router would find which goes on from this witness now. What is no gap is not told.
+pub fn gaps_since(witness: &Witness, expected: Expectations<'_>, present: Present<'_>) -> Vec<Gap> {
+    let Present { cluster, server, timelines, look, catalog } = present;
+    let judged = judge_cluster(witness, cluster)
+        .and_then(|()| continued(witness.clone(), &server, timelines))
+        .and_then(|witness| {
+            let expected = Expectations { witness: Some(&witness), ..expected };
+            judge(expected, server, look, catalog)
+        });
+    match judged {
+        Err(Obstacle::Gaps(gaps)) => gaps,
+        Err(Obstacle::Elsewhere(gap)) => vec![*gap],
+        Ok(_) | Err(Obstacle::SlotInUse { .. } | Obstacle::Failed(_)) => Vec::new(),
+    }
 }
 
 /// Whether the records that the witness speaks of are in this Kafka cluster.
@@ -96,8 +163,8 @@ pub fn judge_cluster(witness: &Witness, cluster: &str) -> Result<(), Obstacle> {
         "point kafka.bootstrap_servers at that cluster, or see that the events were copied here, \
          then outbox-router accept",
     );
-    let to = Mark { lsn: witness.position, at: witness.checked_at() };
-    Err(Obstacle::Gap(Box::new(Gap::new(failure, Interval { from: None, to }))))
+    // It is written down in the topic of this cluster, where those who reach the right one do not read.
+    Err(Obstacle::Gaps(vec![Gap::new(failure, Interval { from: None, to: witness.mark() })]))
 }
 
 /// The part of [`judge()`] that needs no catalog: what is wrong with the slot can be told while the catalog cannot be
@@ -109,11 +176,7 @@ pub fn judge_slot<'l>(
     expected: Expectations<'_>,
     look: &'l SlotLook,
 ) -> Result<&'l SlotHealth, Obstacle> {
-    // The position is the last that is safe; the time is that of the last look, which was no later.
-    let ours = || {
-        let witness = expected.witness?;
-        Some(Mark { lsn: witness.position, at: witness.checked_at() })
-    };
+    let ours = || expected.witness.map(Witness::mark);
     let slot = verdict::fit(expected.slot, look).map_err(|failure| {
         // A lost slot still knows what was confirmed to it, if only that.
         let remembered = || {
@@ -121,28 +184,28 @@ pub fn judge_slot<'l>(
             Some(Mark { lsn: slot.confirmed_flush_lsn?, at: None })
         };
         let from = ours().or_else(remembered);
-        at_risk(failure, from, look.mark())
+        obstacle(at_risk(failure, from, look.mark()))
     })?;
     // While another process holds it, it stands where that one has brought it.
     if let Some(witness) = expected.witness.filter(|_| !slot.is_active())
         && expected.kept == Kept::InKafka
     {
         verdict::unmoved(expected.slot, witness.position, slot)
-            .map_err(|failure| at_risk(failure, ours(), look.mark()))?;
+            .map_err(|failure| obstacle(at_risk(failure, ours(), look.mark())))?;
     }
     Ok(slot)
 }
 
 /// Names the interval, where rows are at risk and something was well before.
-fn at_risk(failure: Failure, from: Option<Mark>, to: Mark) -> Obstacle {
+fn at_risk(failure: Failure, from: Option<Mark>, to: Mark) -> Result<Gap, Failure> {
     match (failure.class(), from) {
-        (Class::Gap, from @ Some(_)) => {
-            Obstacle::Gap(Box::new(Gap::new(failure, Interval { from, to })))
-        }
-        (Class::Gap | Class::Mendable | Class::Replay | Class::Transport, _) => {
-            Obstacle::Failed(failure)
-        }
+        (Class::Gap, from @ Some(_)) => Ok(Gap::new(failure, Interval { from, to })),
+        (Class::Gap | Class::Mendable | Class::Replay | Class::Transport, _) => Err(failure),
     }
+}
+
+fn obstacle(judged: Result<Gap, Failure>) -> Obstacle {
+    judged.map_or_else(Obstacle::Failed, |gap| Obstacle::Gaps(vec![gap]))
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub use catalog::{
 };
 pub use gap::{Gap, Interval, Mark};
 pub use history::TimelineHistory;
-pub use judge::{Obstacle, judge, judge_cluster, judge_slot};
+pub use judge::{Obstacle, Present, gaps_since, judge, judge_cluster, judge_slot};
 pub use moves::Moves;
 pub use pgoutput::Oid;
 pub use quote::{quote_identifier, quote_table};

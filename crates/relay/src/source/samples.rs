@@ -51,7 +51,6 @@ pub(crate) fn look(slot: Option<SlotHealth>) -> SlotLook {
         current_wal_lsn: Lsn::from_u64(100 << 20),
         at: "2026-01-01T00:00:00Z".to_owned(),
         clock_micros: 0,
-        backend_pid: 1,
         database: "shop".to_owned(),
         slot,
     }

@@ -133,8 +133,6 @@ pub struct SlotLook {
     pub clock_micros: i64,
     /// The database we are connected to.
     pub database: String,
-    /// The backend that answered: on a replication connection, the walsender that will stream.
-    pub backend_pid: i32,
     /// The slot.
     pub slot: Option<SlotHealth>,
 }

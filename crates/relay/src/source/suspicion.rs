@@ -39,10 +39,14 @@ pub fn suspected_gap(
         return None;
     }
     let from = last_good.map(|good| {
-        if matches!(failure.code, Code::SlotMissing | Code::SlotLost) {
-            // The slot is what held the rows back: everything past the last confirmed position is at risk.
+        let is_slot = matches!(failure.code, Code::SlotMissing | Code::SlotLost);
+        if is_slot || failure.code.is_of_whole_publication() {
+            // The slot is what holds the rows, and it is of no use any more: everything past the last position that is
+            // certain is at risk.
             let lsn = safe_position(relay, good.confirmed).unwrap_or(good.checked.lsn);
-            Mark { lsn, at: good.checked.at }
+            let is_before = good.checked.lsn <= lsn;
+            let acknowledged_at = relay.witness.acknowledged_at.clone();
+            Mark { lsn, at: good.checked.at.filter(|_| is_before).or(acknowledged_at) }
         } else {
             // The slot still has what was written before: at risk is what was written since.
             good.checked
@@ -59,10 +63,10 @@ fn is_connected(state: State) -> bool {
     }
 }
 
-/// The last position that is certainly in Kafka, by what the relay said and the slot has on record.
+/// The last position that is certainly in Kafka, by what the relay said, the witness says, and the slot has on record.
 fn safe_position(relay: &Snapshot, slot: Option<Lsn>) -> Option<Lsn> {
     let ours = Some(relay.confirmed).filter(|lsn| lsn.as_u64() > 0);
-    ours.max(slot)
+    ours.max(slot).max(relay.witness.position)
 }
 
 #[cfg(test)]
@@ -108,12 +112,26 @@ mod tests {
     #[test]
     fn without_its_slot_everything_past_the_last_confirmed_position_is_at_risk() {
         let mut relay = snapshot(State::Streaming);
-        for code in [Code::SlotMissing, Code::SlotLost] {
+        for code in [Code::SlotMissing, Code::SlotLost, Code::PublicationReplaced] {
             assert_eq!(from(suspected(code, Some(good()), &relay)), mib(50));
         }
         // A standby has confirmed nothing: what the slot had on record is all that is certain.
         relay.confirmed = mib(0);
         assert_eq!(from(suspected(Code::SlotLost, Some(good()), &relay)), mib(40));
+    }
+
+    /// Behind a backlog, the last look is too late a time for the last position.
+    #[test]
+    fn the_time_is_one_up_to_which_everything_is_acknowledged() {
+        let mut relay = snapshot(State::Streaming);
+        relay.witness.acknowledged_at = Some("before".to_owned());
+        let at = |relay: &Snapshot| {
+            let gap = suspected(Code::SlotLost, Some(good()), relay).unwrap();
+            gap.interval.from.unwrap().at.unwrap()
+        };
+        assert_eq!(at(&relay), "before");
+        relay.confirmed = mib(95);
+        assert_eq!(at(&relay), "earlier");
     }
 
     #[test]
@@ -125,7 +143,7 @@ mod tests {
 
     #[test]
     fn with_its_slot_only_what_was_written_since_the_last_look_is_at_risk() {
-        let gap = suspected(Code::PublicationReplaced, Some(good()), &snapshot(State::Streaming));
+        let gap = suspected(Code::PublicationLacksTable, Some(good()), &snapshot(State::Streaming));
         assert_eq!(from(gap), mib(90));
     }
 }

@@ -1,4 +1,11 @@
-//! How sizes are spelled for people, in one place, so that the same thing reads the same in every message.
+//! How sizes and times are spelled for people, in one place, so that the same thing reads the same in every message.
+
+use std::{
+    fmt::Write as _,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use pgoutput::PgTimestamp;
 
 const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
 
@@ -22,9 +29,26 @@ pub fn bytes(bytes: u64) -> String {
     format!("{whole}.{tenths} {unit}")
 }
 
+/// In UTC, ISO 8601, without the fraction of the second; `None` outside of the years 1970 to 9999.
+pub(crate) fn utc(at: PgTimestamp) -> Option<String> {
+    let since = u64::try_from(at.unix_millis()).ok()?;
+    let time = UNIX_EPOCH.checked_add(Duration::from_millis(since))?;
+    let mut text = String::new();
+    write!(text, "{}", humantime::format_rfc3339_seconds(time)).ok()?;
+    Some(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_utc_to_the_second_and_those_without_a_date_are_left_out() {
+        let at = |micros| utc(PgTimestamp::from_micros(micros));
+        assert_eq!(at(1_999_999).as_deref(), Some("2000-01-01T00:00:01Z"));
+        assert_eq!(at(i64::MIN), None);
+        assert_eq!(at(i64::MAX), None);
+    }
 
     #[test]
     fn bytes_keep_one_decimal_and_the_largest_unit() {

@@ -33,7 +33,7 @@ pub struct Source {
 }
 
 /// The walsender's pid.
-const BACKEND: i32 = 4711;
+const WALSENDER: i32 = 4711;
 
 impl Source {
     /// A table of the schema `public`.
@@ -60,7 +60,7 @@ impl Source {
             Action::Connect => Some(Input::Opened(self.server())),
             Action::ReadSlot => Some(Input::Slot(self.look())),
             Action::ReadCatalog(_) => Some(Input::Catalog(self.catalog())),
-            Action::StartReplication => Some(Input::Connected),
+            Action::StartReplication => Some(Input::Connected(Some(WALSENDER))),
             Action::ReadState(_)
             | Action::LookAtState(_)
             | Action::WriteState(_)
@@ -94,7 +94,7 @@ impl Source {
             restart_lsn: Some(Lsn::from_u64(self.slot_at)),
             safe_wal_bytes: None,
             wal_status: WalStatus::Reserved,
-            active_pid: self.is_streaming.then_some(BACKEND),
+            active_pid: self.is_streaming.then_some(WALSENDER),
             plugin: Some("pgoutput".to_owned()),
             database: Some("shop".to_owned()),
             kind: SlotKind::Logical,
@@ -109,7 +109,6 @@ impl Source {
             at: String::new(),
             clock_micros: self.clock_micros,
             database: "shop".to_owned(),
-            backend_pid: BACKEND,
             slot: Some(slot),
         }
     }

@@ -133,7 +133,7 @@ impl Witness {
     /// closed is no longer open in it; everything else that was open stays so.
     #[must_use]
     pub fn accept(&self, closed: &[Open], anew: Self, by: &str) -> Self {
-        let at = anew.checked_at().unwrap_or_default();
+        let at = anew.checked.as_ref().and_then(|checked| checked.at.clone()).unwrap_or_default();
         let mut next = Self {
             generation: self.generation + 1,
             partitions: self.partitions.clone(),
@@ -154,6 +154,21 @@ impl Witness {
         let beginning: Vec<Open> =
             self.began_without.clone().map(Open::Beginning).into_iter().collect();
         next.close(&beginning, by, at);
+        next
+    }
+
+    /// This record with what was found beside it, before anybody has written that down. What a recorded gap covers is no
+    /// other one; nor is a defect that a person has begun to mend, and that looks different now.
+    #[must_use]
+    pub fn with_found(&self, found: &[Gap]) -> Self {
+        let of_this_name =
+            |gaps: &[Gap], gap: &Gap| gaps.iter().filter(|one| one.is_same(gap)).count();
+        let is_new = |gap: &&Gap| {
+            !self.gaps.iter().any(|open| open.covers(gap))
+                && of_this_name(found, gap) > of_this_name(&self.gaps, gap)
+        };
+        let mut next = self.clone();
+        next.gaps.extend(found.iter().filter(is_new).cloned());
         next
     }
 

@@ -111,9 +111,9 @@ mod tests {
 
     #[test]
     fn every_gap_of_the_generation_stays_open_and_an_earlier_one_is_closed() {
-        let missing = at(2, 100).with_gap(&gap(Code::SlotMissing));
-        let replaced = at(2, 300).with_gap(&gap(Code::PublicationReplaced));
-        let old = at(1, 900).with_gap(&gap(Code::SlotLost));
+        let missing = at(2, 100).with_gaps(&[gap(Code::SlotMissing)]);
+        let replaced = at(2, 300).with_gaps(&[gap(Code::PublicationReplaced)]);
+        let old = at(1, 900).with_gaps(&[gap(Code::SlotLost)]);
         let joined = join([missing, old, replaced]).unwrap();
         let codes: Vec<Code> = joined.gaps.iter().map(|gap| gap.failure.code).collect();
         assert_eq!(codes, [Code::PublicationReplaced, Code::SlotMissing]);

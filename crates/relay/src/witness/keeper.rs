@@ -128,8 +128,8 @@ enum What {
 pub(crate) enum Seen {
     /// Nothing that matters to it.
     Nothing,
-    /// A gap that this session knows nothing of.
-    Gap(Gap),
+    /// Gaps that this session knows nothing of.
+    Gaps(Vec<Gap>),
     /// Something that this session's record is not part of: everything has to be judged again.
     AnotherHistory,
 }
@@ -220,19 +220,13 @@ impl Keeper {
         let Some(known) = join(self.known.take().into_iter().chain(combined)) else {
             return Ok(Seen::Nothing);
         };
-        // A promotion begins a generation, too: a gap may be of the one that this session has begun. Whoever streams from the
-        // right server is not stopped by one that has reached another.
-        let gap = known.gaps.iter().find(|gap| !gap.is_of_another_server());
-        if gap.is_none() && !known.gaps.is_empty() {
-            self.known = Some(known);
-            return Ok(Seen::Nothing);
-        }
-        let seen = match (known.generation.cmp(&present.witness.generation), gap) {
+        // A promotion begins a generation, too: a gap may be of the one that this session has begun.
+        let seen = match (known.generation.cmp(&present.witness.generation), &known.gaps[..]) {
             // It has held the slot after this session.
-            (Ordering::Equal, None) if known.held > present.witness.held => Seen::AnotherHistory,
-            (Ordering::Less, _) | (Ordering::Equal, None) => Seen::Nothing,
-            (Ordering::Equal | Ordering::Greater, Some(gap)) => Seen::Gap(gap.clone()),
-            (Ordering::Greater, None) => Seen::AnotherHistory,
+            (Ordering::Equal, []) if known.held > present.witness.held => Seen::AnotherHistory,
+            (Ordering::Less, _) | (Ordering::Equal, []) => Seen::Nothing,
+            (Ordering::Equal | Ordering::Greater, gaps @ [_, ..]) => Seen::Gaps(gaps.to_vec()),
+            (Ordering::Greater, []) => Seen::AnotherHistory,
         };
         if known.generation == present.witness.generation
             && present.witness.take_over_acceptances(&known) == Changed::Yes
@@ -400,12 +394,10 @@ impl Keeper {
         }
     }
 
-    /// A gap is open from now on, whoever asks.
-    pub(crate) fn open_gap(&mut self, gap: &Gap) {
-        if self.known.as_ref().is_some_and(|known| known.gaps.iter().any(|open| open.is_same(gap)))
-        {
-            return;
-        }
+    /// These gaps are open from now on, whoever asks.
+    pub(crate) fn open_gaps(&mut self, gaps: &[Gap]) {
+        let is_known = |gap| self.known.as_ref().is_some_and(|known| known.has_open(gap));
+        let Some(gap) = gaps.iter().find(|gap| !is_known(gap)) else { return };
         let base = self.present.take().map(|present| {
             self.outdated.push_back(present.key);
             present.witness
@@ -413,7 +405,7 @@ impl Keeper {
         let known = self.known.clone();
         let base = join(known.into_iter().chain(base))
             .unwrap_or_else(|| Witness::at(gap.interval.begins_at()));
-        let witness = base.with_gap(gap);
+        let witness = base.with_gaps(gaps);
         self.known = Some(witness.clone());
         self.record(gap, witness);
     }

@@ -31,8 +31,8 @@ pub fn outboxes() -> Outboxes {
 }
 
 impl Postgres {
-    /// `pg_replication_slots`, asked on this connection.
-    pub fn slot_look(&self, asked: u64) -> SlotLook {
+    /// `pg_replication_slots`.
+    pub fn slot_look(&self) -> SlotLook {
         let current_wal_lsn = Lsn::from_u64(self.history.end_of_wal);
         let slot = self.slot.map(|slot| SlotHealth {
             current_wal_lsn,
@@ -55,7 +55,6 @@ impl Postgres {
             at: String::new(),
             clock_micros: self.history.clock,
             database: DATABASE.to_owned(),
-            backend_pid: i32::try_from(asked).expect("small"),
             slot,
         }
     }

@@ -10,7 +10,6 @@ use crate::{
     history::{Catalog, History},
     plan::Generation,
     random::Random,
-    router::Link,
 };
 
 pub mod facts;
@@ -157,16 +156,13 @@ impl Postgres {
         }
     }
 
-    /// A router gets a backend.
-    pub fn accept(&mut self) -> Link {
+    /// A router gets a walsender.
+    pub fn connect(&mut self, router: usize, at: Moment) -> u64 {
         self.connections_made += 1;
-        Link { start: self.starts, id: self.connections_made }
-    }
-
-    /// The backend begins to stream.
-    pub fn connect(&mut self, id: u64, router: usize, at: Moment) {
         let next = self.history.first_from(self.confirmed());
+        let id = self.connections_made;
         self.connections.push(Connection::new(id, router, next, at));
+        id
     }
 
     /// The walsender that holds the slot.

@@ -3,23 +3,28 @@
 use std::time::Duration;
 
 use relay::{
-    Lsn,
-    source::Oid,
+    Code, Lsn,
+    source::{Expectations, Gap, Kept, Oid, Present, gaps_since},
     witness::{Acceptance, Witness, Write},
 };
 
 use super::{World, mending::Mend};
 use crate::{
     history::Publishing,
-    plan::Person,
-    postgres::{Phase, Slot},
+    plan::{Keeping, Person},
+    postgres::{Phase, Slot, facts},
     router,
 };
 
 impl World {
-    /// Whether a gap is written down, and nobody has accepted it.
+    /// Whether a gap is written down, and nobody has accepted it; or a router has found that the server is another.
     pub(super) fn has_open_gap(&self) -> bool {
+        let is_elsewhere = |router: &router::Router| {
+            let witness = router.relay.snapshot(self.at).witness;
+            router.runs() && witness.elsewhere.is_some()
+        };
         self.kafka.state.best().is_some_and(|best| !best.gaps.is_empty())
+            || (self.plan.keeping == Keeping::Witness && self.routers.iter().any(is_elsewhere))
     }
 
     /// Calls the person, if this is a run in which one comes.
@@ -47,6 +52,8 @@ impl World {
         let Some(best) = self.kafka.state.best() else { return };
         self.person_at = None;
         self.put_right();
+        let best = self.with_what_is_found(best);
+        let gaps = best.gaps.clone();
         let witness = self.accepted(best);
         let number = witness.generation;
         let key = router::pipeline().key(&format!("accept {number}"));
@@ -57,7 +64,7 @@ impl World {
         self.judge.attests(position);
         // What the slot still has comes again, whether or not it was acknowledged.
         self.overlapped = self.server.history.end_of_wal;
-        self.excuse_what_is_not_sent();
+        self.excuse_what_is_named(&gaps);
         self.call.answer();
     }
 
@@ -79,6 +86,26 @@ impl World {
         }
     }
 
+    /// What `outbox-router accept` shows.
+    fn with_what_is_found(&self, best: Witness) -> Witness {
+        let outboxes = facts::outboxes();
+        let expected = Expectations {
+            slot: facts::SLOT,
+            publication: facts::PUBLICATION,
+            outboxes: &outboxes,
+            witness: Some(&best),
+            kept: Kept::InKafka,
+        };
+        let present = Present {
+            cluster: &self.kafka.cluster(),
+            server: self.server.server(),
+            timelines: &self.server.timelines(),
+            look: &self.server.slot_look(),
+            catalog: self.server.catalog_look(),
+        };
+        best.with_found(&gaps_since(&best, expected, present))
+    }
+
     /// What `outbox-router accept` writes.
     fn accepted(&self, best: Witness) -> Witness {
         let accepted = best.gaps.iter().map(|gap| Acceptance {
@@ -95,7 +122,7 @@ impl World {
             cluster: self.kafka.cluster(),
             position: Lsn::from_u64(self.server.confirmed()),
             last: None,
-            checked: Some(self.server.slot_look(0).mark()),
+            checked: Some(self.server.slot_look().mark()),
             accepted: best.accepted.iter().cloned().chain(accepted).collect(),
             gaps: Vec::new(),
             catalog,
@@ -104,16 +131,41 @@ impl World {
         }
     }
 
-    /// What the slot does not send any more, and what the server leaves out, is accepted as
-    /// missing.
-    pub(super) fn excuse_what_is_not_sent(&mut self) {
+    /// What the slot does not send any more, and what the server leaves out, is accepted as missing, where the person was told
+    /// of it.
+    fn excuse_what_is_named(&mut self, gaps: &[Gap]) {
         let confirmed = self.server.confirmed();
+        // After a restore, looks from before it name positions of the history that is gone.
+        let is_restored = self.server.epoch > 0;
         let history = &mut self.server.history;
         let sent = history.first_from(confirmed);
         history.excuse_open_rows();
+        let transactions = &history.transactions;
         for event in history.events.iter_mut().filter(|event| event.is_real) {
-            event.is_excused |= event.transaction < sent || !event.is_published();
+            let Some(own) = transactions.get(event.transaction) else { continue };
+            let is_in = |gap: &&Gap| {
+                let from = gap.interval.from.as_ref().filter(|_| !is_restored);
+                from.is_none_or(|from| own.end_lsn > from.lsn.as_u64())
+            };
+            let is_left_out = !event.is_published() && gaps.iter().any(|gap| is_in(&gap));
+            let is_behind = event.transaction < sent
+                && gaps.iter().filter(|gap| is_of_everything(gap)).any(|gap| is_in(&gap));
+            event.is_excused |= is_left_out || is_behind;
         }
         self.judge.look_past_what_is_excused(history);
     }
+}
+
+/// Whether a gap is about all that came after a position, and not only about what a table's rows or the publication leave out.
+fn is_of_everything(gap: &Gap) -> bool {
+    matches!(
+        gap.failure.code,
+        Code::SlotMissing
+            | Code::SlotLost
+            | Code::SlotMoved
+            | Code::HistoryChanged
+            | Code::ClusterChanged
+            | Code::PublicationMissing
+            | Code::PublicationReplaced
+    )
 }

@@ -14,7 +14,7 @@ use crate::{
     kafka::Producer,
     plan::Keeping,
     postgres::{Phase, Slot},
-    router::{Job, Link},
+    router::Job,
 };
 
 impl World {
@@ -26,8 +26,7 @@ impl World {
             Job::Connect => self.open(router),
             Job::WatchSlot => self.watch_slot(router),
             Job::ReadTimelines(_) | Job::ReadSlot | Job::ReadCatalog | Job::StartReplication => {
-                let link = self.routers[router].link;
-                let is_whole = link.is_some_and(|link| link.start == self.server.starts);
+                let is_whole = self.routers[router].link == Some(self.server.starts);
                 if is_whole && !self.is_cut_off {
                     self.answer_on_the_connection(router, job);
                 } else {
@@ -65,7 +64,7 @@ impl World {
             self.refuse(router, code);
             return;
         }
-        self.routers[router].link = Some(self.server.accept());
+        self.routers[router].link = Some(self.server.starts);
         self.input(router, Input::Opened(self.server.server()));
     }
 
@@ -81,8 +80,7 @@ impl World {
                 // Without a witness nothing else is asked for once there is a stream.
                 let is_last = self.plan.keeping == Keeping::Memory;
                 let before = self.stream_to_begin(router).filter(|_| is_last);
-                let asked = self.routers[router].link.map_or(0, |link| link.id);
-                self.input(router, Input::Slot(self.server.slot_look(asked)));
+                self.input(router, Input::Slot(self.server.slot_look()));
                 if before.is_some() && before == self.stream_to_begin(router) {
                     self.see_the_session_begin(router);
                 }
@@ -109,8 +107,7 @@ impl World {
     }
 
     fn start_streaming(&mut self, router: usize) {
-        let Some(Link { id, .. }) = self.routers[router].link else { return };
-        self.server.connect(id, router, self.at);
+        let id = self.server.connect(router, self.at);
         let session = self.begin_session();
         self.pin_what_was_in_flight(router, session);
         let process = &mut self.routers[router];
@@ -121,7 +118,7 @@ impl World {
         if let Some(producer) = &mut process.producer {
             producer.session = session;
         }
-        self.input(router, Input::Connected);
+        self.input(router, Input::Connected(i32::try_from(id).ok()));
     }
 
     /// The first session of a process knows no other counts than those of the witness.

@@ -51,7 +51,7 @@ impl World {
         if self.server.phase != Phase::Up || self.is_cut_off {
             return;
         }
-        let look = self.server.slot_look(0);
+        let look = self.server.slot_look();
         let catalog = self.server.catalog_look();
         let snapshot = self.routers[router].relay.snapshot(self.at);
         self.compare_with(router, snapshot.baseline.clone());

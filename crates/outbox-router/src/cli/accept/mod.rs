@@ -113,15 +113,13 @@ async fn look_at_rest(
     }
 }
 
-/// The slot before the record: a router that runs writes the record before it moves the slot.
 async fn look(config: &Config, records: &Records, source: &Source) -> Result<Facts, Trouble> {
-    let seen = Box::pin(source.see()).await?;
-    record::same_database(records, &seen)?;
-    let mut stored = records.read().await?;
+    let (seen, mut stored) = record::see(records, source).await?;
     let Some(record) = stored.record.take() else {
         return Err(show::no_record(records.topic()).into());
     };
-    let open = record::open(config, &record, &seen);
+    let record = record::found(config, &record, &stored.cluster, &seen);
+    let open = record.open();
     Ok(Facts { stored, record, seen, open })
 }
 
@@ -131,13 +129,15 @@ fn names(open: &[Open]) -> Vec<String> {
 
 /// What is to be closed: all, or what was named. `None` when something else was named.
 fn choose(args: &AcceptArgs, open: &[Open]) -> Option<Vec<Open>> {
-    if args.gaps.is_empty() {
-        return Some(open.to_vec());
+    let is =
+        |name: &super::GapName, open: &Open| open.code() == name.code && open.lsn() == name.lsn;
+    let is_open = |name| open.iter().any(|open| is(name, open));
+    if !args.gaps.iter().all(is_open) {
+        return None;
     }
-    let find = |name: &super::GapName| {
-        open.iter().find(|open| open.code() == name.code && open.lsn() == name.lsn).cloned()
-    };
-    args.gaps.iter().map(find).collect()
+    let is_chosen =
+        |open: &&Open| args.gaps.is_empty() || args.gaps.iter().any(|name| is(name, open));
+    Some(open.iter().filter(is_chosen).cloned().collect())
 }
 
 /// The record of the acceptance.

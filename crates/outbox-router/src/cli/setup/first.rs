@@ -39,20 +39,19 @@ pub(super) async fn record(
     let found = find(config, access).await.map_err(|failure| missing(topic, &failure))?;
     let Some((records, seen, stored)) = found else { return Ok(()) };
     match &stored.record {
-        Some(known) => tell(known, config, &seen, out)?,
+        Some(known) => tell(&record::found(config, known, &stored.cluster, &seen), out)?,
         None => make(&records, &stored, config, seen, out).await?,
     }
     Ok(())
 }
 
-/// The slot before the record: a router that runs writes the record before it moves the slot.
 async fn find(
     config: &Config,
     access: Access<'_>,
 ) -> Result<Option<(Records, Seen, Stored)>, Failure> {
     let Some(records) = Records::of(config, access)? else { return Ok(None) };
-    let seen = Box::pin(app::source(config, access.endpoint("setup")?).see()).await?;
-    record::same_database(&records, &seen)?;
+    let source = app::source(config, access.endpoint("setup")?);
+    let (seen, _) = record::see(&records, &source).await?;
     records.make_topic().await?;
     let stored = records.read().await?;
     Ok(Some((records, seen, stored)))
@@ -78,9 +77,9 @@ async fn make(
 }
 
 /// There is one, and it stays as it is.
-fn tell(known: &Witness, config: &Config, seen: &Seen, out: Out<'_>) -> io::Result<()> {
+fn tell(known: &Witness, out: Out<'_>) -> io::Result<()> {
     writeln!(out, "record: there already, everything before {} is acknowledged", known.position)?;
-    let open = record::open(config, known, seen);
+    let open = known.open();
     for open in &open {
         writeln!(out, "  {} is open: rows may be missing in kafka", open.name())?;
     }

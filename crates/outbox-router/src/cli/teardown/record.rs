@@ -93,7 +93,7 @@ impl Retiring {
 }
 
 async fn see(config: &Config, access: Access<'_>, records: &Records) -> Result<Seen, Failure> {
-    let seen = app::source(config, access.endpoint("teardown")?).see().await?;
+    let seen = app::source(config, access.endpoint("teardown")?).see(None).await?;
     record::same_database(records, &seen)?;
     Ok(seen)
 }

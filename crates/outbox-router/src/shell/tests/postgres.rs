@@ -132,11 +132,7 @@ impl Postgres for ScriptedPostgres {
 
     async fn look_beside(&self) -> Result<SlotLook, Failure> {
         self.asked(Ask::SlotBeside).await?;
-        let mut look = self.look_now();
-        if let Some(slot) = &mut look.slot {
-            slot.active_pid = Some(look.backend_pid);
-        }
-        Ok(look)
+        Ok(self.look_now())
     }
 
     async fn catalog(
@@ -155,7 +151,7 @@ impl Postgres for ScriptedPostgres {
         }
         let (stream, walsender) = Walsender::connected(*self.0.ends.lock().unwrap());
         self.0.walsenders.lock().unwrap().push(walsender);
-        Ok(Started::Streaming(Box::new(stream)))
+        Ok(Started::Streaming(Box::new(stream), None))
     }
 
     async fn watch_slot(&self) -> Result<(), Failure> {

@@ -157,7 +157,7 @@ impl World {
 
     pub(super) fn gap(&self) -> (Option<Code>, u64, u64) {
         let report = self.script.relay.snapshot(self.script.at).witness;
-        let gap = report.gaps.first().expect("a gap is open");
+        let gap = report.gaps.first().or(report.elsewhere.as_ref()).expect("a gap is open");
         let from = gap.interval.begins_at().as_u64();
         assert_eq!(self.script.state(), (State::Failed, Some(gap.failure.code)));
         (Some(gap.failure.code), from, gap.interval.to.lsn.as_u64())

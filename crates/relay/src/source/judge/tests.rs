@@ -1,12 +1,13 @@
-use pgoutput::{Lsn, Oid};
+use pgoutput::{Lsn, Oid, PgTimestamp, Xid};
 
 use super::*;
 use crate::{
     source::{
-        Child, WalStatus,
+        Child, Inserts, WalStatus,
         samples::{healthy, look, name, server, slot},
     },
     table::Outboxes,
+    witness::LastTransaction,
 };
 
 const MIB: u64 = 1 << 20;
@@ -44,9 +45,9 @@ fn judged(
 /// The failure's code and from where on rows are at risk, in MiB.
 fn refused(witness: Option<&Witness>, look: &SlotLook, catalog: Catalog) -> (Code, Option<u64>) {
     let failure = match judged(witness, look, catalog).unwrap_err() {
-        Obstacle::Gap(gap) => gap.failure,
+        Obstacle::Gaps(gaps) => gaps[0].failure.clone(),
         Obstacle::Failed(failure) => failure,
-        in_use @ Obstacle::SlotInUse { .. } => panic!("{in_use:?}"),
+        other @ (Obstacle::SlotInUse { .. } | Obstacle::Elsewhere(_)) => panic!("{other:?}"),
     };
     (failure.code, failure.lsn.map(|lsn| lsn.as_u64() / MIB))
 }
@@ -92,18 +93,32 @@ fn without_a_state_topic_another_router_may_have_moved_the_slot() {
 #[test]
 fn another_kafka_cluster_does_not_have_what_was_acknowledged() {
     assert_eq!(judge_cluster(&witness(MIB), "c"), Ok(()));
-    let Err(Obstacle::Gap(gap)) = judge_cluster(&witness(MIB), "d") else { panic!("no gap") };
+    let Err(Obstacle::Gaps(gaps)) = judge_cluster(&witness(MIB), "d") else { panic!("no gap") };
+    let gap = gaps[0].clone();
     assert_eq!(gap.failure.code, Code::ClusterChanged);
     assert_eq!((gap.interval.from, gap.interval.to.lsn), (None, Lsn::from_u64(MIB)));
 }
 
+/// The slot has to be made again, too, and with it goes what it still had.
 #[test]
-fn a_publication_made_again_puts_at_risk_what_was_written_since_the_last_look() {
+fn a_publication_made_again_puts_at_risk_all_that_is_not_acknowledged() {
     let mut catalog = healthy();
     catalog.publication.as_mut().unwrap().oid = Oid::from_u32(2);
     let seen = look(Some(slot()));
-    let known = witness(60 * MIB);
-    assert_eq!(refused(Some(&known), &seen, catalog), (Code::PublicationReplaced, Some(90)));
+    let last = LastTransaction {
+        commit_lsn: Lsn::from_u64(59 * MIB),
+        end_lsn: Lsn::from_u64(59 * MIB + 8),
+        xid: Xid::from_u32(7),
+        committed_at: PgTimestamp::from_micros(0),
+    };
+    let known = Witness { last: Some(last), ..witness(60 * MIB) };
+    assert_eq!(
+        refused(Some(&known), &seen, catalog.clone()),
+        (Code::PublicationReplaced, Some(60))
+    );
+    let Err(Obstacle::Gaps(gaps)) = judged(Some(&known), &seen, catalog) else { panic!("no gap") };
+    let from = gaps[0].interval.from.clone().unwrap().at;
+    assert_eq!(from.as_deref(), Some("2000-01-01T00:00:00Z"), "the look was past the backlog");
     let none = Catalog::default();
     assert_eq!(refused(None, &seen, none), (Code::PublicationMissing, Some(40)));
 }
@@ -126,6 +141,31 @@ fn where_a_slot_stands_that_another_holds_is_its_holders_work() {
     assert_eq!(refused(Some(&known), &held, Catalog::default()).0, Code::PublicationMissing);
     let lost = SlotHealth { active_pid: Some(7), wal_status: WalStatus::Lost, ..slot() };
     assert_eq!(refused(Some(&known), &look(Some(lost)), healthy()).0, Code::SlotLost);
+}
+
+/// Whoever accepts one of them accepts what there is now.
+#[test]
+fn everything_that_is_wrong_is_told() {
+    let mut catalog = healthy();
+    let publication = catalog.publication.as_mut().unwrap();
+    publication.inserts = Inserts::Withheld;
+    let entry = publication.tables[0].entry.as_mut().unwrap();
+    *entry = Oid::from_u32(entry.as_u32() + 1);
+    let seen = look(Some(slot()));
+    let obstacle = judged(Some(&witness(39 * MIB)), &seen, catalog).unwrap_err();
+    let Obstacle::Gaps(gaps) = obstacle else { panic!("{obstacle:?}") };
+    let told: Vec<(Code, u64)> = gaps
+        .iter()
+        .map(|gap| (gap.failure.code, gap.interval.begins_at().as_u64() / MIB))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (Code::SlotMoved, 39),
+            (Code::PublicationLacksInsert, 90),
+            (Code::PublicationLacksTable, 90)
+        ]
+    );
 }
 
 #[test]

@@ -178,3 +178,34 @@ fn a_beginning_is_accepted_beside_a_running_router() {
         assert_eq!(joined.accepted.len(), 1);
     }
 }
+
+fn gap_at(code: Code, lsn: u64, what: &str) -> Gap {
+    let from = Some(Mark { lsn: Lsn::from_u64(lsn), at: None });
+    let to = Mark { lsn: Lsn::from_u64(1_000), at: None };
+    Gap::new(Failure::new(code, what), Interval { from, to })
+}
+
+/// What is accepted becomes the measure of everything that follows.
+#[test]
+fn what_nobody_has_written_down_yet_is_shown_beside_what_is_open() {
+    let record = Witness::at(Lsn::from_u64(500)).with_gaps(&[gap_at(Code::SlotLost, 500, "lost")]);
+    let names = |found: &[Gap]| -> Vec<String> {
+        record.with_found(found).gaps.iter().map(Gap::name).collect()
+    };
+    let table = gap_at(Code::PublicationLacksTable, 700, "outbox");
+    assert_eq!(names(&[table]), ["P011@0/1F4", "P021@0/2BC"]);
+    let anew = gap_at(Code::SlotMoved, 500, "made again since");
+    assert_eq!(names(&[anew]), ["P011@0/1F4"], "that is how a lost slot is mended");
+    let earlier = gap_at(Code::SlotMoved, 400, "moved");
+    assert_eq!(names(&[earlier]), ["P011@0/1F4", "P014@0/190"]);
+}
+
+#[test]
+fn a_defect_that_looks_different_since_it_is_being_mended_is_the_same_one() {
+    let out = gap_at(Code::PublicationLacksTable, 700, "a is not in the publication");
+    let back = gap_at(Code::PublicationLacksTable, 700, "a was taken out and put back");
+    let another = gap_at(Code::PublicationLacksTable, 700, "b was taken out and put back");
+    let record = Witness::at(Lsn::from_u64(500)).with_gaps(&[out]);
+    assert_eq!(record.with_found(&[back.clone()]).gaps.len(), 1);
+    assert_eq!(record.with_found(&[back, another]).gaps.len(), 3, "one of them was not known");
+}
