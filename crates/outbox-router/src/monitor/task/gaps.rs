@@ -5,7 +5,7 @@ use relay::{
     Failure,
     source::{
         Catalog, Interval, Mark,
-        publication::{alteration, is_note},
+        publication::{alterations, is_note},
         suspected_gap,
     },
 };
@@ -53,10 +53,8 @@ impl<C> Monitor<C> {
         let from = self.last_good.clone().map(|good| good.checked);
         let between = Interval { from, to: checked.clone() };
         let name = &self.settings.publication;
-        if let Some(before) = before
-            && let Some(Failure { code, message, hint, .. }) =
-                alteration(before, now, name, &between)
-        {
+        let told = before.map(|before| alterations(before, now, name, &between));
+        for Failure { code, message, hint, .. } in told.unwrap_or_default() {
             tracing::warn!(code = code.as_str(), hint = hint.as_deref(), "{message}");
         }
     }
