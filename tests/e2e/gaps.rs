@@ -14,6 +14,7 @@ use tokio_postgres::types::PgLsn;
 
 mod accepting;
 mod away;
+mod bonds;
 mod histories;
 mod moments;
 mod warnings;

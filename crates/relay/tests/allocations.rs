@@ -24,7 +24,7 @@ use relay::{
     Ticket, Timing, TopicFacts, TopicId, Window,
     source::{
         Catalog, Encoding, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation,
-        Server, SlotHealth, SlotKind, SlotLook, WalStatus,
+        Server, SlotHealth, SlotKind, SlotLook, Storage, WalStatus,
     },
     witness::History,
 };
@@ -251,6 +251,7 @@ fn catalog() -> Catalog {
         name: name.clone(),
         kind,
         entry: None,
+        schema_entry: None,
         row_filter: None,
         columns: Vec::new(),
     };
@@ -271,6 +272,8 @@ fn catalog() -> Catalog {
         columns: Vec::new(),
         generated: Vec::new(),
         children: Vec::new(),
+        partitions: Vec::new(),
+        storage: Storage::default(),
     };
     Catalog { publication: Some(publication), relations: vec![relation] }
 }

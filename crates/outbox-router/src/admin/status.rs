@@ -167,6 +167,8 @@ pub struct Monitor {
     pub trouble: Option<Reason>,
     /// What is wrong with slot, publication and tables now.
     pub findings: Vec<Reason>,
+    /// What was altered for a reason that shows; what was left out before that does not.
+    pub alterations: Vec<Reason>,
 }
 
 impl Status {
@@ -260,6 +262,11 @@ impl Monitor {
                 .map(|polled| view.now.duration_since(polled.at).as_secs_f64()),
             trouble: monitor.trouble.as_ref().map(|failure| Reason::of(failure, view)),
             findings: monitor.findings.iter().map(|failure| Reason::of(failure, view)).collect(),
+            alterations: monitor
+                .alterations
+                .iter()
+                .map(|failure| Reason::of(failure, view))
+                .collect(),
         }
     }
 }

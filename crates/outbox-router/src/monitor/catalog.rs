@@ -5,12 +5,15 @@ use relay::{
     Failure, Outboxes, TableName,
     source::{
         Catalog, Child, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation,
+        SchemaEntry,
     },
 };
 
 use crate::postgres::{TextQuery, TextRow, quote_literal};
 
-/// Row filters and column lists appeared here.
+mod rows;
+
+/// Row filters, column lists and FOR TABLES IN SCHEMA appeared here.
 const FILTERS_SINCE: i32 = 15_00_00;
 /// Generated columns can be published from here on, and the view tells which are. Before, it may list them all the same.
 const GENERATED_SINCE: i32 = 18_00_00;
@@ -69,6 +72,7 @@ async fn look_within(
     }
     let mut relations = relations(sql, Wanted { names: &names, oids: &oids }).await?;
     add_children(sql, &mut relations).await?;
+    rows::add_partitions(sql, version, &mut relations).await?;
     Ok(Catalog { publication, relations })
 }
 
@@ -117,8 +121,8 @@ impl Wanted<'_> {
     }
 }
 
-/// Those that are wanted, and children (`INHERITS`) always; all, where none has a name. The view, not `pg_publication_rel`: it is the server's own answer to what a subscriber would get. From the latter comes
-/// only which entry it is.
+/// Those that are wanted, and children (`INHERITS`) always; all, where none has a name. The view, not `pg_publication_rel`: it is the server's own answer to what a subscriber would get. What comes
+/// from the latter is only which entry it is, its own or its schema's.
 async fn published(
     sql: &mut impl TextQuery,
     version: i32,
@@ -139,14 +143,16 @@ async fn published(
             "(not c.relispartition and exists (select from pg_inherits where inhrelid = c.oid))";
         format!("({child} or {})", wanted.condition())
     };
+    let (schema_entry, schemas) =
+        if version >= FILTERS_SINCE { (SCHEMA_ENTRY, SCHEMAS) } else { ("null, null", "") };
     let statement = format!(
-        "select c.oid, t.schemaname, t.tablename, c.relkind, c.relispartition, r.oid, {filter}, \
-           {columns} \
+        "select c.oid, t.schemaname, t.tablename, c.relkind, c.relispartition, r.oid, \
+           {schema_entry}, {filter}, {columns} \
          from pg_publication_tables t \
          join pg_publication p on p.pubname = t.pubname \
          join pg_namespace n on n.nspname = t.schemaname \
          join pg_class c on c.relnamespace = n.oid and c.relname = t.tablename \
-         left join pg_publication_rel r on r.prpubid = p.oid and r.prrelid = c.oid \
+         left join pg_publication_rel r on r.prpubid = p.oid and r.prrelid = c.oid {schemas} \
          where t.pubname = {} and {wanted} order by 2, 3",
         quote_literal(publication)
     );
@@ -154,12 +160,27 @@ async fn published(
     rows.into_iter().map(read_published).collect()
 }
 
+/// The entry of the table's schema, and who wrote that the table is in it. Every schema but those of the system itself has
+/// such a row.
+const SCHEMA_ENTRY: &str = "s.oid, d.xmin::text";
+const SCHEMAS: &str = "\
+    left join pg_publication_namespace s on s.pnpubid = p.oid and s.pnnspid = n.oid \
+    left join pg_depend d on s.oid is not null and d.classid = 'pg_class'::regclass \
+      and d.objid = c.oid and d.objsubid = 0 and d.refclassid = 'pg_namespace'::regclass \
+      and d.refobjid = n.oid";
+
 fn read_published(mut row: TextRow) -> Result<PublishedTable, Failure> {
     Ok(PublishedTable {
         oid: oid(&mut row)?,
         name: read_name(&mut row)?,
         kind: read_kind(&mut row)?,
         entry: row.parsed_nullable()?.map(Oid::from_u32),
+        schema_entry: match (row.parsed_nullable()?, row.parsed_nullable()?) {
+            (Some(entry), Some(placed_by)) => {
+                Some(SchemaEntry { entry: Oid::from_u32(entry), placed_by })
+            }
+            _ => None,
+        },
         row_filter: row.nullable()?,
         columns: row.json()?,
     })
@@ -175,11 +196,13 @@ fn columns_where(condition: &str) -> String {
 
 async fn relations(sql: &mut impl TextQuery, wanted: Wanted<'_>) -> Result<Vec<Relation>, Failure> {
     let statement = format!(
-        "select c.oid, n.nspname, c.relname, c.relkind, c.relispartition, {}, {} \
-         from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+        "select c.oid, n.nspname, c.relname, c.relkind, c.relispartition, {}, {}, {} \
+         from pg_class c join pg_namespace n on n.oid = c.relnamespace {} \
          where c.relkind in ('r', 'p') and ({})",
         columns_where("true"),
         columns_where("a.attgenerated <> ''"),
+        rows::STORAGE,
+        rows::STORED,
         wanted.condition()
     );
     let rows = sql.rows("the outbox tables", &statement).await?;
@@ -194,7 +217,9 @@ fn read_relation(mut row: TextRow) -> Result<Relation, Failure> {
         kind: read_kind(&mut row)?,
         columns: row.json()?,
         generated: row.json()?,
+        storage: rows::read_storage(&mut row)?,
         children: Vec::new(),
+        partitions: Vec::new(),
     })
 }
 

@@ -33,6 +33,9 @@ pub struct MonitorReport {
     pub trouble: Option<Failure>,
     /// What is wrong with slot, publication and tables now, the gravest first.
     pub findings: Vec<Failure>,
+    /// What was altered, since this process began or before that while no router ran, and explains itself: rows may have been
+    /// left out before it, of which nothing is left.
+    pub alterations: Vec<Failure>,
     /// The first gap that was found since the relay's latest session began. It stays: what was missed is missed when the
     /// cause is gone, too.
     pub gap: Option<Gap>,
@@ -84,6 +87,7 @@ impl MonitorReport {
             slot: SlotView::Unknown,
             trouble: None,
             findings: Vec::new(),
+            alterations: Vec::new(),
             gap: None,
             pin: None,
             rates: None,

@@ -105,6 +105,7 @@ pub async fn run(settings: Settings, connect: impl Connect + Send + Sync, channe
         remembered: None,
         last_good: None,
         told: BTreeSet::new(),
+        announced: BTreeSet::new(),
         pace: Pace::default(),
         stop: None,
     };
@@ -142,6 +143,8 @@ struct Monitor<C> {
     last_good: Option<LastGood>,
     /// Codes of the gaps that the relay knows of.
     told: BTreeSet<Code>,
+    /// Codes of the alterations that it was this monitor who told of, since that session began.
+    announced: BTreeSet<Code>,
     thresholds: Watch,
     pace: Pace,
     stop: Option<StopTold>,
@@ -251,6 +254,7 @@ impl<C> Monitor<C> {
             (None, _) => true,
         };
         if let Some(latest) = latest.filter(|_| !is_known) {
+            self.announce_alterations_before(&latest);
             self.remembered = Some(latest.catalog.clone());
             self.last_good = Some(LastGood::from(&*latest));
             self.told.clear();
@@ -323,7 +327,7 @@ impl<C> Monitor<C> {
             self.gap(failure, &checked);
         }
         if self.report.findings.iter().all(is_note) {
-            self.announce_alteration(before.as_ref(), &catalog, &checked);
+            self.announce_alterations(before.as_ref(), &catalog, &checked);
             let catalog = catalog.remember(&self.settings.outboxes, before.as_ref());
             let sight = Sight { look: look.clone(), catalog: catalog.clone() };
             // The next look will do as well; what is wrong must find room.

@@ -4,6 +4,7 @@ use pgoutput::Lsn;
 
 use super::{catalog::Catalog, gap::Mark, slot::SlotHealth, tables::TableOids};
 use crate::{
+    failure::Failure,
     table::Outboxes,
     witness::{History, Witness},
 };
@@ -41,6 +42,8 @@ pub struct Baseline {
     pub slot: SlotHealth,
     /// Publication and tables, with their OIDs; also those that were dropped since the first look.
     pub catalog: Catalog,
+    /// What was altered since the witness was last well, and explains itself: for people to hear of.
+    pub alterations: Vec<Failure>,
     /// Whose a row is, by that and by what was remembered.
     pub tables: TableOids,
     /// When this was looked at, and the end of WAL then.

@@ -3,7 +3,10 @@
 
 use pgoutput::Oid;
 
-use super::tables::TableOids;
+use super::{
+    storage::{Partition, Storage},
+    tables::TableOids,
+};
 use crate::table::{Outboxes, TableName};
 
 /// What one look shows.
@@ -127,10 +130,22 @@ pub struct PublishedTable {
     /// another filter or column list. None where it has none of its own: FOR ALL TABLES, FOR TABLES IN SCHEMA, and
     /// partitions that are published with their parent.
     pub entry: Option<Oid>,
+    /// Its schema's, where the publication is FOR TABLES IN SCHEMA.
+    pub schema_entry: Option<SchemaEntry>,
     /// The row filter, as SQL.
     pub row_filter: Option<String>,
     /// The columns that are published.
     pub columns: Vec<String>,
+}
+
+/// What shows that a table is published because its schema is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchemaEntry {
+    /// The schema's entry in the publication (`pg_publication_namespace`): another after it was taken out and put back.
+    pub entry: Oid,
+    /// The transaction that wrote that the table is in the schema (`pg_depend`, `xmin`): another after SET SCHEMA, and
+    /// after nothing else that befalls a table (seen on 15 and 18).
+    pub placed_by: u32,
 }
 
 /// A table of the catalog.
@@ -150,6 +165,10 @@ pub struct Relation {
     pub generated: Vec<String>,
     /// Tables that inherit from it (`INHERITS`), directly or not. Partitions are none of them.
     pub children: Vec<Child>,
+    /// Its partitions, of all levels, the newest first.
+    pub partitions: Vec<Partition>,
+    /// Its own rows, where it is not partitioned.
+    pub storage: Storage,
 }
 
 /// A table that inherits from another. It is a table of its own: PostgreSQL publishes its rows under its name, if at all.

@@ -6,7 +6,7 @@ use super::{
     catalog::Catalog,
     gap::{Gap, Interval, Mark},
     history::{TimelineHistory, continued},
-    publication::{Watched, compare, is_note},
+    publication::{Watched, alterations, compare, is_note},
     slot::{SlotHealth, SlotLook},
     tables::TableOids,
     verdict,
@@ -82,8 +82,13 @@ pub fn judge(
     if let Some(pid) = slot.active_pid {
         return Err(Obstacle::SlotInUse { pid });
     }
+    let seen = expected.witness.and_then(|witness| witness.checked.clone());
+    let between = Interval { from: seen, to: look.mark() };
     Ok(Baseline {
         server,
+        alterations: remembered.map_or_else(Vec::new, |before| {
+            alterations(before, &catalog, expected.publication, &between)
+        }),
         slot: slot.clone(),
         tables: TableOids::of(expected.outboxes, &catalog, remembered),
         catalog: catalog.remember(expected.outboxes, remembered),

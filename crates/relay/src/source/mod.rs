@@ -21,6 +21,7 @@ mod quote;
 #[cfg(test)]
 pub(crate) mod samples;
 mod slot;
+mod storage;
 mod suspicion;
 mod tables;
 pub mod verdict;
@@ -28,7 +29,7 @@ pub mod wording;
 
 pub use baseline::{Baseline, Encoding, Expectations, Kept, Server};
 pub use catalog::{
-    Catalog, Child, Inserts, Kind, Partitions, Publication, PublishedTable, Relation,
+    Catalog, Child, Inserts, Kind, Partitions, Publication, PublishedTable, Relation, SchemaEntry,
 };
 pub use gap::{Gap, Interval, Mark};
 pub use history::TimelineHistory;
@@ -37,5 +38,6 @@ pub use moves::Moves;
 pub use pgoutput::Oid;
 pub use quote::{quote_identifier, quote_table};
 pub use slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, WalStatus, bytes_between};
+pub use storage::{Made, Partition, Place, Storage};
 pub use suspicion::{LastGood, suspected_gap};
 pub use tables::TableOids;

@@ -19,8 +19,10 @@ use crate::{
 
 mod altered;
 mod children;
+mod membership;
+mod rows;
 
-pub use altered::alteration;
+pub use altered::alterations;
 
 /// How a person says that the gap is known and dealt with.
 const ACCEPT: &str = "outbox-router accept";
@@ -183,7 +185,11 @@ impl Judge<'_> {
         published: &PublishedTable,
         relation: &Relation,
     ) -> Option<Failure> {
-        self.narrowed(outbox, published, relation).or_else(|| self.put_back(published))
+        self.narrowed(outbox, published, relation)
+            .or_else(|| self.not_in_the_wal(relation))
+            .or_else(|| self.put_back(published))
+            .or_else(|| self.attached_again(relation))
+            .or_else(|| self.unlogged_meanwhile(published, relation))
     }
 
     fn narrowed(
@@ -225,28 +231,6 @@ impl Judge<'_> {
                 ),
             )
             .hint(hint)
-        })
-    }
-
-    /// The rows that were written while it was out are missing, although it looks as before.
-    fn put_back(&self, published: &PublishedTable) -> Option<Failure> {
-        let before = self.before?.publication.as_ref()?;
-        let entry = before.table(published.oid)?.entry?;
-        let again = published.entry.filter(|&again| again != entry)?;
-        // All entries of another publication are others.
-        (before.oid == self.publication.oid).then(|| {
-            Failure::new(
-                Code::PublicationLacksTable,
-                format!(
-                    "table {} was taken out of publication \"{}\" and put back, or was given another \
-                     filter or column list (entry {entry} is now {again})",
-                    published.name, self.watched.publication
-                ),
-            )
-            .hint(
-                "if it was put back in the same transaction, nothing is missing; otherwise publish \
-                 the rows that were written meanwhile from the table; then outbox-router accept",
-            )
         })
     }
 

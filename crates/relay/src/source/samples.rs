@@ -6,7 +6,7 @@ use pgoutput::{Lsn, Oid};
 
 use super::{
     Catalog, Encoding, Inserts, Kind, Partitions, Publication, PublishedTable, Relation, Server,
-    SlotHealth, SlotKind, SlotLook, WalStatus,
+    SlotHealth, SlotKind, SlotLook, Storage, WalStatus,
 };
 use crate::{
     state::{Condition, State},
@@ -97,6 +97,8 @@ pub(crate) fn relation(oid: u32, called: &str) -> Relation {
         columns: texts(&COLUMNS),
         generated: Vec::new(),
         children: Vec::new(),
+        partitions: Vec::new(),
+        storage: Storage::default(),
     }
 }
 
@@ -106,6 +108,7 @@ pub(crate) fn published(oid: u32, called: &str) -> PublishedTable {
         name: name(called),
         kind: Kind::Plain,
         entry: Some(Oid::from_u32(100 + oid)),
+        schema_entry: None,
         row_filter: None,
         columns: texts(&COLUMNS),
     }

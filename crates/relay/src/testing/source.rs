@@ -6,7 +6,7 @@ use crate::{
     Action, Input, TableName,
     source::{
         Catalog, Encoding, Inserts, Kind, Partitions, Publication, PublishedTable, Relation,
-        Server, SlotHealth, SlotKind, SlotLook, WalStatus,
+        Server, SlotHealth, SlotKind, SlotLook, Storage, WalStatus,
     },
     witness::History,
 };
@@ -135,6 +135,7 @@ impl Source {
             name: name.clone(),
             kind: Kind::Plain,
             entry: Some(Oid::from_u32(oid + 1)),
+            schema_entry: None,
             row_filter: None,
             columns: self.columns.clone(),
         };
@@ -146,6 +147,8 @@ impl Source {
             columns: self.columns.clone(),
             generated: Vec::new(),
             children: Vec::new(),
+            partitions: Vec::new(),
+            storage: Storage::default(),
         };
         (published, relation)
     }

@@ -6,15 +6,14 @@ use std::collections::BTreeMap;
 use pgoutput::{Lsn, PgTimestamp, Xid};
 use serde::{Deserialize, Serialize};
 
+use self::catalog::{PublicationText, RelationText};
 use super::{Acceptance, Held, History, LastTransaction, PARTITIONS_MAX, Witness};
 use crate::{
     failure::{Code, Failure},
-    source::{
-        Catalog, Gap, Inserts, Interval, Kind, Mark, Oid, Partitions, Publication, PublishedTable,
-        Relation,
-    },
-    table::TableName,
+    source::{Catalog, Gap, Interval, Mark, Oid},
 };
+
+mod catalog;
 
 /// The version that this router writes. It reads no other.
 const VERSION: u32 = 1;
@@ -82,63 +81,6 @@ struct MarkText {
 }
 
 #[derive(Serialize, Deserialize)]
-struct PublicationText {
-    oid: u32,
-    written_by: u32,
-    owner: u32,
-    options: String,
-    inserts: InsertsText,
-    partitions: PartitionsText,
-    tables: Vec<PublishedText>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum InsertsText {
-    Published,
-    Withheld,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum PartitionsText {
-    ViaRoot,
-    ByLeaf,
-}
-
-#[derive(Serialize, Deserialize)]
-struct PublishedText {
-    oid: u32,
-    schema: String,
-    name: String,
-    kind: KindText,
-    entry: Option<u32>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct RelationText {
-    oid: u32,
-    schema: String,
-    name: String,
-    formerly: Vec<NameText>,
-    kind: KindText,
-}
-
-#[derive(Serialize, Deserialize)]
-struct NameText {
-    schema: String,
-    name: String,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum KindText {
-    Plain,
-    Partitioned,
-    Leaf,
-}
-
-#[derive(Serialize, Deserialize)]
 struct GapText {
     code: String,
     message: String,
@@ -186,7 +128,7 @@ impl Witness {
                 .map(|(topic, count)| (topic.clone(), *count))
                 .collect(),
             publication: self.catalog.publication.as_ref().map(PublicationText::of),
-            relations: self.catalog.relations.iter().map(RelationText::of).collect(),
+            relations: RelationText::all(&self.catalog.relations),
             tables: self.tables.iter().map(|oid| oid.as_u32()).collect(),
             gaps: self.gaps.iter().map(GapText::of).collect(),
             accepted: self.accepted.iter().map(AcceptanceText::of).collect(),
@@ -263,120 +205,6 @@ impl MarkText {
 
     fn read(self) -> Result<Mark, Unreadable> {
         Ok(Mark { lsn: lsn(&self.lsn)?, at: self.at })
-    }
-}
-
-impl KindText {
-    fn of(kind: Kind) -> Self {
-        match kind {
-            Kind::Plain => Self::Plain,
-            Kind::Partitioned => Self::Partitioned,
-            Kind::Leaf => Self::Leaf,
-        }
-    }
-
-    fn read(self) -> Kind {
-        match self {
-            Self::Plain => Kind::Plain,
-            Self::Partitioned => Kind::Partitioned,
-            Self::Leaf => Kind::Leaf,
-        }
-    }
-}
-
-impl PublicationText {
-    fn of(publication: &Publication) -> Self {
-        Self {
-            oid: publication.oid.as_u32(),
-            written_by: publication.written_by,
-            owner: publication.owner.as_u32(),
-            options: publication.options.clone(),
-            inserts: match publication.inserts {
-                Inserts::Published => InsertsText::Published,
-                Inserts::Withheld => InsertsText::Withheld,
-            },
-            partitions: match publication.partitions {
-                Partitions::ViaRoot => PartitionsText::ViaRoot,
-                Partitions::ByLeaf => PartitionsText::ByLeaf,
-            },
-            tables: publication.tables.iter().map(PublishedText::of).collect(),
-        }
-    }
-
-    fn read(self) -> Publication {
-        Publication {
-            oid: Oid::from_u32(self.oid),
-            written_by: self.written_by,
-            owner: Oid::from_u32(self.owner),
-            options: self.options,
-            inserts: match self.inserts {
-                InsertsText::Published => Inserts::Published,
-                InsertsText::Withheld => Inserts::Withheld,
-            },
-            partitions: match self.partitions {
-                PartitionsText::ViaRoot => Partitions::ViaRoot,
-                PartitionsText::ByLeaf => Partitions::ByLeaf,
-            },
-            tables: self.tables.into_iter().map(PublishedText::read).collect(),
-        }
-    }
-}
-
-impl PublishedText {
-    fn of(table: &PublishedTable) -> Self {
-        Self {
-            oid: table.oid.as_u32(),
-            schema: table.name.schema.clone(),
-            name: table.name.name.clone(),
-            kind: KindText::of(table.kind),
-            entry: table.entry.map(|entry| entry.as_u32()),
-        }
-    }
-
-    /// Filter and columns are judged as they are now, so they are not kept; and a filter may hold a key.
-    fn read(self) -> PublishedTable {
-        PublishedTable {
-            oid: Oid::from_u32(self.oid),
-            name: TableName { schema: self.schema, name: self.name },
-            kind: self.kind.read(),
-            entry: self.entry.map(Oid::from_u32),
-            row_filter: None,
-            columns: Vec::new(),
-        }
-    }
-}
-
-impl NameText {
-    fn of(name: &TableName) -> Self {
-        Self { schema: name.schema.clone(), name: name.name.clone() }
-    }
-
-    fn read(self) -> TableName {
-        TableName { schema: self.schema, name: self.name }
-    }
-}
-
-impl RelationText {
-    fn of(relation: &Relation) -> Self {
-        Self {
-            oid: relation.oid.as_u32(),
-            schema: relation.name.schema.clone(),
-            name: relation.name.name.clone(),
-            formerly: relation.formerly.iter().map(NameText::of).collect(),
-            kind: KindText::of(relation.kind),
-        }
-    }
-
-    fn read(self) -> Relation {
-        Relation {
-            oid: Oid::from_u32(self.oid),
-            name: TableName { schema: self.schema, name: self.name },
-            formerly: self.formerly.into_iter().map(NameText::read).collect(),
-            kind: self.kind.read(),
-            columns: Vec::new(),
-            generated: Vec::new(),
-            children: Vec::new(),
-        }
     }
 }
 

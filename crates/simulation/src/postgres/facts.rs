@@ -4,7 +4,7 @@ use relay::{
     Lsn, Outboxes, TableName,
     source::{
         Catalog, Encoding, Inserts, Kind, Oid, Partitions, Publication, PublishedTable, Relation,
-        Server, SlotHealth, SlotKind, SlotLook, WalStatus,
+        SchemaEntry, Server, SlotHealth, SlotKind, SlotLook, Storage, WalStatus,
     },
 };
 
@@ -16,6 +16,7 @@ pub const SLOT: &str = "outbox";
 /// The publication's name.
 pub const PUBLICATION: &str = "outbox";
 const OWNER_OID: u32 = 10;
+const SCHEMA_ENTRY_OID: u32 = 16_399;
 /// The database.
 pub const DATABASE: &str = "shop";
 
@@ -65,11 +66,17 @@ impl Postgres {
         let oid = Oid::from_u32(rows::OUTBOX);
         let called = rows::name(self.catalog.called).to_owned();
         let name = TableName { schema: "public".to_owned(), name: called };
+        // FOR TABLES IN SCHEMA: what leaves it and comes back is the table.
+        let is_by_schema = self.generation == Generation::New;
         let published = PublishedTable {
             oid,
             name: name.clone(),
             kind: Kind::Plain,
-            entry: Some(Oid::from_u32(self.entry_oid)),
+            entry: (!is_by_schema).then(|| Oid::from_u32(self.entry_oid)),
+            schema_entry: is_by_schema.then(|| SchemaEntry {
+                entry: Oid::from_u32(SCHEMA_ENTRY_OID),
+                placed_by: self.entry_oid,
+            }),
             row_filter: None,
             columns: columns.clone(),
         };
@@ -96,6 +103,8 @@ impl Postgres {
             columns,
             generated: Vec::new(),
             children: Vec::new(),
+            partitions: Vec::new(),
+            storage: Storage::default(),
         };
         Catalog { publication, relations: vec![relation] }
     }

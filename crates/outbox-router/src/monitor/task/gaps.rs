@@ -4,13 +4,16 @@
 use relay::{
     Failure,
     source::{
-        Catalog, Interval, Mark,
-        publication::{alteration, is_note},
+        Baseline, Catalog, Interval, Mark,
+        publication::{alterations, is_note},
         suspected_gap,
     },
 };
 
 use super::{Monitor, MonitorEvent};
+
+/// Alterations that are shown until the process ends: they are rare, and people who come later than this many have the log.
+const SHOWN_MAX: usize = 16;
 
 impl<C> Monitor<C> {
     /// Tells the relay of a gap.
@@ -34,32 +37,57 @@ impl<C> Monitor<C> {
     pub(super) fn announce_notes(&self, findings: &[Failure]) {
         let known = &self.report.findings;
         for note in findings.iter().filter(|finding| is_note(finding) && !known.contains(finding)) {
-            tracing::warn!(
-                code = note.code.as_str(),
-                hint = note.hint.as_deref(),
-                "{}",
-                note.message
-            );
+            warn(note);
         }
     }
 
-    /// Says once that there may have been a gap which nothing shows.
-    pub(super) fn announce_alteration(
-        &self,
+    /// Says once that there may have been a gap which nothing shows, between two looks of ours.
+    pub(super) fn announce_alterations(
+        &mut self,
         before: Option<&Catalog>,
         now: &Catalog,
         checked: &Mark,
     ) {
-        let from = self.last_good.clone().map(|good| good.checked);
-        let between = Interval { from, to: checked.clone() };
-        let name = &self.settings.publication;
-        if let Some(before) = before
-            && let Some(Failure { code, message, hint, .. }) =
-                alteration(before, now, name, &between)
-        {
-            tracing::warn!(code = code.as_str(), hint = hint.as_deref(), "{message}");
+        let Some(before) = before else { return };
+        for alteration in self.alterations(before, now, checked) {
+            self.announced.insert(alteration.code);
+            self.announce_alteration(alteration);
         }
     }
+
+    /// The same, between the last look of whatever router and the session that begins: but for what we saw before the session
+    /// did, and have told.
+    pub(super) fn announce_alterations_before(&mut self, latest: &Baseline) {
+        let ours = self.remembered.as_ref();
+        let unseen = ours
+            .map(|before| self.alterations(before, &latest.catalog, &latest.checked))
+            .unwrap_or_default();
+        let told = std::mem::take(&mut self.announced);
+        for alteration in &latest.alterations {
+            if !unseen.is_empty() || !told.contains(&alteration.code) {
+                self.announce_alteration(alteration.clone());
+            }
+        }
+    }
+
+    fn alterations(&self, before: &Catalog, now: &Catalog, checked: &Mark) -> Vec<Failure> {
+        let from = self.last_good.clone().map(|good| good.checked);
+        let between = Interval { from, to: checked.clone() };
+        alterations(before, now, &self.settings.publication, &between)
+    }
+
+    fn announce_alteration(&mut self, alteration: Failure) {
+        warn(&alteration);
+        let shown = &mut self.report.alterations;
+        shown.push(alteration);
+        if shown.len() > SHOWN_MAX {
+            shown.remove(0);
+        }
+    }
+}
+
+fn warn(note: &Failure) {
+    tracing::warn!(code = note.code.as_str(), hint = note.hint.as_deref(), "{}", note.message);
 }
 
 #[cfg(test)]

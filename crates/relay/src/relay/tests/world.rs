@@ -178,6 +178,7 @@ impl World {
             checked: look.mark(),
             slot: look.slot.expect("a slot"),
             catalog: source.catalog(),
+            alterations: Vec::new(),
             tables: source::TableOids::default(),
         };
         let anew = Witness::begin(&baseline, &self.cluster, &settings().outboxes);

@@ -1,7 +1,7 @@
 //! A publication whose row was written again (`xmin`) between two looks. Its tables have entries of their own; the row
 //! itself holds the owner, the name, and which changes are published and how.
 
-use super::Judge;
+use super::{Judge, rows};
 use crate::{
     failure::{Code, Failure},
     source::{
@@ -25,6 +25,11 @@ enum Trace {
 /// PostgreSQL 15 and 18 was seen to keep it.
 const FROZEN: u32 = 2;
 
+/// Whether a row of the catalog was written again, by its `xmin`.
+pub(super) fn is_written_again(before: u32, now: u32) -> bool {
+    before != now && now != FROZEN
+}
+
 fn trace(before: &Publication, now: &Publication) -> Trace {
     // Another publication is a defect of its own.
     if before.oid != now.oid || before.written_by == now.written_by {
@@ -38,15 +43,27 @@ fn trace(before: &Publication, now: &Publication) -> Trace {
     }
 }
 
-/// An alteration that explains itself. Inserts may have been withheld before it all the same, of which nothing is left;
+/// Alterations that explain themselves. Rows may have been left out before them all the same, of which nothing is left;
 /// that is for people to hear of, and no reason to stop.
-pub fn alteration(
+pub fn alterations(
     before: &Catalog,
     now: &Catalog,
     name: &str,
     between: &Interval,
+) -> Vec<Failure> {
+    let Some((was, is)) = before.publication.as_ref().zip(now.publication.as_ref()) else {
+        return Vec::new();
+    };
+    let of_tables = rows::explained(before, now, is, between);
+    of_publication(was, is, name, between).into_iter().chain(of_tables).collect()
+}
+
+fn of_publication(
+    before: &Publication,
+    now: &Publication,
+    name: &str,
+    between: &Interval,
 ) -> Option<Failure> {
-    let (before, now) = (before.publication.as_ref()?, now.publication.as_ref()?);
     let Interval { from, to } = between;
     let from = from.as_ref()?;
     (trace(before, now) == Trace::Explained).then(|| {

@@ -78,7 +78,7 @@ fn a_table_that_was_put_back_was_out_for_a_moment() {
 
 fn announced(before: &Catalog, now: &Catalog) -> Option<Failure> {
     let interval = Interval { from: Some(look(None).mark()), to: look(None).mark() };
-    alteration(before, now, "p", &interval)
+    alterations(before, now, "p", &interval).pop()
 }
 
 #[test]
@@ -328,3 +328,5 @@ fn a_child_that_is_an_outbox_itself_is_judged_as_one() {
     renamed.relations[1].name = name("child_v2");
     assert_eq!(codes(&both, Some(&now), &renamed), [Code::TableRenamed]);
 }
+
+mod bonds;

@@ -24,6 +24,7 @@ fn baseline() -> Baseline {
         server: samples::server(),
         slot: samples::slot(),
         catalog: samples::healthy(),
+        alterations: Vec::new(),
         tables: TableOids::default(),
         checked: look.mark(),
     }

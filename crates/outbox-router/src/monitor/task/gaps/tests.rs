@@ -51,6 +51,7 @@ fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
         remembered: None,
         last_good: None,
         told: BTreeSet::new(),
+        announced: BTreeSet::new(),
         pace: Pace::default(),
         stop: None,
     };
@@ -99,4 +100,56 @@ fn a_stop_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
     assert_eq!(told.try_recv(), Ok(MonitorEvent::ServerStopping));
     monitor.unseen(stops());
     assert!(told.is_empty(), "it was told");
+}
+
+/// A session begins that has found this alteration between its witness and now.
+fn begin(monitor: &mut Monitor<()>, source: &Source) {
+    let mut snapshot = snapshot(State::Streaming);
+    let server = relay::source::Server {
+        version: 18_00_01,
+        encoding: relay::source::Encoding::SqlAscii,
+        history: History { system_id: "1".to_owned(), timeline: 1 },
+        wal_end: source.look().current_wal_lsn,
+    };
+    let look = source.look();
+    snapshot.baseline = Some(Arc::new(Baseline {
+        server,
+        checked: look.mark(),
+        slot: look.slot.unwrap(),
+        catalog: owned_by_another(source),
+        alterations: vec![Failure::new(Code::PublicationAltered, "it was altered")],
+        tables: relay::source::TableOids::default(),
+    }));
+    let now = Instant::now();
+    let report = RelayReport { snapshot, published_at: now };
+    (_, monitor.channels.relay) = watch::channel(report);
+    monitor.before();
+}
+
+fn owned_by_another(source: &Source) -> Catalog {
+    let mut catalog = source.catalog();
+    let publication = catalog.publication.as_mut().unwrap();
+    (publication.written_by, publication.owner) = (2_000, relay::source::Oid::from_u32(9));
+    catalog
+}
+
+#[test]
+fn an_alteration_from_before_the_session_is_shown_once_also_when_the_monitor_looked_first() {
+    let source = Source::of("outbox", 16_400, &COLUMNS);
+    // The monitor of a new process has seen nothing else.
+    let (mut late, _told) = monitor();
+    late.judge(&source.look(), owned_by_another(&source), &[]);
+    begin(&mut late, &source);
+    assert_eq!(late.report.alterations.len(), 1);
+    assert_eq!(late.report.alterations[0].message, "it was altered");
+
+    // Another saw it happen.
+    let (mut early, _told) = monitor();
+    early.judge(&source.look(), source.catalog(), &[]);
+    early.judge(&source.look(), owned_by_another(&source), &[]);
+    assert_eq!(early.report.alterations.len(), 1);
+    begin(&mut early, &source);
+    assert_eq!(early.report.alterations.len(), 1, "{:?}", early.report.alterations);
+    begin(&mut early, &source);
+    assert_eq!(early.report.alterations.len(), 2, "of the next session");
 }

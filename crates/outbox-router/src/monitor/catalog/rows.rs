@@ -1,0 +1,92 @@
+//! Where the rows of the outbox tables are kept, and which partitions keep them.
+
+use relay::{
+    Failure,
+    source::{Kind, Made, Oid, Partition, Place, Relation, Storage},
+};
+
+use super::{numbers, oid, read_name};
+use crate::postgres::{TextQuery, TextRow};
+
+/// DETACH CONCURRENTLY appeared here, and with it partitions that are on their way out.
+const PENDING_SINCE: i32 = 14_00_00;
+
+/// Columns that [`read_storage`] reads, of `c`. 2 is the ordinary access method (`HEAP_TABLE_AM_OID` in pg_am.dat), and the
+/// transaction that marks a frozen row. A negative age is that of a row which was frozen long ago. `pg_squeeze` makes a TOAST
+/// table and puts it in place in one transaction, so where it is installed SET LOGGED cannot be told from it; nor, as far as
+/// is known, from what PostgreSQL 19 makes of it (REPACK CONCURRENTLY).
+pub(super) const STORAGE: &str = "\
+    case c.relkind when 'f' then 'f' else c.relpersistence::text end, \
+    nullif(c.reltoastrelid, 0), \
+    case \
+      when c.relam <> 2 or put.xmin is null or put.xmin <> made.xmin or made.xmin::text = '2' \
+        or exists (select from pg_extension where extname = 'pg_squeeze') \
+        or current_setting('server_version_num')::int >= 190000 \
+        then 'tool' \
+      when exists (select from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 \
+                   and age(a.xmin) between 0 and age(made.xmin)) then 'columns' \
+      else 'bare' end";
+
+/// What [`STORAGE`] needs beside `c`: who made the TOAST table, and who put it in its place.
+pub(super) const STORED: &str = "\
+    left join pg_attribute made on made.attrelid = c.reltoastrelid and made.attnum = 1 \
+    left join pg_depend put on put.classid = 'pg_class'::regclass and put.objid = c.reltoastrelid \
+      and put.objsubid = 0 and put.refclassid = 'pg_class'::regclass and put.refobjid = c.oid";
+
+pub(super) fn read_storage(row: &mut TextRow) -> Result<Storage, Failure> {
+    let (place, toast, made) = (row.text()?, row.parsed_nullable()?, row.text()?);
+    Ok(Storage {
+        place: match place.as_str() {
+            "f" => Place::Foreign,
+            "u" => Place::Unlogged,
+            _ => Place::Logged,
+        },
+        toast: toast.map(Oid::from_u32),
+        made: match made.as_str() {
+            "bare" => Made::WithoutColumns,
+            "columns" => Made::WithColumns,
+            _ => Made::ByTool,
+        },
+    })
+}
+
+/// Adds the partitions of all levels. One that is partitioned itself has no rows, and the server makes it unlogged or not as
+/// it likes: it counts as logged.
+pub(super) async fn add_partitions(
+    sql: &mut impl TextQuery,
+    version: i32,
+    relations: &mut [Relation],
+) -> Result<(), Failure> {
+    let roots = relations.iter().filter(|relation| relation.kind == Kind::Partitioned);
+    let roots: Vec<Oid> = roots.map(|relation| relation.oid).collect();
+    if roots.is_empty() {
+        return Ok(());
+    }
+    let here = if version >= PENDING_SINCE { "not i.inhdetachpending" } else { "true" };
+    let statement = format!(
+        "with recursive part (root, oid, attached) as ( \
+           select i.inhparent, i.inhrelid, i.xmin::text from pg_inherits i \
+           where i.inhparent in ({}) and {here} \
+           union all \
+           select part.root, i.inhrelid, i.xmin::text \
+           from part join pg_inherits i on i.inhparent = part.oid where {here}) \
+         select part.root, c.oid, n.nspname, c.relname, part.attached, c.relkind, {STORAGE} \
+         from part join pg_class c on c.oid = part.oid \
+         join pg_namespace n on n.oid = c.relnamespace {STORED} order by 1, 2 desc",
+        numbers(&roots)
+    );
+    for mut row in sql.rows("the partitions of the outbox tables", &statement).await? {
+        let root = oid(&mut row)?;
+        let (oid, name, attached_by) = (oid(&mut row)?, read_name(&mut row)?, row.parsed()?);
+        let is_partitioned = row.text()? == "p";
+        let mut storage = read_storage(&mut row)?;
+        if is_partitioned {
+            storage.place = Place::Logged;
+        }
+        let partition = Partition { oid, name: Some(name), attached_by, storage };
+        if let Some(relation) = relations.iter_mut().find(|relation| relation.oid == root) {
+            relation.partitions.push(partition);
+        }
+    }
+    Ok(())
+}

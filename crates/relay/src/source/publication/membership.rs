@@ -1,0 +1,79 @@
+//! A table that left a publication and came back: the rows that were written meanwhile are missing, although it looks as
+//! before.
+//!
+//! It is in a publication by an entry of its own, or since its schema has one. Either bond is broken by what gives it
+//! another identity. A table that is there FOR ALL TABLES, or with the table that it is a partition of, has neither: it
+//! cannot leave by itself.
+
+use super::{ACCEPT, Judge, altered::is_written_again};
+use crate::{
+    failure::{Code, Failure},
+    source::catalog::PublishedTable,
+};
+
+/// How a table came to be out.
+enum Left {
+    /// Its own entry, before and now.
+    ByItself(String),
+    /// Its schema's entry, before and now.
+    WithItsSchema(String),
+    /// It was in another schema.
+    ItsSchema,
+    /// It is published in another way.
+    Otherwise,
+}
+
+fn left(before: &PublishedTable, now: &PublishedTable) -> Option<Left> {
+    let (own, by_schema) = (before.entry, before.schema_entry);
+    // What is not known is not compared: nothing was remembered, or the table is there by what it is a part of.
+    let was_known = own.is_some() || by_schema.is_some();
+    let is_known = now.entry.is_some() || now.schema_entry.is_some();
+    if !was_known || !is_known || (own.is_some() && own == now.entry) {
+        return None;
+    }
+    if let (Some(before), Some(now)) = (by_schema, now.schema_entry) {
+        return if before.entry != now.entry {
+            Some(Left::WithItsSchema(format!("entry {} is now {}", before.entry, now.entry)))
+        } else {
+            is_written_again(before.placed_by, now.placed_by).then_some(Left::ItsSchema)
+        };
+    }
+    Some(match (own, now.entry) {
+        (Some(before), Some(now)) => Left::ByItself(format!("entry {before} is now {now}")),
+        _ => Left::Otherwise,
+    })
+}
+
+impl Judge<'_> {
+    pub(super) fn put_back(&self, published: &PublishedTable) -> Option<Failure> {
+        let before = self.before?.publication.as_ref()?;
+        // All entries of another publication are others.
+        if before.oid != self.publication.oid {
+            return None;
+        }
+        let left = left(before.table(published.oid)?, published)?;
+        let (table, publication) = (&published.name, self.watched.publication);
+        let what = match left {
+            Left::ByItself(entries) => format!(
+                "table {table} was taken out of publication \"{publication}\" and put back, or was \
+                 given another filter or column list ({entries})"
+            ),
+            Left::WithItsSchema(entries) => format!(
+                "the schema of table {table} was taken out of publication \"{publication}\" and put \
+                 back ({entries})"
+            ),
+            Left::ItsSchema => format!(
+                "table {table} is in publication \"{publication}\" by its schema, and was moved out \
+                 of that and back"
+            ),
+            Left::Otherwise => format!(
+                "table {table} is in publication \"{publication}\" in another way than before (by \
+                 itself, or by its schema), and may have been out of it in between"
+            ),
+        };
+        Some(Failure::new(Code::PublicationLacksTable, what).hint(format!(
+            "if it was put back in the same transaction, nothing is missing; otherwise publish \
+             the rows that were written meanwhile from the table; then {ACCEPT}"
+        )))
+    }
+}

@@ -1,0 +1,169 @@
+//! Rows of a published table that were in nobody's WAL, or in that of a table which was no part of it: those of a partition
+//! that was detached for a while, and those that were written while their table was unlogged.
+
+use pgoutput::Oid;
+
+use super::{ACCEPT, Judge, altered::is_written_again};
+use crate::{
+    failure::{Code, Failure},
+    source::{
+        catalog::{Catalog, Publication, PublishedTable, Relation},
+        gap::Interval,
+        quote::quote_table,
+        storage::{Made, Partition, Place, Storage},
+    },
+    table::TableName,
+};
+
+/// How many tables a message names: it is for people, and a partitioned table may have hundreds.
+const NAMED_MAX: usize = 5;
+
+impl Judge<'_> {
+    /// Rows that are written now go to no WAL.
+    pub(super) fn not_in_the_wal(&self, relation: &Relation) -> Option<Failure> {
+        let elsewhere = |partition: &&Partition| partition.storage.place != Place::Logged;
+        let partition = relation.partitions.iter().find(elsewhere)?;
+        let (name, table) = (named(partition), &relation.name);
+        let (is, mend) = match partition.storage.place {
+            Place::Foreign => ("a foreign table", format!("detach partition {name} from {table}")),
+            Place::Unlogged | Place::Logged => {
+                let quoted = partition.name.as_ref().map_or_else(|| name.clone(), quote_table);
+                ("unlogged", format!("alter table {quoted} set logged"))
+            }
+        };
+        Some(
+            Failure::new(
+                Code::PublicationLacksTable,
+                format!(
+                    "partition {name} of table {table} is {is}: its rows are not in the wal, and so \
+                     not in publication \"{}\"",
+                    self.watched.publication
+                ),
+            )
+            .hint(format!("{mend}; publish its rows from the table; then {ACCEPT}")),
+        )
+    }
+
+    /// A partition that was detached and is one again. That one was made, attached, detached or dropped says nothing: rows
+    /// of a table that is no part of the outbox are no events.
+    pub(super) fn attached_again(&self, now: &Relation) -> Option<Failure> {
+        let before = self.before?.with_oid(now.oid)?;
+        let again = both(before, now)
+            .filter(|(before, now)| is_written_again(before.attached_by, now.attached_by))
+            .map(|(_, now)| now);
+        let names = list(again)?;
+        Some(
+            Failure::new(
+                Code::PublicationLacksTable,
+                format!(
+                    "{names} of table {} was detached and attached again: rows written to it \
+                     meanwhile were not published as rows of {}",
+                    now.name, now.name
+                ),
+            )
+            .hint(format!(
+                "if nothing was written to it meanwhile, nothing is missing; otherwise publish those \
+                 rows from the table; then {ACCEPT}"
+            )),
+        )
+    }
+
+    /// Its rows were written anew by a statement that has no other purpose than to make it logged.
+    pub(super) fn unlogged_meanwhile(
+        &self,
+        published: &PublishedTable,
+        now: &Relation,
+    ) -> Option<Failure> {
+        let before = self.before?.with_oid(now.oid)?;
+        let names = rewritten(before, now, published, Made::WithoutColumns)?;
+        Some(
+            Failure::new(
+                Code::PublicationLacksTable,
+                format!("{names} was unlogged for a while: what was written then is in no wal"),
+            )
+            .hint(format!(
+                "if nothing was written to it meanwhile, nothing is missing; otherwise publish those \
+                 rows from the table; then {ACCEPT}. postgresql refuses set unlogged of a table that \
+                 the publication names"
+            )),
+        )
+    }
+}
+
+/// Tables whose rows were written anew as columns changed, which explains it. They may have been unlogged before that all
+/// the same, of which nothing is left.
+pub(super) fn explained<'a>(
+    before: &'a Catalog,
+    now: &'a Catalog,
+    publication: &'a Publication,
+    between: &'a Interval,
+) -> impl Iterator<Item = Failure> {
+    publication.tables.iter().filter_map(|published| {
+        let (before, now) = (before.with_oid(published.oid)?, now.with_oid(published.oid)?);
+        let names = rewritten(before, now, published, Made::WithColumns)?;
+        let Interval { from, to } = between;
+        let from = from.as_ref()?;
+        Some(
+            Failure::new(
+                Code::PublicationLacksTable,
+                format!(
+                    "{names} was written anew by alter table between two looks at it; if it was \
+                     unlogged meanwhile, rows committed after {from} and up to {to} are missing in \
+                     kafka"
+                ),
+            )
+            .hint(
+                "ask who altered it, or look for set unlogged in postgresql's log; publish the \
+                 missing rows from the table",
+            ),
+        )
+    })
+}
+
+/// The table and those of its partitions whose storage comes from another such statement than before. A table that the
+/// publication names cannot have been unlogged; its partitions can.
+fn rewritten(
+    before: &Relation,
+    now: &Relation,
+    published: &PublishedTable,
+    made: Made,
+) -> Option<String> {
+    let is_made = |before: Storage, now: Storage| {
+        let is_another = before.toast.is_some() && now.toast.is_some() && before.toast != now.toast;
+        is_another && now.made == made
+    };
+    if published.entry.is_none() && is_made(before.storage, now.storage) {
+        return Some(format!("table {}", now.name));
+    }
+    let partitions = both(before, now).filter(|(before, now)| is_made(before.storage, now.storage));
+    let names = list(partitions.map(|(_, now)| now))?;
+    Some(format!("{names} of table {}", now.name))
+}
+
+/// The partitions that were such before.
+fn both<'a>(
+    before: &'a Relation,
+    now: &'a Relation,
+) -> impl Iterator<Item = (&'a Partition, &'a Partition)> {
+    // Both are in the order of their OIDs, the newest first, and there may be hundreds.
+    now.partitions.iter().filter_map(|now| {
+        let of = |oid: Oid| std::cmp::Reverse(oid);
+        let found = before.partitions.binary_search_by_key(&of(now.oid), |one| of(one.oid));
+        Some((before.partitions.get(found.ok()?)?, now))
+    })
+}
+
+fn named(partition: &Partition) -> String {
+    partition.name.as_ref().map_or_else(|| format!("oid {}", partition.oid), TableName::to_string)
+}
+
+/// `partition a, b`, if there is any.
+fn list<'a>(partitions: impl Iterator<Item = &'a Partition>) -> Option<String> {
+    let names: Vec<String> = partitions.map(named).collect();
+    let more = match names.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    let first: Vec<String> = names.into_iter().take(NAMED_MAX).collect();
+    (!first.is_empty()).then(|| format!("partition {}{more}", first.join(", ")))
+}

@@ -1,0 +1,202 @@
+//! What happened to a table's place in the publication, and to its rows' place in the WAL, between two looks.
+
+use super::*;
+use crate::source::{Made, Partition, Place, SchemaEntry, Storage};
+
+fn schema_entry(entry: u32, placed_by: u32) -> Option<SchemaEntry> {
+    Some(SchemaEntry { entry: Oid::from_u32(entry), placed_by })
+}
+
+/// A publication FOR TABLES IN SCHEMA: its entry 200, the table placed there by transaction 650.
+fn by_schema(catalog: &mut Catalog) {
+    let table = &mut publication(catalog).tables[0];
+    table.entry = None;
+    table.schema_entry = schema_entry(200, 650);
+}
+
+/// What a change of a catalog is found to be, and how it is said.
+#[track_caller]
+fn found(of: impl Fn(&mut Catalog), change: impl Fn(&mut Catalog)) -> Option<Failure> {
+    let mut before = healthy();
+    of(&mut before);
+    let mut now = before.clone();
+    change(&mut now);
+    let outboxes = configured();
+    let all = codes(&Outboxes::default(), Some(&before), &now);
+    let mut failures =
+        compare(Watched { publication: "p", outboxes: &outboxes }, Some(&before), &now);
+    let told: Vec<Code> = failures.iter().map(|failure| failure.code).collect();
+    assert_eq!(told, all, "the same, with tables configured and with none");
+    assert!(failures.len() < 2, "{failures:?}");
+    failures.pop()
+}
+
+#[track_caller]
+fn expect_gap(of: impl Fn(&mut Catalog), change: impl Fn(&mut Catalog), message: &str) {
+    let failure = found(of, change).unwrap();
+    assert_eq!(failure.code, Code::PublicationLacksTable);
+    assert!(failure.message.contains(message), "{failure}");
+    assert!(failure.hint.as_ref().unwrap().contains(ACCEPT), "{failure:?}");
+}
+
+#[test]
+fn a_schema_that_left_the_publication_and_came_back_took_its_tables_with_it() {
+    expect_gap(
+        by_schema,
+        |now| publication(now).tables[0].schema_entry = schema_entry(201, 650),
+        "the schema of table public.outbox was taken out",
+    );
+    // All entries of another publication are others.
+    let replaced = |now: &mut Catalog| {
+        publication(now).tables[0].schema_entry = schema_entry(201, 650);
+        publication(now).oid = Oid::from_u32(2);
+    };
+    assert_eq!(found(by_schema, replaced).unwrap().code, Code::PublicationReplaced);
+}
+
+#[test]
+fn a_table_that_left_a_published_schema_and_came_back_was_out_for_a_moment() {
+    let placed = |by| move |now: &mut Catalog| publication(now).tables[0].schema_entry = by;
+    let moved = "was moved out of that and back";
+    expect_gap(by_schema, placed(schema_entry(200, 651)), moved);
+    assert_eq!(found(by_schema, placed(schema_entry(200, 2))), None, "frozen by a tool");
+    assert_eq!(found(by_schema, placed(schema_entry(200, 650))), None);
+}
+
+#[test]
+fn a_table_that_stays_published_in_one_of_two_ways_was_never_out() {
+    let both = |catalog: &mut Catalog| {
+        by_schema(catalog);
+        publication(catalog).tables[0].entry = Some(Oid::from_u32(110));
+    };
+    assert_eq!(found(both, by_schema), None);
+    assert_eq!(found(both, |now| publication(now).tables[0].schema_entry = None), None);
+    let other = |now: &mut Catalog| publication(now).tables[0].entry = Some(Oid::from_u32(111));
+    assert_eq!(found(both, other), None);
+    let entry_of_its_own = |now: &mut Catalog| {
+        publication(now).tables[0].entry = Some(Oid::from_u32(110));
+        publication(now).tables[0].schema_entry = None;
+    };
+    expect_gap(by_schema, entry_of_its_own, "in another way than before");
+    expect_gap(|_| {}, by_schema, "in another way than before");
+}
+
+#[test]
+fn what_an_earlier_router_did_not_remember_is_not_compared() {
+    let forgotten = |catalog: &mut Catalog| publication(catalog).tables[0].entry = None;
+    assert_eq!(found(forgotten, by_schema), None);
+    let more = |now: &mut Catalog| {
+        now.relations[0].partitions = vec![partition(30, 640)];
+        now.relations[0].storage = unlogged_once(51);
+    };
+    assert_eq!(found(forgotten, more), None);
+}
+
+fn partition(oid: u32, attached_by: u32) -> Partition {
+    let storage = Storage { toast: Some(Oid::from_u32(oid + 1)), ..Storage::default() };
+    Partition {
+        oid: Oid::from_u32(oid),
+        name: Some(name(&format!("part_{oid}"))),
+        attached_by,
+        storage,
+    }
+}
+
+/// Partitions 34, 32 and 30, the newest first.
+fn partitioned(catalog: &mut Catalog) {
+    publication(catalog).tables[0].kind = Kind::Partitioned;
+    catalog.relations[0].kind = Kind::Partitioned;
+    catalog.relations[0].partitions = [34, 32, 30].map(|oid| partition(oid, 600 + oid)).to_vec();
+}
+
+#[test]
+fn a_partition_that_was_detached_and_attached_again_left_rows_out() {
+    let again = |now: &mut Catalog| now.relations[0].partitions[1].attached_by = 700;
+    let message = "partition public.part_32 of table public.outbox was detached and attached again";
+    expect_gap(partitioned, again, message);
+    let all = |now: &mut Catalog| {
+        now.relations[0].partitions = (0..9).rev().map(|oid| partition(oid, 700)).collect();
+    };
+    let many = |catalog: &mut Catalog| {
+        partitioned(catalog);
+        catalog.relations[0].partitions = (0..9).rev().map(|oid| partition(oid, 600)).collect();
+    };
+    expect_gap(many, all, "public.part_4 (and 4 more)");
+    let frozen = |now: &mut Catalog| now.relations[0].partitions[1].attached_by = 2;
+    assert_eq!(found(partitioned, frozen), None);
+}
+
+#[test]
+fn partitions_come_and_go() {
+    let changes: [fn(&mut Catalog); 3] = [
+        |now| now.relations[0].partitions.clear(),
+        |now| now.relations[0].partitions.insert(0, partition(40, 700)),
+        |now| drop(now.relations[0].partitions.remove(1)),
+    ];
+    for change in changes {
+        assert_eq!(found(partitioned, change), None);
+    }
+}
+
+#[test]
+fn a_partition_whose_rows_are_in_no_wal_is_refused() {
+    let place = |place| {
+        move |now: &mut Catalog| {
+            partitioned(now);
+            now.relations[0].partitions[1].storage.place = place;
+        }
+    };
+    let unlogged = "partition public.part_32 of table public.outbox is unlogged";
+    expect_gap(partitioned, place(Place::Unlogged), unlogged);
+    expect_gap(partitioned, place(Place::Foreign), "is a foreign table");
+    let mut now = healthy();
+    place(Place::Unlogged)(&mut now);
+    assert_eq!(codes(&configured(), None, &now), [Code::PublicationLacksTable], "without memory");
+}
+
+/// As SET LOGGED leaves it.
+fn unlogged_once(toast: u32) -> Storage {
+    let toast = Some(Oid::from_u32(toast));
+    Storage { place: Place::Logged, toast, made: Made::WithoutColumns }
+}
+
+fn for_all_tables(catalog: &mut Catalog) {
+    publication(catalog).tables[0].entry = None;
+    catalog.relations[0].storage.toast = Some(Oid::from_u32(50));
+}
+
+#[test]
+fn a_table_that_was_unlogged_for_a_while_left_rows_out() {
+    let again = |now: &mut Catalog| now.relations[0].storage = unlogged_once(51);
+    expect_gap(for_all_tables, again, "table public.outbox was unlogged for a while");
+    // PostgreSQL refuses it of a table that the publication names.
+    let named = |catalog: &mut Catalog| {
+        catalog.relations[0].storage.toast = Some(Oid::from_u32(50));
+    };
+    assert_eq!(found(named, again), None);
+    // But not of its partitions.
+    let leaf = |now: &mut Catalog| now.relations[0].partitions[2].storage = unlogged_once(51);
+    let message = "partition public.part_30 of table public.outbox was unlogged";
+    expect_gap(partitioned, leaf, message);
+    let same = |now: &mut Catalog| now.relations[0].storage = unlogged_once(50);
+    assert_eq!(found(for_all_tables, same), None, "before the first look");
+}
+
+#[test]
+fn rows_that_were_written_anew_for_another_reason_stop_nothing() {
+    let mut before = healthy();
+    for_all_tables(&mut before);
+    for (made, is_told) in [(Made::ByTool, false), (Made::WithColumns, true)] {
+        let again = |now: &mut Catalog| {
+            now.relations[0].storage = Storage { made, ..unlogged_once(51) };
+        };
+        assert_eq!(found(for_all_tables, again), None);
+        let mut now = before.clone();
+        again(&mut now);
+        let told = announced(&before, &now);
+        assert_eq!(told.is_some(), is_told, "{made:?}");
+        if let Some(told) = told {
+            assert!(told.message.contains("if it was unlogged meanwhile"), "{told}");
+        }
+    }
+}

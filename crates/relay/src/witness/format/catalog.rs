@@ -1,0 +1,305 @@
+//! What a record says of publication and tables. What an earlier router did not write is not known, and not compared.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    source::{
+        Inserts, Kind, Oid, Partition, Partitions, Publication, PublishedTable, Relation,
+        SchemaEntry, Storage,
+    },
+    table::TableName,
+};
+
+/// Of how many partitions of outbox tables a record speaks, the newest of each table first: one for each day of a year, with
+/// room. That is less than 20 kB, of the megabyte that a topic takes by default, ten times a second at most. What befalls
+/// others while no router runs is not noticed; a router that runs compares all.
+const TABLE_PARTITIONS_MAX: usize = 500;
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct PublicationText {
+    oid: u32,
+    written_by: u32,
+    owner: u32,
+    options: String,
+    inserts: InsertsText,
+    partitions: PartitionsText,
+    tables: Vec<PublishedText>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum InsertsText {
+    Published,
+    Withheld,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PartitionsText {
+    ViaRoot,
+    ByLeaf,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PublishedText {
+    oid: u32,
+    schema: String,
+    name: String,
+    kind: KindText,
+    entry: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schema_entry: Option<SchemaEntryText>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SchemaEntryText {
+    entry: u32,
+    placed_by: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct RelationText {
+    oid: u32,
+    schema: String,
+    name: String,
+    formerly: Vec<NameText>,
+    kind: KindText,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    toast: Option<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    partitions: Vec<PartitionText>,
+}
+
+/// Its OID, who attached it, and its TOAST table or 0: without names, since there may be many and the record is written up
+/// to ten times a second.
+#[derive(Serialize, Deserialize)]
+struct PartitionText(u32, u32, u32);
+
+#[derive(Serialize, Deserialize)]
+struct NameText {
+    schema: String,
+    name: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum KindText {
+    Plain,
+    Partitioned,
+    Leaf,
+}
+
+impl KindText {
+    fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Plain => Self::Plain,
+            Kind::Partitioned => Self::Partitioned,
+            Kind::Leaf => Self::Leaf,
+        }
+    }
+
+    fn read(self) -> Kind {
+        match self {
+            Self::Plain => Kind::Plain,
+            Self::Partitioned => Kind::Partitioned,
+            Self::Leaf => Kind::Leaf,
+        }
+    }
+}
+
+impl PublicationText {
+    pub(super) fn of(publication: &Publication) -> Self {
+        Self {
+            oid: publication.oid.as_u32(),
+            written_by: publication.written_by,
+            owner: publication.owner.as_u32(),
+            options: publication.options.clone(),
+            inserts: match publication.inserts {
+                Inserts::Published => InsertsText::Published,
+                Inserts::Withheld => InsertsText::Withheld,
+            },
+            partitions: match publication.partitions {
+                Partitions::ViaRoot => PartitionsText::ViaRoot,
+                Partitions::ByLeaf => PartitionsText::ByLeaf,
+            },
+            tables: publication.tables.iter().map(PublishedText::of).collect(),
+        }
+    }
+
+    pub(super) fn read(self) -> Publication {
+        Publication {
+            oid: Oid::from_u32(self.oid),
+            written_by: self.written_by,
+            owner: Oid::from_u32(self.owner),
+            options: self.options,
+            inserts: match self.inserts {
+                InsertsText::Published => Inserts::Published,
+                InsertsText::Withheld => Inserts::Withheld,
+            },
+            partitions: match self.partitions {
+                PartitionsText::ViaRoot => Partitions::ViaRoot,
+                PartitionsText::ByLeaf => Partitions::ByLeaf,
+            },
+            tables: self.tables.into_iter().map(PublishedText::read).collect(),
+        }
+    }
+}
+
+impl PublishedText {
+    fn of(table: &PublishedTable) -> Self {
+        Self {
+            oid: table.oid.as_u32(),
+            schema: table.name.schema.clone(),
+            name: table.name.name.clone(),
+            kind: KindText::of(table.kind),
+            entry: table.entry.map(|entry| entry.as_u32()),
+            schema_entry: table.schema_entry.map(|bond| SchemaEntryText {
+                entry: bond.entry.as_u32(),
+                placed_by: bond.placed_by,
+            }),
+        }
+    }
+
+    /// Filter and columns are judged as they are now, so they are not kept; and a filter may hold a key.
+    fn read(self) -> PublishedTable {
+        PublishedTable {
+            oid: Oid::from_u32(self.oid),
+            name: TableName { schema: self.schema, name: self.name },
+            kind: self.kind.read(),
+            entry: self.entry.map(Oid::from_u32),
+            schema_entry: self.schema_entry.map(|bond| SchemaEntry {
+                entry: Oid::from_u32(bond.entry),
+                placed_by: bond.placed_by,
+            }),
+            row_filter: None,
+            columns: Vec::new(),
+        }
+    }
+}
+
+impl NameText {
+    fn of(name: &TableName) -> Self {
+        Self { schema: name.schema.clone(), name: name.name.clone() }
+    }
+
+    fn read(self) -> TableName {
+        TableName { schema: self.schema, name: self.name }
+    }
+}
+
+impl RelationText {
+    pub(super) fn all(relations: &[Relation]) -> Vec<Self> {
+        let mut room = TABLE_PARTITIONS_MAX;
+        let text = |relation: &Relation| {
+            let text = Self::of(relation, room);
+            room -= text.partitions.len();
+            text
+        };
+        relations.iter().map(text).collect()
+    }
+
+    fn of(relation: &Relation, room: usize) -> Self {
+        Self {
+            oid: relation.oid.as_u32(),
+            schema: relation.name.schema.clone(),
+            name: relation.name.name.clone(),
+            formerly: relation.formerly.iter().map(NameText::of).collect(),
+            kind: KindText::of(relation.kind),
+            toast: relation.storage.toast.map(|oid| oid.as_u32()),
+            partitions: relation.partitions.iter().take(room).map(PartitionText::of).collect(),
+        }
+    }
+
+    pub(super) fn read(self) -> Relation {
+        Relation {
+            oid: Oid::from_u32(self.oid),
+            name: TableName { schema: self.schema, name: self.name },
+            formerly: self.formerly.into_iter().map(NameText::read).collect(),
+            kind: self.kind.read(),
+            columns: Vec::new(),
+            generated: Vec::new(),
+            children: Vec::new(),
+            partitions: self.partitions.into_iter().map(PartitionText::read).collect(),
+            storage: storage(self.toast),
+        }
+    }
+}
+
+/// How the rows were kept is judged as it is now.
+fn storage(toast: Option<u32>) -> Storage {
+    Storage { toast: toast.map(Oid::from_u32), ..Storage::default() }
+}
+
+impl PartitionText {
+    fn of(partition: &Partition) -> Self {
+        let toast = partition.storage.toast.map_or(0, |oid| oid.as_u32());
+        Self(partition.oid.as_u32(), partition.attached_by, toast)
+    }
+
+    fn read(self) -> Partition {
+        let Self(oid, attached_by, toast) = self;
+        let toast = (toast != 0).then_some(toast);
+        Partition { oid: Oid::from_u32(oid), name: None, attached_by, storage: storage(toast) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pgoutput::Lsn;
+
+    use super::*;
+    use crate::{source::samples, witness::Witness};
+
+    /// A partitioned outbox in a published schema.
+    fn full() -> Witness {
+        let mut witness = Witness::at(Lsn::ZERO);
+        let mut catalog = samples::healthy();
+        for table in &mut catalog.publication.as_mut().unwrap().tables {
+            table.columns.clear();
+            table.schema_entry = Some(SchemaEntry { entry: Oid::from_u32(200), placed_by: 650 });
+        }
+        for relation in &mut catalog.relations {
+            relation.columns.clear();
+            relation.storage = storage(Some(50));
+            let attached = |oid| PartitionText(oid, 700, oid % 2).read();
+            relation.partitions = vec![attached(31), attached(30)];
+        }
+        witness.catalog = catalog;
+        witness
+    }
+
+    #[test]
+    fn schemas_and_partitions_are_read_as_they_were_written() {
+        assert_eq!(Witness::decode(&full().encode()), Ok(full()));
+    }
+
+    #[test]
+    fn a_record_that_says_nothing_of_schemas_and_partitions_is_read_all_the_same() {
+        let written = full();
+        let mut text: serde_json::Value = serde_json::from_slice(&written.encode()).unwrap();
+        let table = text.pointer_mut("/publication/tables/0").unwrap().as_object_mut().unwrap();
+        assert!(table.remove("schema_entry").is_some());
+        let relation = text.pointer_mut("/relations/0").unwrap().as_object_mut().unwrap();
+        assert!(relation.remove("toast").is_some() && relation.remove("partitions").is_some());
+        let mut expected = written;
+        expected.catalog.publication.as_mut().unwrap().tables[0].schema_entry = None;
+        expected.catalog.relations[0].storage = storage(None);
+        expected.catalog.relations[0].partitions.clear();
+        assert_eq!(Witness::decode(text.to_string().as_bytes()), Ok(expected));
+    }
+
+    #[test]
+    fn partitions_of_outboxes_beyond_the_limit_are_left_out_the_oldest_first() {
+        let mut witness = full();
+        let attached = |oid: u32| PartitionText(oid, u32::MAX, u32::MAX - oid).read();
+        let from = u32::MAX - 1_000;
+        witness.catalog.relations[0].partitions = (from..u32::MAX).rev().map(attached).collect();
+        witness.catalog.relations.push(witness.catalog.relations[0].clone());
+        let bytes = witness.encode();
+        assert!(bytes.len() < 20_000, "{}", bytes.len());
+        let read = Witness::decode(&bytes).unwrap().catalog.relations;
+        assert_eq!(read[0].partitions.len(), TABLE_PARTITIONS_MAX);
+        assert_eq!(read[0].partitions[0].oid, Oid::from_u32(u32::MAX - 1));
+        assert_eq!(read[1].partitions, []);
+    }
+}
