@@ -4,26 +4,28 @@
 use relay::{
     Failure,
     source::{
-        Catalog, Interval, Mark,
+        Catalog, Interval, Mark, SlotLook,
         publication::{alteration, is_note},
         suspected_gap,
     },
 };
 
-use super::{Monitor, MonitorEvent};
+use super::{Found, Monitor, MonitorEvent};
 
 impl<C> Monitor<C> {
     /// Tells the relay of a gap.
-    pub(super) fn gap(&mut self, failure: Failure, now: &Mark) {
+    pub(super) fn gap(&mut self, failure: Failure, look: &SlotLook) {
         if self.told.contains(&failure.code) {
             return;
         }
         let snapshot = self.snapshot();
-        let Some(gap) = suspected_gap(failure, self.last_good.clone(), &snapshot, now) else {
+        let Some(gap) = suspected_gap(failure, self.last_good.clone(), &snapshot, &look.mark())
+        else {
             return;
         };
         let code = gap.failure.code;
         self.report.gap.get_or_insert_with(|| gap.clone());
+        self.found = Some(Found::at(&snapshot, look));
         // When the channel is full, the same is told again after the next look.
         if self.channels.events.try_send(MonitorEvent::GapSuspected(Box::new(gap))).is_ok() {
             self.told.insert(code);
