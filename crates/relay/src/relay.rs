@@ -89,6 +89,8 @@ pub struct Relay {
     slot: String,
     publication: String,
     keeper: Keeper,
+    /// The state topic, if there is one.
+    state_topic: Option<TopicName>,
     /// What the last session found.
     baseline: Option<Arc<Baseline>>,
     /// Partition counts of an earlier session, and the position up to which they are kept: what that session had in
@@ -159,6 +161,7 @@ impl Relay {
                 Some(_) => Vouching::Needed,
                 None => Vouching::NotNeeded,
             }),
+            state_topic: witness.as_ref().map(|witness| witness.topic.clone()),
             keeper: Keeper::new(witness),
             baseline: None,
             pinned: None,

@@ -163,7 +163,7 @@ impl Relay {
                 match attempt.gap.take() {
                     Some(gap) => self.halt(gap, at),
                     None if self.has_waited_too_long(at) => {
-                        let why = "the state topic took longer to read than the server waits";
+                        let why = "slot and state topic took so long to read that the server may have given the slot to another";
                         self.lost(Failure::new(Code::ServerSilent, why), at);
                     }
                     None => self.begin_session(at),
@@ -326,7 +326,7 @@ impl Relay {
         let confirmed = |look: &SlotLook| look.slot.as_ref()?.confirmed_flush_lsn;
         let was = attempt.look.as_ref().and_then(confirmed);
         if was != confirmed(look) && !bug::is(Bug::TrustFirstLook) {
-            let why = "the slot was moved or made again while the router connected";
+            let why = "the slot stands elsewhere than before it was ours: its last holder has confirmed more since, or somebody has moved it or made it again";
             self.lost(Failure::new(Code::SlotInUse, why), at);
             return;
         }

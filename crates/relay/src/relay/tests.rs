@@ -21,6 +21,7 @@ mod farewell;
 mod looks;
 mod races;
 mod rows;
+mod silence;
 mod standstill;
 mod tables;
 mod topics;
