@@ -9,9 +9,11 @@
 
 mod commands;
 mod reading;
+mod records;
 
 pub use commands::{put_state, read_state};
 pub use reading::{StateRead, StateRecord};
+pub use records::Anchor;
 
 use std::sync::Arc;
 

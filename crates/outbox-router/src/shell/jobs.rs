@@ -146,7 +146,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         });
     }
 
-    /// Asks where the state topic ends, and reads it only if that is not where our own writes end.
+    /// Asks where the state topic ends, and reads on only if that is not where our own writes end.
     fn look_at_state(&mut self, number: u64) {
         let (Some(state), Some(cache)) = (self.care.state().cloned(), &self.state) else {
             self.read_state(number);
@@ -154,9 +154,10 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         };
         let generation = self.care.generation();
         let (prefix, expected_end) = (self.pipeline.prefix(), cache.expected_end());
+        let known = cache.found();
         self.jobs.spawn_blocking(move || match state.end() {
             Ok(end) if end == expected_end => Done::StateUntouched(number),
-            Ok(_) => Done::StateRead(generation, number, state::read(&state, &prefix, None)),
+            Ok(_) => Done::StateRead(generation, number, state::read_on(&state, &prefix, &known)),
             Err(failure) => Done::StateRead(generation, number, Err(failure)),
         });
     }

@@ -123,6 +123,8 @@ pub trait StateTopic: Clone + Send + 'static {
     fn end(&self) -> Result<i64, Failure>;
     /// The latest record of each key that begins with `prefix`.
     fn read(&self, prefix: &[u8]) -> Result<StateRead, Failure>;
+    /// The same, when it held `known` of that prefix before.
+    fn read_on(&self, prefix: &[u8], known: &StateRead) -> Result<StateRead, Failure>;
 }
 
 impl Kafka for KafkaSettings {
@@ -224,5 +226,9 @@ impl StateTopic for kafka::StateTopic {
 
     fn read(&self, prefix: &[u8]) -> Result<StateRead, Failure> {
         self.read(prefix)
+    }
+
+    fn read_on(&self, prefix: &[u8], known: &StateRead) -> Result<StateRead, Failure> {
+        self.read_on(prefix, known)
     }
 }

@@ -22,7 +22,7 @@ async fn open_state(settings: &KafkaSettings, topic: &str) -> Result<(), Failure
     .await
 }
 
-async fn put(settings: &KafkaSettings, topic: &str, records: &[(&str, Option<&str>)]) {
+pub(crate) async fn put(settings: &KafkaSettings, topic: &str, records: &[(&str, Option<&str>)]) {
     let (settings, topic) = (settings.clone(), topic_name(topic));
     let bytes = |text: &str| text.as_bytes().to_vec();
     let records: Vec<_> =
@@ -30,12 +30,12 @@ async fn put(settings: &KafkaSettings, topic: &str, records: &[(&str, Option<&st
     blocking(move || put_state(&settings, &topic, &records)).await.unwrap();
 }
 
-async fn read(settings: &KafkaSettings, topic: &str, prefix: &'static str) -> StateRead {
+pub(crate) async fn read(settings: &KafkaSettings, topic: &str, prefix: &'static str) -> StateRead {
     let (settings, topic) = (settings.clone(), topic_name(topic));
     blocking(move || read_state(&settings, &topic, prefix.as_bytes())).await.unwrap()
 }
 
-fn pairs(read: &StateRead) -> Vec<(String, String)> {
+pub(crate) fn pairs(read: &StateRead) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     read.records.iter().map(|record| (text(&record.key), text(&record.value))).collect()
 }
@@ -247,7 +247,7 @@ async fn a_topic_whose_first_records_were_compacted_away_is_read_to_its_end() {
     .unwrap();
 }
 
-async fn offset_of_first_record(kafka: &Kafka, topic: &'static str) -> i64 {
+pub(crate) async fn offset_of_first_record(kafka: &Kafka, topic: &'static str) -> i64 {
     use rdkafka::consumer::{BaseConsumer, Consumer};
     use rdkafka::{Message, Offset, TopicPartitionList};
     let consumer: BaseConsumer = rdkafka::ClientConfig::new()
