@@ -124,7 +124,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             }
             // The core asks for these only while there is a connection.
             (Step::Slot, None) if self.stream.is_some() => {
-                self.jobs.spawn(async move { Done::SlotBeside(postgres.look_beside().await) })
+                let Some(history) = self.history.clone() else { return };
+                self.jobs
+                    .spawn(async move { Done::SlotBeside(postgres.look_beside(&history).await) })
             }
             (Step::Timelines(_) | Step::Slot | Step::Catalog(_) | Step::Start, None) => return,
         };
@@ -214,7 +216,10 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             | Done::Started(_)
             | Done::SlotWatched(_)
                 if self.connecting.take().is_none() => {}
-            Done::Opened(Ok((open, server))) => self.stepped(open, Input::Opened(server)),
+            Done::Opened(Ok((open, server))) => {
+                self.history = Some(server.history.clone());
+                self.stepped(open, Input::Opened(server));
+            }
             Done::Timelines(Ok((open, timelines))) => {
                 self.stepped(open, Input::Timelines(timelines));
             }

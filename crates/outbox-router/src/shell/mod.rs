@@ -31,7 +31,7 @@ use std::{
 use relay::failpoint::{self, Failpoint};
 use relay::{
     Acks, Action, Input, Outcome, RefusalReason, Relay, TopicName,
-    witness::{Pipeline, Write},
+    witness::{History, Pipeline, Write},
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -116,6 +116,8 @@ pub struct Shell<P: Postgres, K: Kafka> {
     waiting_write: Option<Write>,
     /// A connection on its way to a stream, between two steps.
     open: Option<Box<P::Open>>,
+    /// Which server the latest of them, or the stream that it became, comes from.
+    history: Option<History>,
     /// `None` while there is no stream.
     stream: Option<ReplicationStream>,
     jobs: JoinSet<Done<P, K>>,
@@ -148,6 +150,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             last_write: 0,
             waiting_write: None,
             open: None,
+            history: None,
             stream: None,
             jobs: JoinSet::new(),
             connecting: None,

@@ -9,6 +9,7 @@ use std::future::Future;
 use relay::{
     Acks, Failure, RecordSink, RefusalReason, TopicId, TopicName,
     source::{Catalog, Server, SlotLook, TimelineHistory},
+    witness::History,
 };
 
 use super::connect::Started;
@@ -38,8 +39,11 @@ pub trait Postgres: Send + Sync + 'static {
         open: Self::Open,
     ) -> impl Future<Output = Result<(Self::Open, SlotLook), Failure>> + Send;
 
-    /// Reads the slot beside the stream that holds it.
-    fn look_beside(&self) -> impl Future<Output = Result<SlotLook, Failure>> + Send;
+    /// Reads the slot beside the stream that holds it, on the server with this history.
+    fn look_beside(
+        &self,
+        history: &History,
+    ) -> impl Future<Output = Result<SlotLook, Failure>> + Send;
 
     /// Reads publication and tables.
     fn catalog(
