@@ -236,11 +236,16 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             | Done::Started(Err(failure))
             | Done::SlotWatched(Err(failure)) => self.input(Input::Disconnected(failure)),
             Done::SlotWatched(Ok(())) => self.input(Input::SlotFree),
-            Done::StateUntouched(number) => self.input(Input::StateUntouched(number)),
+            Done::StateUntouched(number) => {
+                let condition = self.relay.condition(self.clock.now().at);
+                self.announcer.looked(Ok(()), &condition);
+                self.input(Input::StateUntouched(number));
+            }
             Done::StateRead(generation, number, read) => {
                 // A former producer's client has read the same topic, but what it says may be old by now.
                 let read = match read {
                     Ok((cache, read)) if generation == self.care.generation() => {
+                        self.announcer.cautions(cache.cautions());
                         self.state = Some(cache.taken_after(self.last_write));
                         Ok(read)
                     }
@@ -250,6 +255,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     )),
                     Err(failure) => Err(failure),
                 };
+                let condition = self.relay.condition(self.clock.now().at);
+                self.announcer.looked(read.as_ref().map(drop), &condition);
                 self.input(Input::State(number, read));
             }
             Done::SinkOpened(opened) => self.sink_opened(*opened),

@@ -54,7 +54,7 @@ pub use self::{
     ports::{Directory, Kafka, Postgres, Sink, StateTopic},
 };
 use crate::{
-    kafka::Health,
+    kafka::{DeliveryTrouble, Health},
     monitor::{MonitorEvent, RelayReport},
     postgres::ReplicationStream,
 };
@@ -300,11 +300,14 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             if let Some(state) = &mut self.state {
                 state.wrote(number);
             }
+            self.announcer.taken();
             self.relay.handle(Input::StateWritten(number), now);
         }
         if let Some(trouble) = trouble {
-            let transaction = trouble.transaction;
-            self.relay.handle(Input::DeliveryFailed { transaction, failure: trouble.failure }, now);
+            let DeliveryTrouble { transaction, failure, .. } = trouble;
+            let said = failure.clone();
+            self.relay.handle(Input::DeliveryFailed { transaction, failure }, now);
+            self.announcer.refused(&said, &self.relay.condition(now.at));
         }
         if let Some(write) = self.waiting_write.take() {
             self.write_state(write);

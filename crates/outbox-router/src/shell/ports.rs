@@ -121,8 +121,8 @@ pub trait Directory: Clone + Send + 'static {
 
 /// The state topic. Blocks.
 pub trait StateTopic: Clone + Send + 'static {
-    /// Sees to it that the topic exists, and that it is fit for its purpose.
-    fn open(&self) -> Result<(), Failure>;
+    /// Sees to it that the topic exists, and that it is fit for its purpose; what speaks against it all the same.
+    fn open(&self) -> Result<Vec<Failure>, Failure>;
     /// The offset after the last record.
     fn end(&self) -> Result<i64, Failure>;
     /// The latest record of each key that begins with `prefix`.
@@ -220,7 +220,7 @@ impl Directory for TopicDirectory {
 }
 
 impl StateTopic for kafka::StateTopic {
-    fn open(&self) -> Result<(), Failure> {
+    fn open(&self) -> Result<Vec<Failure>, Failure> {
         self.open()
     }
 

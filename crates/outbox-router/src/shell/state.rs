@@ -10,6 +10,8 @@ use crate::kafka;
 /// What was read last.
 pub(super) struct StateCache {
     found: Arc<kafka::StateRead>,
+    /// What speaks against the topic.
+    cautions: Vec<Failure>,
     /// Our own write before it was read, or while it was.
     after: u64,
     /// Our own since then that were acknowledged.
@@ -32,6 +34,11 @@ impl StateCache {
     /// topic that ends elsewhere may still be untouched, and is read once more; never the other way round.
     pub(super) fn expected_end(&self) -> i64 {
         self.found.end + self.own
+    }
+
+    /// What speaks against the topic.
+    pub(super) fn cautions(&self) -> &[Failure] {
+        &self.cautions
     }
 
     /// What was found then, to read on from there.
@@ -57,8 +64,8 @@ pub(super) fn read(
         let read = records_of(&cache.found);
         return Ok((cache, read));
     }
-    topic.open()?;
-    Ok(taken(topic.read(prefix)?))
+    let cautions = topic.open()?;
+    Ok(taken(topic.read(prefix)?, cautions))
 }
 
 /// The same while a session streams: others write to the topic, too, and only what is new is read.
@@ -70,13 +77,13 @@ pub(super) fn read_on(
     prefix: &[u8],
     known: &kafka::StateRead,
 ) -> Result<(StateCache, StateRead), Failure> {
-    topic.open()?;
-    Ok(taken(topic.read_on(prefix, known)?))
+    let cautions = topic.open()?;
+    Ok(taken(topic.read_on(prefix, known)?, cautions))
 }
 
-fn taken(found: kafka::StateRead) -> (StateCache, StateRead) {
+fn taken(found: kafka::StateRead, cautions: Vec<Failure>) -> (StateCache, StateRead) {
     let read = records_of(&found);
-    (StateCache { found: Arc::new(found), after: u64::MAX, own: 0 }, read)
+    (StateCache { found: Arc::new(found), cautions, after: u64::MAX, own: 0 }, read)
 }
 
 fn records_of(found: &kafka::StateRead) -> StateRead {

@@ -357,8 +357,8 @@ impl Directory for Client {
 }
 
 impl StateTopic for Client {
-    fn open(&self) -> Result<(), Failure> {
-        Ok(())
+    fn open(&self) -> Result<Vec<Failure>, Failure> {
+        Ok(Vec::new())
     }
 
     fn end(&self) -> Result<i64, Failure> {

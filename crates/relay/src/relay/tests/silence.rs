@@ -84,3 +84,32 @@ fn a_producer_without_room_for_anything_is_said_to_take_no_record() {
     }
     assert_eq!(reason(&script).message, "no producer has taken a record for 3 s");
 }
+
+/// It is tried again every half minute, and each time said.
+#[test]
+fn a_write_that_is_too_large_for_the_state_topic_waits_for_a_person() {
+    let mut world = World::streaming();
+    world.transaction(100, &["a"]);
+    world.script.settle();
+    for _ in 0..3 {
+        world.script.tick_after(1_000);
+        world.answer_all();
+        assert_eq!(world.in_flight.len(), 1);
+        world.in_flight.clear();
+        let failure = failure(Code::RecordTooLarge);
+        world.script.handle(Input::DeliveryFailed { transaction: None, failure });
+        assert_eq!(world.script.state(), (State::Failed, Some(Code::RecordTooLarge)));
+        world.script.new_sink();
+        world.script.run_for(Duration::from_secs(29));
+        assert_eq!(world.script.state(), (State::Failed, Some(Code::RecordTooLarge)));
+        world.script.run_for(Duration::from_secs(2));
+        world.answer_all();
+        world.describe();
+        world.script.transaction(100, &["a"]);
+        world.script.frame(&wire::keepalive(300));
+    }
+    assert!(world.script.sink.produced().is_empty(), "it was acknowledged");
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None));
+    assert!(world.script.confirmed() >= 108);
+}
