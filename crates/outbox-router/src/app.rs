@@ -157,12 +157,11 @@ impl App {
 
     fn core_settings(&self) -> Settings {
         let limits = self.config.limits;
-        let witness = self
-            .config
-            .kafka
-            .state_topic
-            .as_ref()
-            .map(|_| WitnessSettings { pipeline: self.pipeline(), process: process_id() });
+        let witness = self.config.kafka.state_topic.as_ref().map(|topic| WitnessSettings {
+            pipeline: self.pipeline(),
+            process: process_id(),
+            topic: topic.clone(),
+        });
         Settings {
             slot: self.config.postgres.slot.as_str().to_owned(),
             publication: self.config.postgres.publication.as_str().to_owned(),

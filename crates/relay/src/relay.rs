@@ -89,6 +89,8 @@ pub struct Relay {
     slot: String,
     publication: String,
     keeper: Keeper,
+    /// The state topic, if there is one.
+    state_topic: Option<TopicName>,
     /// What the last session found.
     baseline: Option<Arc<Baseline>>,
     /// What would follow if the server that was reached last took the place of the right one.
@@ -161,6 +163,7 @@ impl Relay {
                 Some(_) => Vouching::Needed,
                 None => Vouching::NotNeeded,
             }),
+            state_topic: witness.as_ref().map(|witness| witness.topic.clone()),
             keeper: Keeper::new(witness),
             baseline: None,
             elsewhere: None,

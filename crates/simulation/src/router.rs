@@ -7,7 +7,7 @@ use std::{
 };
 
 use relay::{
-    Code, Failure, Moment, OnFatal, Relay, Settings, StateRead, Timing, TopicId, Window,
+    Code, Failure, Moment, OnFatal, Relay, Settings, StateRead, Timing, TopicId, TopicName, Window,
     WitnessSettings,
     source::{Baseline, LastGood},
     witness::Pipeline,
@@ -103,12 +103,15 @@ pub(crate) const ROW_BYTES: usize = 1 << 20;
 
 /// How the core of a process is set up.
 pub(crate) fn settings(number: u64, window: u64, keeping: Keeping, seed: u64) -> Settings {
-    let witness = WitnessSettings { pipeline: pipeline(), process: format!("process {number}") };
+    let witness = TopicName::new("state").ok().map(|topic| {
+        let process = format!("process {number}");
+        WitnessSettings { pipeline: pipeline(), process, topic }
+    });
     Settings {
         slot: SLOT.to_owned(),
         publication: PUBLICATION.to_owned(),
         outboxes: facts::outboxes(),
-        witness: (keeping == Keeping::Witness).then_some(witness),
+        witness: witness.filter(|_| keeping == Keeping::Witness),
         window: Window { events: window, bytes: 1 << 20 },
         row_bytes: ROW_BYTES,
         timing: Timing {

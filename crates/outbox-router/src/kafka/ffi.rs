@@ -18,7 +18,7 @@ pub(super) use admin::{AdminError, NewTopic};
 pub(super) use events::{ClientError, Delivery, Events, Report, Severity, TopicAddress};
 pub use metadata::TopicUuid;
 pub(super) use metadata::answering;
-pub(super) use reader::{Fetched, Reader};
+pub(super) use reader::{Fetched, FetchedRecord, Reader};
 
 use std::{
     ffi::{CString, c_char, c_int, c_void},

@@ -26,7 +26,9 @@ pub use lifecycle::open;
 pub use overrides::SettingRefused;
 pub use settings::{CreateTopics, KafkaSettings};
 pub use sink::{DeliveryTrouble, KafkaSink};
-pub use state::{StateRead, StateRecord, StateTopic, put_state, read_state, state_topic_command};
+pub use state::{
+    Anchor, StateRead, StateRecord, StateTopic, put_state, read_state, state_topic_command,
+};
 pub use topics::{Found, Seen, Sight, TopicDirectory};
 
 #[cfg(test)]

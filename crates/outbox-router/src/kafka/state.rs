@@ -7,14 +7,18 @@
 //! [`StateTopic`] and the functions for commands block; the streaming task writes through
 //! [`super::KafkaSink::write_state`].
 
+mod cautions;
 mod commands;
 mod reading;
+mod records;
 
 pub use commands::{put_state, read_state};
 pub use reading::{StateRead, StateRecord};
+pub use records::Anchor;
 
 use std::sync::Arc;
 
+use cautions::{LARGE_RECORD_BYTES, Told, alter, cautions};
 use rdkafka::{types::RDKafkaErrorCode, util::Timeout};
 use relay::{Code, Failure, TopicName};
 
@@ -44,7 +48,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("min.cleanable.dirty.ratio", "0.1"),
 ];
 
-/// The least `max.message.bytes` that a state topic may have; records are a few kilobytes at most.
+/// The least `max.message.bytes` that a state topic may have: the record of a pipeline with a handful of tables and topics has a
+/// few kilobytes. What others may need, and how large a record can become, is in `cautions`.
 const RECORD_BYTES: usize = 64 * 1024;
 
 /// Reads the state topic and sees to it that there is one, from any thread. It keeps the sink's
@@ -73,13 +78,13 @@ impl StateTopic {
     }
 
     /// Sees to it that the topic exists, whether or not `create_topics` is set, and that it is fit
-    /// for its purpose.
+    /// for its purpose. What speaks against it all the same is returned, to be said.
     ///
     /// # Errors
     /// [`Code::TopicMissing`] when it is missing and cannot be made, [`Code::StateTopicUnsuitable`]
     /// when it is not a compacted topic of one partition, [`Code::TopicForbidden`], or nobody
     /// answers.
-    pub fn open(&self) -> Result<(), Failure> {
+    pub fn open(&self) -> Result<Vec<Failure>, Failure> {
         let known = match self.directory.metadata(&self.name) {
             Ok(known) => known,
             Err(Unknown::Missing(_)) => self.make()?,
@@ -119,8 +124,9 @@ impl StateTopic {
         self.directory.await_topic(&self.name).map_err(|failure| self.explain(failure))
     }
 
-    fn check(&self, known: &Known) -> Result<(), Failure> {
-        let (name, brokers) = (&self.name, self.directory.cluster().brokers());
+    fn check(&self, known: &Known) -> Result<Vec<Failure>, Failure> {
+        let (name, cluster) = (&self.name, self.directory.cluster());
+        let brokers = cluster.brokers();
         if known.partitions.get() != 1 {
             let partitions = known.partitions;
             return Err(unsuitable(
@@ -133,34 +139,26 @@ impl StateTopic {
                 ),
             ));
         }
-        let alter = |setting: &str| {
-            format!(
-                "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
-                 --entity-name {name} --add-config {setting}"
-            )
-        };
-        let [policy, limit] = self.directory.settings(
+        let [policy, limit, in_sync] = self.directory.settings(
             name,
-            [c"cleanup.policy", c"max.message.bytes"],
+            [c"cleanup.policy", c"max.message.bytes", c"min.insync.replicas"],
             known.broker,
         )?;
-        if let Some(policy) = policy
+        if let Some(policy) = &policy
             && policy != "compact"
         {
             let why = format!("has cleanup.policy={policy}, which deletes records by age");
-            return Err(unsuitable(name, &why, alter("cleanup.policy=compact")));
+            return Err(unsuitable(name, &why, alter(cluster, name, "cleanup.policy=compact")));
         }
-        if let Some(limit) = limit
-            && limit.parse().is_ok_and(|limit: usize| limit < RECORD_BYTES)
-        {
+        let record_bytes = limit.and_then(|limit| limit.parse().ok());
+        if let Some(limit) = record_bytes.filter(|limit| *limit < RECORD_BYTES) {
             let why = format!("takes records of {limit} bytes at most, {RECORD_BYTES} are needed");
-            return Err(unsuitable(
-                name,
-                &why,
-                alter(&format!("max.message.bytes={RECORD_BYTES}")),
-            ));
+            let setting = format!("max.message.bytes={RECORD_BYTES}");
+            return Err(unsuitable(name, &why, alter(cluster, name, &setting)));
         }
-        Ok(())
+        let in_sync = in_sync.and_then(|in_sync| in_sync.parse().ok());
+        let told = Told { policy: policy.as_deref(), record_bytes, in_sync };
+        Ok(cautions(cluster, name, known, &told))
     }
 
     fn failure(&self, error: RDKafkaErrorCode, detail: &str) -> Failure {
@@ -170,7 +168,14 @@ impl StateTopic {
         } else {
             error
         };
-        self.explain(self.directory.cluster().failure(error, Some(self.name.as_str()), detail))
+        let topic = Some(self.name.as_str());
+        let failure = self.directory.cluster().failure(error, topic, detail);
+        if failure.code == Code::KafkaUnreachable && detail.is_empty() {
+            // It may be this partition's own trouble: no leader, or too few replicas.
+            let detail = format!("{error} (state topic {})", self.name);
+            return self.directory.cluster().failure(error, topic, &detail);
+        }
+        self.explain(failure)
     }
 
     fn explain(&self, failure: Failure) -> Failure {
@@ -207,6 +212,20 @@ pub(super) fn explain(
         .hint(format!(
             "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
              --operation Read --operation Write --operation DescribeConfigs --topic {name}"
+        ));
+    }
+    if failure.code == Code::RecordTooLarge {
+        let largest = format!("max.message.bytes={LARGE_RECORD_BYTES}");
+        return Failure::new(
+            Code::RecordTooLarge,
+            format!(
+                "the record of this pipeline is larger than the state topic {name} takes \
+                 (its max.message.bytes, or the producer's message.max.bytes): it names every published table"
+            ),
+        )
+        .hint(format!(
+            "{}; or publish the outbox tables alone instead of FOR ALL TABLES",
+            alter(cluster, name, &largest)
         ));
     }
     failure

@@ -202,8 +202,10 @@ impl TopicDirectory {
         else {
             return Err(unknown(MISSING, "it has no partitions yet"));
         };
-        let others = metadata.brokers().iter().map(MetadataBroker::id);
-        Ok(Known { partitions, broker: answering(metadata.orig_broker_id(), others) })
+        let brokers: Vec<i32> = metadata.brokers().iter().map(MetadataBroker::id).collect();
+        let broker = answering(metadata.orig_broker_id(), brokers.iter().copied());
+        let replicas = topic.partitions().first().map(|first| first.replicas().to_vec());
+        Ok(Known { partitions, broker, replicas: replicas.unwrap_or_default(), brokers })
     }
 
     fn create(&self, name: &TopicName, create: CreateTopics) -> Result<Known, Failure> {
@@ -280,6 +282,10 @@ impl TopicDirectory {
 pub(super) struct Known {
     pub(super) partitions: NonZeroI32,
     pub(super) broker: i32,
+    /// The brokers that have the first partition.
+    pub(super) replicas: Vec<i32>,
+    /// All brokers of the cluster that are up.
+    pub(super) brokers: Vec<i32>,
 }
 
 /// Why a topic's partitions are not known.

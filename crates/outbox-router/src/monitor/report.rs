@@ -36,8 +36,8 @@ pub struct MonitorReport {
     /// What was altered, since this process began or before that while no router ran, and explains itself: rows may have been
     /// left out before it, of which nothing is left.
     pub alterations: Vec<Failure>,
-    /// The first gap that was found since the relay's latest session began. It stays: what was missed is missed when the
-    /// cause is gone, too.
+    /// The first gap that was found since the relay's latest session began. It stays when its cause is gone, because what
+    /// was missed is missed: until a person has accepted it, or another router has begun a session since.
     pub gap: Option<Gap>,
     /// Who keeps WAL from being removed, when it is not the router.
     pub pin: Option<WalPin>,

@@ -78,8 +78,13 @@ pub async fn version(sql: &mut impl TextQuery) -> Result<i32, Failure> {
     one_row(sql, "the server's version", statement).await?.parsed()
 }
 
+/// The control file has the timeline of the last checkpoint, and after a promotion the next may be minutes away; what is
+/// written now is written on the present one.
 const IDENTITY: &str = "\
-    select s.system_identifier, c.timeline_id from pg_control_system() s, pg_control_checkpoint() c";
+    select s.system_identifier, case \
+      when pg_is_in_recovery() then (select c.timeline_id from pg_control_checkpoint() c) \
+      else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int8 end \
+    from pg_control_system() s";
 
 /// Which server this is, for a connection that is no replication connection.
 ///

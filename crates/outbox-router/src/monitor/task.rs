@@ -34,6 +34,9 @@ use super::{
 };
 
 mod gaps;
+mod memory;
+
+use memory::Found;
 
 /// What the monitor watches.
 #[derive(Debug, Clone)]
@@ -106,6 +109,7 @@ pub async fn run(settings: Settings, connect: impl Connect + Send + Sync, channe
         last_good: None,
         told: BTreeSet::new(),
         announced: BTreeSet::new(),
+        found: None,
         pace: Pace::default(),
         stop: None,
     };
@@ -145,6 +149,8 @@ struct Monitor<C> {
     told: BTreeSet<Code>,
     /// Codes of the alterations that it was this monitor who told of, since that session began.
     announced: BTreeSet<Code>,
+    /// How things stood when the last of them was found.
+    found: Option<Found>,
     thresholds: Watch,
     pace: Pace,
     stop: Option<StopTold>,
@@ -245,25 +251,6 @@ async fn closed(driver: &mut Driver) {
 }
 
 impl<C> Monitor<C> {
-    /// What publication and tables are compared with: our own memory, since the relay's latest session.
-    fn before(&mut self) -> Option<Catalog> {
-        let latest = self.channels.relay.borrow().snapshot.baseline.clone();
-        let is_known = match (&latest, &self.baseline) {
-            (Some(latest), Some(known)) => Arc::ptr_eq(latest, known),
-            (Some(_), None) => false,
-            (None, _) => true,
-        };
-        if let Some(latest) = latest.filter(|_| !is_known) {
-            self.announce_alterations_before(&latest);
-            self.remembered = Some(latest.catalog.clone());
-            self.last_good = Some(LastGood::from(&*latest));
-            self.told.clear();
-            self.report.gap = None;
-            self.baseline = Some(latest);
-        }
-        self.remembered.clone()
-    }
-
     /// PostgreSQL answered.
     fn seen(&mut self, look: Look) {
         if self.report.trouble.take().is_some() {
@@ -324,9 +311,10 @@ impl<C> Monitor<C> {
         self.announce_notes(&findings);
         self.report.findings = findings;
         for failure in self.report.findings.clone() {
-            self.gap(failure, &checked);
+            self.gap(failure, look);
         }
         if self.report.findings.iter().all(is_note) {
+            self.overtaken(look);
             self.announce_alterations(before.as_ref(), &catalog, &checked);
             let catalog = catalog.remember(&self.settings.outboxes, before.as_ref());
             let sight = Sight { look: look.clone(), catalog: catalog.clone() };
@@ -368,6 +356,7 @@ impl<C> Monitor<C> {
 
     /// PostgreSQL did not answer, or answered that it does not want to.
     fn unseen(&mut self, failure: Failure) {
+        self.catch_up();
         self.report.slot = SlotView::Unknown;
         self.report.pin = None;
         (self.report.rates, self.report.seconds_to_limit) = (None, None);

@@ -2,7 +2,7 @@
 
 mod witness;
 
-use relay::{Condition, Failure, Snapshot, State};
+use relay::{Class, Condition, Failure, Snapshot, State};
 use tokio::time::Instant;
 
 /// Remembers what was said last.
@@ -10,6 +10,12 @@ use tokio::time::Instant;
 pub(super) struct Announcer {
     said: Option<(State, Option<String>)>,
     witness: witness::Said,
+    /// What speaks against the state topic.
+    cautions: Vec<Failure>,
+    /// Why the state topic refused a write, until it takes one.
+    refusal: Option<String>,
+    /// How often the state topic could not be looked at since it last could.
+    unread: u32,
 }
 
 impl Announcer {
@@ -19,6 +25,61 @@ impl Announcer {
         for news in self.witness.news(&snapshot.witness, now) {
             news.say();
         }
+    }
+
+    /// Says what speaks against the state topic, when it is not what was said last.
+    pub(super) fn cautions(&mut self, cautions: &[Failure]) {
+        for caution in cautions.iter().filter(|caution| !self.cautions.contains(caution)) {
+            tracing::warn!(code = %caution.code, hint = caution.hint, "{caution}");
+        }
+        self.cautions = cautions.to_vec();
+    }
+
+    /// Says why a write to the state topic has failed, where the condition says something else: a router that halts because of a
+    /// gap tries to write it down again and again, and writes nothing else.
+    pub(super) fn refused(&mut self, failure: &Failure, condition: &Condition) {
+        if self.is_news(failure, condition) {
+            let hint = failure.hint.as_deref();
+            tracing::warn!(code = %failure.code, hint, "a gap is not written down: {failure}");
+        }
+    }
+
+    fn is_news(&mut self, failure: &Failure, condition: &Condition) -> bool {
+        let is_about_a_gap =
+            condition.reason.as_ref().is_some_and(|reason| reason.class() == Class::Gap);
+        if condition.state != State::Failed || !is_about_a_gap {
+            return false;
+        }
+        let subject = subject(failure);
+        self.refusal.replace(subject.clone()) != Some(subject)
+    }
+
+    /// Says once that the state topic cannot be looked at while a session streams: rows flow, so the condition says nothing.
+    pub(super) fn looked(&mut self, read: Result<(), &Failure>, condition: &Condition) {
+        if let Err(failure) = read
+            && self.is_unread(condition)
+        {
+            let hint = failure.hint.as_deref();
+            tracing::warn!(
+                code = %failure.code, hint,
+                "the state topic cannot be read, so a gap that another router finds is not noticed: {failure}"
+            );
+        }
+        if read.is_ok() {
+            self.unread = 0;
+        }
+    }
+
+    /// Once may be an election.
+    fn is_unread(&mut self, condition: &Condition) -> bool {
+        let streams = matches!(condition.state, State::Streaming | State::Blocked);
+        self.unread = self.unread.saturating_add(u32::from(streams));
+        streams && self.unread == 2
+    }
+
+    /// The state topic took a write.
+    pub(super) fn taken(&mut self) {
+        self.refusal = None;
     }
 
     fn announce_condition(&mut self, condition: &Condition) {
@@ -55,4 +116,50 @@ impl Announcer {
 fn subject(reason: &Failure) -> String {
     let words: String = reason.message.chars().filter(|c| !c.is_ascii_digit()).collect();
     format!("{} {words}", reason.code)
+}
+
+#[cfg(test)]
+mod tests {
+    use relay::Code;
+
+    use super::*;
+
+    fn failed(code: Code) -> Condition {
+        let reason = Some(Failure::new(code, "it failed"));
+        Condition { state: State::Failed, reason }
+    }
+
+    #[test]
+    fn why_a_gap_is_not_written_down_is_said_once_until_it_is() {
+        let mut announcer = Announcer::default();
+        let (too_large, gap) = (Failure::new(Code::RecordTooLarge, "x"), failed(Code::SlotMissing));
+        let forbidden = Failure::new(Code::TopicForbidden, "y");
+        assert!(announcer.is_news(&too_large, &gap));
+        assert!(!announcer.is_news(&too_large, &gap));
+        assert!(announcer.is_news(&forbidden, &gap));
+        announcer.taken();
+        assert!(announcer.is_news(&forbidden, &gap));
+    }
+
+    #[test]
+    fn that_the_state_topic_cannot_be_looked_at_is_said_once_until_it_can() {
+        let mut announcer = Announcer::default();
+        let streaming = Condition { state: State::Streaming, reason: None };
+        let said = |announcer: &mut Announcer| announcer.is_unread(&streaming);
+        assert_eq!([(); 4].map(|()| said(&mut announcer)), [false, true, false, false]);
+        announcer.looked(Ok(()), &streaming);
+        assert_eq!([(); 2].map(|()| said(&mut announcer)), [false, true]);
+        let mut announcer = Announcer::default();
+        let starting = Condition { state: State::Starting, reason: None };
+        assert_eq!([(); 3].map(|()| announcer.is_unread(&starting)), [false; 3], "it says so");
+    }
+
+    #[test]
+    fn what_the_condition_says_is_not_said_twice() {
+        let mut announcer = Announcer::default();
+        let too_large = Failure::new(Code::RecordTooLarge, "x");
+        assert!(!announcer.is_news(&too_large, &failed(Code::RecordTooLarge)));
+        let streaming = Condition { state: State::Streaming, reason: None };
+        assert!(!announcer.is_news(&too_large, &streaming), "its session ends, and says why");
+    }
 }

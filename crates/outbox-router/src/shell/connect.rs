@@ -210,12 +210,22 @@ impl Postgres for Source {
         Ok((open, look))
     }
 
-    /// By SQL: a second replication connection may be one too many for `max_wal_senders`.
-    async fn look_beside(&self) -> Result<SlotLook, Failure> {
+    /// By SQL: a second replication connection may be one too many for `max_wal_senders`. The same address may lead to another
+    /// server by now, which knows nothing about the slot, or about one of the same name.
+    async fn look_beside(&self, history: &History) -> Result<SlotLook, Failure> {
         let look = async {
             let SqlSession { client, mut driver } = self.endpoint.sql().await?;
             let mut sql = &client;
             let look = async {
+                // A role may be kept from asking. Whatever else goes wrong goes wrong again at once.
+                match monitor::server::identity(&mut sql).await {
+                    Ok(here) if here != *history => return Err(elsewhere(&here, history)),
+                    Ok(_) => {}
+                    Err(failure) => tracing::debug!(
+                        code = %failure.code,
+                        "the server does not tell which it is: {}", failure.message
+                    ),
+                }
                 let version = monitor::server::settings(&mut sql).await?.version;
                 monitor::slot::look(&mut sql, version, &self.slot).await
             };
@@ -286,6 +296,23 @@ impl Postgres for Source {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
+}
+
+/// The slot was to be read where the stream comes from.
+fn elsewhere(here: &History, stream: &History) -> Failure {
+    let name = |history: &History| {
+        format!("system identifier {}, timeline {}", history.system_id, history.timeline)
+    };
+    Failure::new(
+        Code::ServerUnreachable,
+        format!(
+            "the slot cannot be read beside the stream: a second connection reaches another server ({}) than the \
+             stream comes from ({})",
+            name(here),
+            name(stream)
+        ),
+    )
+    .hint("see which servers the host of postgres.url resolves to, and what stands in between")
 }
 
 async fn identify(connection: &mut ReplicationConnection) -> Result<(History, Lsn), Failure> {

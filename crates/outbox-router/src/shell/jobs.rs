@@ -124,7 +124,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             }
             // The core asks for these only while there is a connection.
             (Step::Slot, None) if self.stream.is_some() => {
-                self.jobs.spawn(async move { Done::SlotBeside(postgres.look_beside().await) })
+                let Some(history) = self.history.clone() else { return };
+                self.jobs
+                    .spawn(async move { Done::SlotBeside(postgres.look_beside(&history).await) })
             }
             (Step::Timelines(_) | Step::Slot | Step::Catalog(_) | Step::Start, None) => return,
         };
@@ -146,7 +148,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         });
     }
 
-    /// Asks where the state topic ends, and reads it only if that is not where our own writes end.
+    /// Asks where the state topic ends, and reads on only if that is not where our own writes end.
     fn look_at_state(&mut self, number: u64) {
         let (Some(state), Some(cache)) = (self.care.state().cloned(), &self.state) else {
             self.read_state(number);
@@ -154,9 +156,10 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         };
         let generation = self.care.generation();
         let (prefix, expected_end) = (self.pipeline.prefix(), cache.expected_end());
+        let known = cache.found();
         self.jobs.spawn_blocking(move || match state.end() {
             Ok(end) if end == expected_end => Done::StateUntouched(number),
-            Ok(_) => Done::StateRead(generation, number, state::read(&state, &prefix, None)),
+            Ok(_) => Done::StateRead(generation, number, state::read_on(&state, &prefix, &known)),
             Err(failure) => Done::StateRead(generation, number, Err(failure)),
         });
     }
@@ -213,7 +216,10 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             | Done::Started(_)
             | Done::SlotWatched(_)
                 if self.connecting.take().is_none() => {}
-            Done::Opened(Ok((open, server))) => self.stepped(open, Input::Opened(server)),
+            Done::Opened(Ok((open, server))) => {
+                self.history = Some(server.history.clone());
+                self.stepped(open, Input::Opened(server));
+            }
             Done::Timelines(Ok((open, timelines))) => {
                 self.stepped(open, Input::Timelines(timelines));
             }
@@ -232,11 +238,16 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             | Done::Started(Err(failure))
             | Done::SlotWatched(Err(failure)) => self.input(Input::Disconnected(failure)),
             Done::SlotWatched(Ok(())) => self.input(Input::SlotFree),
-            Done::StateUntouched(number) => self.input(Input::StateUntouched(number)),
+            Done::StateUntouched(number) => {
+                let condition = self.relay.condition(self.clock.now().at);
+                self.announcer.looked(Ok(()), &condition);
+                self.input(Input::StateUntouched(number));
+            }
             Done::StateRead(generation, number, read) => {
                 // A former producer's client has read the same topic, but what it says may be old by now.
                 let read = match read {
                     Ok((cache, read)) if generation == self.care.generation() => {
+                        self.announcer.cautions(cache.cautions());
                         self.state = Some(cache.taken_after(self.last_write));
                         Ok(read)
                     }
@@ -246,6 +257,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     )),
                     Err(failure) => Err(failure),
                 };
+                let condition = self.relay.condition(self.clock.now().at);
+                self.announcer.looked(read.as_ref().map(drop), &condition);
                 self.input(Input::State(number, read));
             }
             Done::SinkOpened(opened) => self.sink_opened(*opened),

@@ -31,7 +31,7 @@ use std::{
 use relay::failpoint::{self, Failpoint};
 use relay::{
     Acks, Action, Input, Outcome, RefusalReason, Relay, TopicName,
-    witness::{Pipeline, Write},
+    witness::{History, Pipeline, Write},
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -54,7 +54,7 @@ pub use self::{
     ports::{Directory, Kafka, Postgres, Sink, StateTopic},
 };
 use crate::{
-    kafka::Health,
+    kafka::{DeliveryTrouble, Health},
     monitor::{MonitorEvent, RelayReport},
     postgres::ReplicationStream,
 };
@@ -116,6 +116,8 @@ pub struct Shell<P: Postgres, K: Kafka> {
     waiting_write: Option<Write>,
     /// A connection on its way to a stream, between two steps.
     open: Option<Box<P::Open>>,
+    /// Which server the latest of them, or the stream that it became, comes from.
+    history: Option<History>,
     /// `None` while there is no stream.
     stream: Option<ReplicationStream>,
     jobs: JoinSet<Done<P, K>>,
@@ -148,6 +150,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             last_write: 0,
             waiting_write: None,
             open: None,
+            history: None,
             stream: None,
             jobs: JoinSet::new(),
             connecting: None,
@@ -297,11 +300,14 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             if let Some(state) = &mut self.state {
                 state.wrote(number);
             }
+            self.announcer.taken();
             self.relay.handle(Input::StateWritten(number), now);
         }
         if let Some(trouble) = trouble {
-            let transaction = trouble.transaction;
-            self.relay.handle(Input::DeliveryFailed { transaction, failure: trouble.failure }, now);
+            let DeliveryTrouble { transaction, failure, .. } = trouble;
+            let said = failure.clone();
+            self.relay.handle(Input::DeliveryFailed { transaction, failure }, now);
+            self.announcer.refused(&said, &self.relay.condition(now.at));
         }
         if let Some(write) = self.waiting_write.take() {
             self.write_state(write);

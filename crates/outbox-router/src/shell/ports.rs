@@ -9,6 +9,7 @@ use std::future::Future;
 use relay::{
     Acks, Failure, RecordSink, RefusalReason, TopicId, TopicName,
     source::{Catalog, Server, SlotLook, TimelineHistory},
+    witness::History,
 };
 
 use super::connect::Started;
@@ -38,8 +39,11 @@ pub trait Postgres: Send + Sync + 'static {
         open: Self::Open,
     ) -> impl Future<Output = Result<(Self::Open, SlotLook), Failure>> + Send;
 
-    /// Reads the slot beside the stream that holds it.
-    fn look_beside(&self) -> impl Future<Output = Result<SlotLook, Failure>> + Send;
+    /// Reads the slot beside the stream that holds it, on the server with this history.
+    fn look_beside(
+        &self,
+        history: &History,
+    ) -> impl Future<Output = Result<SlotLook, Failure>> + Send;
 
     /// Reads publication and tables.
     fn catalog(
@@ -117,12 +121,14 @@ pub trait Directory: Clone + Send + 'static {
 
 /// The state topic. Blocks.
 pub trait StateTopic: Clone + Send + 'static {
-    /// Sees to it that the topic exists, and that it is fit for its purpose.
-    fn open(&self) -> Result<(), Failure>;
+    /// Sees to it that the topic exists, and that it is fit for its purpose; what speaks against it all the same.
+    fn open(&self) -> Result<Vec<Failure>, Failure>;
     /// The offset after the last record.
     fn end(&self) -> Result<i64, Failure>;
     /// The latest record of each key that begins with `prefix`.
     fn read(&self, prefix: &[u8]) -> Result<StateRead, Failure>;
+    /// The same, when it held `known` of that prefix before.
+    fn read_on(&self, prefix: &[u8], known: &StateRead) -> Result<StateRead, Failure>;
 }
 
 impl Kafka for KafkaSettings {
@@ -214,7 +220,7 @@ impl Directory for TopicDirectory {
 }
 
 impl StateTopic for kafka::StateTopic {
-    fn open(&self) -> Result<(), Failure> {
+    fn open(&self) -> Result<Vec<Failure>, Failure> {
         self.open()
     }
 
@@ -224,5 +230,9 @@ impl StateTopic for kafka::StateTopic {
 
     fn read(&self, prefix: &[u8]) -> Result<StateRead, Failure> {
         self.read(prefix)
+    }
+
+    fn read_on(&self, prefix: &[u8], known: &StateRead) -> Result<StateRead, Failure> {
+        self.read_on(prefix, known)
     }
 }

@@ -1,13 +1,17 @@
 //! The state topic on the shell's side: read on a blocking thread, and not read again while nobody writes to it.
 
+use std::sync::Arc;
+
 use relay::{Failure, StateRead, witness::StateRecord};
 
 use super::ports::StateTopic;
+use crate::kafka;
 
-/// What was read last, and where the topic ended then.
+/// What was read last.
 pub(super) struct StateCache {
-    end: i64,
-    read: StateRead,
+    found: Arc<kafka::StateRead>,
+    /// What speaks against the topic.
+    cautions: Vec<Failure>,
     /// Our own write before it was read, or while it was.
     after: u64,
     /// Our own since then that were acknowledged.
@@ -29,7 +33,17 @@ impl StateCache {
     /// Where the topic ends if nobody else has written to it. What was on its way when it was read is not counted, so a
     /// topic that ends elsewhere may still be untouched, and is read once more; never the other way round.
     pub(super) fn expected_end(&self) -> i64 {
-        self.end + self.own
+        self.found.end + self.own
+    }
+
+    /// What speaks against the topic.
+    pub(super) fn cautions(&self) -> &[Failure] {
+        &self.cautions
+    }
+
+    /// What was found then, to read on from there.
+    pub(super) fn found(&self) -> Arc<kafka::StateRead> {
+        Arc::clone(&self.found)
     }
 }
 
@@ -45,18 +59,38 @@ pub(super) fn read(
 ) -> Result<(StateCache, StateRead), Failure> {
     if let Some(cache) = cache
         && cache.own == 0
-        && topic.end()? == cache.end
+        && topic.end()? == cache.found.end
     {
-        let read = cache.read.clone();
+        let read = records_of(&cache.found);
         return Ok((cache, read));
     }
-    topic.open()?;
-    let found = topic.read(prefix)?;
-    let records = found.records.into_iter().map(|record| StateRecord {
-        key: record.key,
-        value: record.value,
-        offset: record.offset,
-    });
-    let read = StateRead { cluster: found.cluster_id, records: records.collect() };
-    Ok((StateCache { end: found.end, read: read.clone(), after: u64::MAX, own: 0 }, read))
+    let cautions = topic.open()?;
+    Ok(taken(topic.read(prefix)?, cautions))
+}
+
+/// The same while a session streams: others write to the topic, too, and only what is new is read.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_on(
+    topic: &impl StateTopic,
+    prefix: &[u8],
+    known: &kafka::StateRead,
+) -> Result<(StateCache, StateRead), Failure> {
+    let cautions = topic.open()?;
+    Ok(taken(topic.read_on(prefix, known)?, cautions))
+}
+
+fn taken(found: kafka::StateRead, cautions: Vec<Failure>) -> (StateCache, StateRead) {
+    let read = records_of(&found);
+    (StateCache { found: Arc::new(found), cautions, after: u64::MAX, own: 0 }, read)
+}
+
+fn records_of(found: &kafka::StateRead) -> StateRead {
+    let record = |record: &kafka::StateRecord| {
+        let kafka::StateRecord { key, value, offset } = record.clone();
+        StateRecord { key, value, offset }
+    };
+    let records = found.records.iter().map(record).collect();
+    StateRead { cluster: found.cluster_id.clone(), records }
 }

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without")]
 
 mod broker;
+mod reading_on;
 mod state;
 mod topics;

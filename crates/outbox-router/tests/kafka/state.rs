@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::broker::{DEADLINE, blocking, settings, shared, topic_name, topic_names, topic_setting};
 
 /// What [`StateTopic::open`] says to a topic.
-async fn open_state(settings: &KafkaSettings, topic: &str) -> Result<(), Failure> {
+async fn open_state(settings: &KafkaSettings, topic: &str) -> Result<Vec<Failure>, Failure> {
     let (settings, topic) = (settings.clone(), topic_name(topic));
     blocking(move || {
         let sink = open(&settings).unwrap();
@@ -22,7 +22,7 @@ async fn open_state(settings: &KafkaSettings, topic: &str) -> Result<(), Failure
     .await
 }
 
-async fn put(settings: &KafkaSettings, topic: &str, records: &[(&str, Option<&str>)]) {
+pub(crate) async fn put(settings: &KafkaSettings, topic: &str, records: &[(&str, Option<&str>)]) {
     let (settings, topic) = (settings.clone(), topic_name(topic));
     let bytes = |text: &str| text.as_bytes().to_vec();
     let records: Vec<_> =
@@ -30,12 +30,12 @@ async fn put(settings: &KafkaSettings, topic: &str, records: &[(&str, Option<&st
     blocking(move || put_state(&settings, &topic, &records)).await.unwrap();
 }
 
-async fn read(settings: &KafkaSettings, topic: &str, prefix: &'static str) -> StateRead {
+pub(crate) async fn read(settings: &KafkaSettings, topic: &str, prefix: &'static str) -> StateRead {
     let (settings, topic) = (settings.clone(), topic_name(topic));
     blocking(move || read_state(&settings, &topic, prefix.as_bytes())).await.unwrap()
 }
 
-fn pairs(read: &StateRead) -> Vec<(String, String)> {
+pub(crate) fn pairs(read: &StateRead) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     read.records.iter().map(|record| (text(&record.key), text(&record.value))).collect()
 }
@@ -93,7 +93,59 @@ async fn a_topic_that_would_lose_state_is_refused_with_what_to_type() {
         assert!(hint.contains(expected), "{hint}");
     }
     kafka.create_topic("fit", 1, &[("cleanup.policy", "compact")]).await.unwrap();
-    open_state(&settings, "fit").await.unwrap();
+    assert_eq!(open_state(&settings, "fit").await.unwrap(), []);
+}
+
+/// It is fit for a pipeline of a few tables, and nobody knows of how many this one is.
+#[tokio::test]
+async fn a_topic_that_may_refuse_a_large_record_or_every_record_is_told_before_it_does() {
+    let kafka = shared().await;
+    let settings = settings(&kafka);
+    for (topic, setting, expected) in [
+        ("small", ("max.message.bytes", "100000"), "max.message.bytes=1048588"),
+        ("never", ("min.insync.replicas", "2"), "min.insync.replicas=1"),
+    ] {
+        let configs = [("cleanup.policy", "compact"), setting];
+        kafka.create_topic(topic, 1, &configs).await.unwrap();
+        let cautions = open_state(&settings, topic).await.unwrap();
+        let hints: Vec<_> = cautions.iter().filter_map(|caution| caution.hint.clone()).collect();
+        assert!(hints.len() == 1 && hints[0].ends_with(expected), "{cautions:?}");
+    }
+}
+
+/// As of a publication FOR ALL TABLES.
+#[tokio::test]
+async fn a_record_that_is_too_large_for_the_state_topic_is_told_as_such() {
+    let kafka = shared().await;
+    let settings = settings(&kafka);
+    let topic = "tight.state";
+    let configs = [("cleanup.policy", "compact"), ("max.message.bytes", "70000")];
+    kafka.create_topic(topic, 1, &configs).await.unwrap();
+    let record = vec![b'x'; 200_000];
+    let (own, name, value) = (settings.clone(), topic_name(topic), record.clone());
+    let by_command =
+        blocking(move || put_state(&own, &name, &[(b"a".to_vec(), Some(value))])).await;
+
+    let mut sink = open(&settings).unwrap();
+    sink.bind_state(&topic_name(topic));
+    sink.write_state(b"a", Some(&record), 1).unwrap();
+    let by_router = loop {
+        if let Some(trouble) = sink.poll_acks(&mut relay::Acks::default(), 1_000) {
+            break trouble.failure;
+        }
+        timeout(DEADLINE, sink.wait_acks()).await.expect("in time");
+    };
+    blocking(move || sink.close()).await;
+    for failure in [by_command.unwrap_err(), by_router] {
+        assert_eq!(failure.code, Code::RecordTooLarge, "{failure}");
+        assert!(failure.message.contains("the state topic tight.state"), "{failure}");
+        let hint = failure.hint.unwrap();
+        assert!(
+            hint.contains("--entity-name tight.state --add-config max.message.bytes="),
+            "{hint}"
+        );
+        assert!(hint.contains("FOR ALL TABLES"), "{hint}");
+    }
 }
 
 #[tokio::test]
@@ -247,7 +299,7 @@ async fn a_topic_whose_first_records_were_compacted_away_is_read_to_its_end() {
     .unwrap();
 }
 
-async fn offset_of_first_record(kafka: &Kafka, topic: &'static str) -> i64 {
+pub(crate) async fn offset_of_first_record(kafka: &Kafka, topic: &'static str) -> i64 {
     use rdkafka::consumer::{BaseConsumer, Consumer};
     use rdkafka::{Message, Offset, TopicPartitionList};
     let consumer: BaseConsumer = rdkafka::ClientConfig::new()

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in the helpers of a test, too, what is missing fails it")]
 
 mod bench;
+mod beside;
 mod bonds;
 mod gaps;
 mod numbers;

@@ -37,17 +37,25 @@ impl Postgres {
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut server = command("postgres");
-        server.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-k", "", "-p", &port.to_string()]);
-        let common = ["fsync=off", "autovacuum=off", "max_replication_slots=20"];
-        for setting in common.iter().chain(["wal_level=logical"].iter()).chain(settings) {
-            server.args(["-c", setting]);
-        }
-        let log = std::fs::File::create(directory.path().join("log")).unwrap();
-        let server = server.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let server = serve(directory.path(), port, settings);
         let postgres = Self { directory, server, port };
         postgres.ready().await;
         postgres
+    }
+
+    /// Starts again as a standby of nobody.
+    pub(crate) async fn become_standby(&mut self) {
+        assert!(self.control().args(["stop", "--mode=fast"]).status().unwrap().success());
+        drop(self.server.wait());
+        std::fs::write(self.data().join("standby.signal"), "").unwrap();
+        self.server = serve(self.directory.path(), self.port, &[]);
+        self.ready().await;
+    }
+
+    /// Begins another timeline.
+    pub(crate) async fn promote(&mut self) {
+        self.become_standby().await;
+        self.client().await.execute("select pg_promote()", &[]).await.unwrap();
     }
 
     async fn ready(&self) {
@@ -91,6 +99,11 @@ impl Postgres {
         format!("host=127.0.0.1 port={} user={user} dbname={database}", self.port)
     }
 
+    /// What a router connects by.
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable", self.port)
+    }
+
     /// Begins a fast stop and does not wait for it.
     pub(crate) fn begin_stop(&self) {
         let stop = self.control().args(["stop", "--no-wait", "--mode=fast"]).status().unwrap();
@@ -127,6 +140,18 @@ impl Drop for Postgres {
             drop(self.server.wait());
         }
     }
+}
+
+fn serve(directory: &Path, port: u16, settings: &[&str]) -> Child {
+    let mut server = command("postgres");
+    server.arg("-D").arg(directory.join("data"));
+    server.args(["-h", "127.0.0.1", "-k", "", "-p", &port.to_string()]);
+    let common = ["fsync=off", "autovacuum=off", "max_replication_slots=20"];
+    for setting in common.iter().chain(["wal_level=logical"].iter()).chain(settings) {
+        server.args(["-c", setting]);
+    }
+    let log = std::fs::File::create(directory.join("log")).unwrap();
+    server.stdout(Stdio::null()).stderr(log).spawn().unwrap()
 }
 
 /// A `pg_recvlogical`, ended with the value.

@@ -169,7 +169,7 @@ impl Relay {
                 if !gaps.is_empty() {
                     self.halt(gaps, at);
                 } else if self.has_waited_too_long(at) {
-                    let why = "the state topic took longer to read than the server waits";
+                    let why = "slot and state topic took so long to read that the server may have given the slot to another";
                     self.lost(Failure::new(Code::ServerSilent, why), at);
                 } else {
                     self.begin_session(at);
@@ -336,7 +336,7 @@ impl Relay {
         let confirmed = |look: &SlotLook| look.slot.as_ref()?.confirmed_flush_lsn;
         let holder = look.slot.as_ref().and_then(|slot| slot.active_pid);
         let why = if confirmed(first) != confirmed(look) {
-            "the slot was moved or made again while the router connected"
+            "the slot stands elsewhere than before it was ours: its last holder has confirmed more since, or somebody has moved it or made it again"
         } else if attempt.walsender.is_some() && holder != attempt.walsender {
             "the server has ended this stream, or given the slot to another, while the router connected"
         } else {

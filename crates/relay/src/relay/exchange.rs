@@ -50,6 +50,8 @@ pub struct WitnessSettings {
     pub pipeline: Pipeline,
     /// Tells this process from every other, so that no two write under one key.
     pub process: String,
+    /// Where it is kept: for people, who are told what they wait for.
+    pub topic: TopicName,
 }
 
 /// What to do when a person is needed.

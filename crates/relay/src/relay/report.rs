@@ -14,6 +14,13 @@ use crate::{
 /// With something unacknowledged for this long, nothing flows.
 const BLOCKED_AFTER: Duration = Duration::from_secs(3);
 
+/// What to look at where nobody answers.
+const SEE_BROKERS: &str =
+    "see that the brokers of kafka.bootstrap_servers are up and can be reached from here";
+/// What to look at where records are not acknowledged.
+const SEE_REPLICAS: &str = "see that every broker is up, and which partitions lack replicas: \
+     kafka-topics --describe --under-replicated-partitions";
+
 impl Relay {
     /// The state with its reason, as everybody is told it.
     pub fn condition(&self, at: Moment) -> Condition {
@@ -71,32 +78,53 @@ impl Relay {
     /// What Kafka has not done for so long.
     fn silence(&self, session: &Session, waiting: Duration) -> Failure {
         let seconds = waiting.as_secs();
-        let unacked = session.ledger.unacked();
-        if let (Some(Hold::Topic(topic)), 0) = (&session.hold, unacked)
+        let unacked = session.ledger.unacked() + self.left_in_flight;
+        let state_topic = self.state_topic.as_ref().filter(|_| self.keeper.is_writing());
+        // One that was found waits for the witness, which has to say its partitions.
+        if let (Some(Hold::Topic(topic)), 0) = (&session.hold, session.ledger.unacked())
+            && self.topics.ask_at(*topic).is_some()
             && let Some(name) = self.topics.name(*topic)
         {
-            return Failure::new(
-                Code::KafkaUnreachable,
-                format!("Kafka has said nothing about topic {name} for {seconds} s"),
-            )
-            .hint("see that the brokers of kafka.bootstrap_servers are up and can be reached from here");
+            let what = format!("Kafka has said nothing about topic {name} for {seconds} s");
+            return Failure::new(Code::KafkaUnreachable, what).hint(SEE_BROKERS);
         }
-        if unacked + self.left_in_flight == 0 {
-            return Failure::new(
+        match (unacked, state_topic) {
+            (0, None) => {
+                let what = format!("no producer has taken a record for {seconds} s");
+                Failure::new(Code::KafkaUnreachable, what).hint(SEE_BROKERS)
+            }
+            (0, Some(name)) => Failure::new(
                 Code::KafkaUnreachable,
-                format!("no producer has taken a record for {seconds} s"),
+                format!(
+                    "the write to the state topic {name} has waited {seconds} s for Kafka's acknowledgement, \
+                     and before it no position is confirmed"
+                ),
             )
-            .hint("see that the brokers of kafka.bootstrap_servers are up and can be reached from here");
-        }
-        let failure = Failure::new(
-            Code::KafkaUnreachable,
-            format!("the oldest event has waited {seconds} s for Kafka's acknowledgement"),
-        )
-        .hint("see that every broker is up, and which partitions lack replicas: kafka-topics --describe --under-replicated-partitions");
-        match session.ledger.oldest_commit_lsn() {
-            // What an earlier session left behind is older, and not in this ledger.
-            Some(lsn) if self.left_in_flight == 0 => failure.at(lsn),
-            Some(_) | None => failure,
+            .hint(format!(
+                "see that its partition has a leader, and as many in-sync replicas as its min.insync.replicas \
+                 asks for: kafka-topics --describe --topic {name}"
+            )),
+            // Which of them is the older is not known here.
+            (1.., Some(name)) => Failure::new(
+                Code::KafkaUnreachable,
+                format!(
+                    "the oldest event and the write to the state topic {name} have waited up to {seconds} s \
+                     for Kafka's acknowledgement"
+                ),
+            )
+            .hint(SEE_REPLICAS),
+            (1.., None) => {
+                let failure = Failure::new(
+                    Code::KafkaUnreachable,
+                    format!("the oldest event has waited {seconds} s for Kafka's acknowledgement"),
+                )
+                .hint(SEE_REPLICAS);
+                match session.ledger.oldest_commit_lsn() {
+                    // What an earlier session left behind is older, and not in this ledger.
+                    Some(lsn) if self.left_in_flight == 0 => failure.at(lsn),
+                    Some(_) | None => failure,
+                }
+            }
         }
     }
 

@@ -22,6 +22,7 @@ mod holders;
 mod looks;
 mod races;
 mod rows;
+mod silence;
 mod standstill;
 mod tables;
 mod topics;

@@ -46,15 +46,21 @@ enum Phase {
 
 /// What [`Reader::next`] finds.
 pub(in super::super) enum Fetched {
-    Record {
+    Record(FetchedRecord),
+    /// There is no further record at present: the log ends at this offset, by the broker that was asked.
+    End {
         offset: i64,
-        key: Option<Vec<u8>>,
-        value: Option<Vec<u8>>,
     },
-    /// There is no further record at present.
-    End,
     /// The client, or the partition's leader, complains.
     Complaint(ClientError),
+}
+
+/// A record as the broker has it.
+pub(in super::super) struct FetchedRecord {
+    pub(in super::super) offset: i64,
+    pub(in super::super) timestamp_ms: i64,
+    pub(in super::super) key: Option<Vec<u8>>,
+    pub(in super::super) value: Option<Vec<u8>>,
 }
 
 impl Reader {
@@ -112,9 +118,9 @@ impl Reader {
         let event = unsafe { sys::rd_kafka_queue_poll(self.queue.0.as_ptr(), timeout_ms) };
         let event = NonNull::new(event).map(Event)?;
         match event.kind() {
-            sys::RD_KAFKA_EVENT_FETCH => record_of(&event),
+            sys::RD_KAFKA_EVENT_FETCH => record_of(&event).map(Fetched::Record),
             sys::RD_KAFKA_EVENT_ERROR => Some(match event.error() {
-                Some(RDKafkaErrorCode::PartitionEOF) => Fetched::End,
+                Some(RDKafkaErrorCode::PartitionEOF) => Fetched::End { offset: offset_of(&event)? },
                 _ => Fetched::Complaint(event.client_error()),
             }),
             sys::RD_KAFKA_EVENT_LOG => {
@@ -140,7 +146,7 @@ impl Drop for Reader {
 }
 
 /// A fetch event holds one message.
-fn record_of(event: &Event) -> Option<Fetched> {
+fn record_of(event: &Event) -> Option<FetchedRecord> {
     // SAFETY: the event is alive; a message it returns lives as long.
     let message =
         NonNull::new(unsafe { sys::rd_kafka_event_message_next(event.0.as_ptr()) }.cast_mut())?;
@@ -148,11 +154,23 @@ fn record_of(event: &Event) -> Option<Fetched> {
     // SAFETY: as above; key and payload are part of the message and are copied here. Fields are
     // read one by one, so that no reference to an error code comes into being.
     unsafe {
-        Some(Fetched::Record {
+        Some(FetchedRecord {
             offset: (*message).offset,
+            timestamp_ms: sys::rd_kafka_message_timestamp(message, ptr::null_mut()),
             key: bytes((*message).key.cast(), (*message).key_len),
             value: bytes((*message).payload.cast(), (*message).len),
         })
+    }
+}
+
+/// Where in the partition an error was met.
+fn offset_of(event: &Event) -> Option<i64> {
+    // SAFETY: the event is alive; what it returns is ours, and destroyed once.
+    unsafe {
+        let partition = NonNull::new(sys::rd_kafka_event_topic_partition(event.0.as_ptr()))?;
+        let offset = (*partition.as_ptr()).offset;
+        sys::rd_kafka_topic_partition_destroy(partition.as_ptr());
+        Some(offset)
     }
 }
 

@@ -46,7 +46,9 @@ pub fn put_state(
     records: &[(Vec<u8>, Option<Vec<u8>>)],
 ) -> Result<(), Failure> {
     let topic = state_topic(settings, name)?;
-    topic.open()?;
+    for caution in topic.open()? {
+        tracing::warn!(code = %caution.code, hint = caution.hint, "{caution}");
+    }
     let producer = topic.directory.producer();
     let handle =
         producer.topic(name).ok_or_else(|| topic.failure(RDKafkaErrorCode::InvalidTopic, ""))?;

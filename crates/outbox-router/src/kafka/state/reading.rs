@@ -1,12 +1,15 @@
-//! Reading the state topic from its beginning to its end.
+//! Reading the state topic: from its beginning to its end, or on from where it was read before.
 
-use std::{collections::HashMap, thread, time::Duration};
+use std::{thread, time::Duration};
 
 use rdkafka::{types::RDKafkaErrorCode as E, util::Timeout};
 use relay::{Code, Failure};
 use tokio::time::Instant;
 
-use super::{PARTITION, StateTopic};
+use super::{
+    PARTITION, StateTopic,
+    records::{Anchor, Progress, Reading},
+};
 use crate::kafka::{
     ffi::{Fetched, Reader},
     health::{Complaints, Health},
@@ -18,10 +21,14 @@ use crate::kafka::{
 pub struct StateRead {
     /// The id that the cluster gave itself; empty where the brokers do not tell any.
     pub cluster_id: String,
+    /// The first offset that the topic had then.
+    pub begin: i64,
     /// The offset after the last record at the time of the call.
     pub end: i64,
     /// The latest record of each key, in the order of the topic.
     pub records: Vec<StateRecord>,
+    /// The last record that was read, of whatever key: to read on from there.
+    pub last: Option<Anchor>,
 }
 
 /// The latest record of a key.
@@ -43,6 +50,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const APPEARS_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// What fetching came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Whole,
+    AnotherLog,
+}
+
 impl StateTopic {
     /// The latest record of each key that begins with `prefix`, between the beginning and the end
     /// that the topic has now. A key whose latest record has no value is not there.
@@ -54,21 +68,53 @@ impl StateTopic {
     /// [`Code::KafkaUnreachable`] when nothing comes for some seconds; or the topic is missing or
     /// forbidden.
     pub fn read(&self, prefix: &[u8]) -> Result<StateRead, Failure> {
+        let reader = self.reader()?;
+        let (begin, end) = self.watermarks(&reader)?;
+        let cluster_id = cluster_id(&reader);
+        let mut reading = Reading::anew(prefix, end);
+        if begin < end && self.fetch(reader, begin, end, &mut reading)? == Outcome::AnotherLog {
+            return Err(Failure::new(
+                Code::KafkaUnreachable,
+                format!(
+                    "the state topic {} was cut short or made again while it was read",
+                    self.name
+                ),
+            )
+            .hint("it is read again; if this stays, see the log of the partition's leader"));
+        }
+        let (records, last) = reading.found();
+        Ok(StateRead { cluster_id, begin, end, records, last })
+    }
+
+    /// The same, when the topic held `known` of the same prefix before: only what is new is read, unless anything speaks for
+    /// another log than the one that was read then.
+    ///
+    /// # Errors
+    /// As [`StateTopic::read`].
+    pub fn read_on(&self, prefix: &[u8], known: &StateRead) -> Result<StateRead, Failure> {
+        let Some(anchor) = known.last else { return self.read(prefix) };
+        let reader = self.reader()?;
+        let (begin, end) = self.watermarks(&reader)?;
+        let cluster_id = cluster_id(&reader);
+        // Records that somebody has deleted from the beginning are among those that are known.
+        if begin == known.begin && end >= known.end && cluster_id == known.cluster_id {
+            let mut reading = Reading::on(prefix, end, &known.records, anchor);
+            if self.fetch(reader, anchor.offset, end, &mut reading)? == Outcome::Whole {
+                let (records, last) = reading.found();
+                return Ok(StateRead { cluster_id, begin, end, records, last });
+            }
+        }
+        tracing::debug!(topic = %self.name, "the state topic is not what it was, or has holes: it is read from its beginning");
+        self.read(prefix)
+    }
+
+    fn reader(&self) -> Result<Reader, Failure> {
         let config = self
             .settings
             .reader_config()
             .map_err(|refused| Failure::new(Code::ProducerFatal, refused.to_string()))?;
-        let mut reader = Reader::open(&config, &self.name, PARTITION)
-            .map_err(|error| self.failure(code_of(&error), &error.to_string()))?;
-        let (low, high) = self.watermarks(&reader)?;
-        let cluster_id =
-            reader.client().fetch_cluster_id(Timeout::After(PATIENCE)).unwrap_or_default();
-        let mut latest = Latest { prefix, by_key: HashMap::new() };
-        if low < high {
-            reader.start(low).map_err(|error| self.failure(error, ""))?;
-            self.fetch(&reader, high, &mut latest)?;
-        }
-        Ok(StateRead { cluster_id, end: high, records: latest.records() })
+        Reader::open(&config, &self.name, PARTITION)
+            .map_err(|error| self.failure(code_of(&error), &error.to_string()))
     }
 
     fn watermarks(&self, reader: &Reader) -> Result<(i64, i64), Failure> {
@@ -98,33 +144,45 @@ impl StateTopic {
         }
     }
 
-    fn fetch(&self, reader: &Reader, end: i64, latest: &mut Latest<'_>) -> Result<(), Failure> {
+    fn fetch(
+        &self,
+        mut reader: Reader,
+        from: i64,
+        end: i64,
+        reading: &mut Reading<'_>,
+    ) -> Result<Outcome, Failure> {
+        reader.start(from).map_err(|error| self.failure(error, ""))?;
         let mut complaints = Complaints::default();
         let mut deadline = Instant::now() + PATIENCE;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            match reader.next(left) {
-                Some(Fetched::Record { offset, key, value }) => {
-                    if offset < end {
-                        latest.add(offset, key, value);
-                    }
-                    if offset + 1 >= end {
-                        return Ok(());
-                    }
+            let progress = match reader.next(left) {
+                Some(Fetched::Record(record)) => {
                     deadline = Instant::now() + PATIENCE;
+                    reading.record(record)
                 }
-                Some(Fetched::End) => return Ok(()),
+                Some(Fetched::End { offset }) => reading.ends(offset),
                 Some(Fetched::Complaint(error)) => {
                     let failure = self.failure(error.code, &error.text);
                     if let Code::TopicForbidden | Code::TopicMissing = failure.code {
                         return Err(failure);
                     }
                     complaints.add(error.code, failure);
+                    Progress::More
                 }
                 None if left.is_zero() => {
-                    return Err(self.silence(reader, complaints, E::OperationTimedOut));
+                    return Err(self.silence(&reader, complaints, E::OperationTimedOut));
                 }
-                None => {}
+                None => Progress::More,
+            };
+            match progress {
+                Progress::More => {}
+                Progress::Done => return Ok(Outcome::Whole),
+                Progress::AnotherLog => return Ok(Outcome::AnotherLog),
+                // A leader that was elected a moment ago may not know yet that its last records count, and it hands them
+                // out as soon as it does. To count its word for the end would miss them.
+                Progress::EndsEarly if self.watermarks(&reader)?.1 >= end => {}
+                Progress::EndsEarly => return Ok(Outcome::AnotherLog),
             }
         }
     }
@@ -151,27 +209,9 @@ impl StateTopic {
     }
 }
 
-/// The latest record of each key.
-struct Latest<'p> {
-    prefix: &'p [u8],
-    by_key: HashMap<Vec<u8>, (i64, Vec<u8>)>,
-}
-
-impl Latest<'_> {
-    fn add(&mut self, offset: i64, key: Option<Vec<u8>>, value: Option<Vec<u8>>) {
-        let Some(key) = key.filter(|key| key.starts_with(self.prefix)) else { return };
-        match value {
-            Some(value) => drop(self.by_key.insert(key, (offset, value))),
-            None => drop(self.by_key.remove(&key)),
-        }
-    }
-
-    fn records(self) -> Vec<StateRecord> {
-        let record = |(key, (offset, value))| StateRecord { key, value, offset };
-        let mut records: Vec<_> = self.by_key.into_iter().map(record).collect();
-        records.sort_unstable_by_key(|record| record.offset);
-        records
-    }
+/// Of the cluster that answers now; empty where the brokers do not tell any.
+fn cluster_id(reader: &Reader) -> String {
+    reader.client().fetch_cluster_id(Timeout::After(PATIENCE)).unwrap_or_default()
 }
 
 /// What a question about a partition's offsets meets while its leader is being found.

@@ -32,7 +32,11 @@ pub(super) struct Cluster {
 
 impl Cluster {
     pub(super) fn start() -> Self {
-        let mock = MockCluster::new(1).unwrap();
+        Self::of(1)
+    }
+
+    pub(super) fn of(brokers: i32) -> Self {
+        let mock = MockCluster::new(brokers).unwrap();
         let bootstrap_servers = mock.bootstrap_servers();
         Self { mock, bootstrap_servers }
     }

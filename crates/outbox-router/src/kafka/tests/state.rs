@@ -197,6 +197,19 @@ async fn a_topic_of_two_partitions_keeps_no_state() {
     assert!(failure.hint.unwrap().contains("--delete --topic outbox-router.state"));
 }
 
+/// A broker that does not tell a topic's settings, as the mock cluster and one that forbids to ask.
+#[tokio::test]
+async fn a_topic_of_which_little_is_told_is_used_with_a_word_about_it() {
+    let cluster = Cluster::of(3);
+    let sink = open(&cluster.settings()).unwrap();
+    cluster.mock.create_topic(STATE, 1, 1).unwrap();
+    let cautions = state_topic(&cluster, &sink).open().unwrap();
+    let said: Vec<&str> = cautions.iter().map(|caution| &*caution.message).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains("does not tell its cleanup.policy"), "{said:?}");
+    assert!(said[1].contains("one replica on a cluster of 3 brokers"), "{said:?}");
+}
+
 #[tokio::test]
 async fn a_missing_state_topic_is_named_with_the_command_that_makes_it() {
     let (cluster, sink) = Cluster::with_orders(1);

@@ -4,29 +4,31 @@
 use relay::{
     Failure,
     source::{
-        Baseline, Catalog, Interval, Mark,
+        Baseline, Catalog, Interval, Mark, SlotLook,
         publication::{alterations, is_note},
         suspected_gap,
     },
 };
 
-use super::{Monitor, MonitorEvent};
+use super::{Found, Monitor, MonitorEvent};
 
 /// Alterations that are shown until the process ends: they are rare, and people who come later than this many have the log.
 const SHOWN_MAX: usize = 16;
 
 impl<C> Monitor<C> {
     /// Tells the relay of a gap.
-    pub(super) fn gap(&mut self, failure: Failure, now: &Mark) {
+    pub(super) fn gap(&mut self, failure: Failure, look: &SlotLook) {
         if self.told.contains(&failure.code) {
             return;
         }
         let snapshot = self.snapshot();
-        let Some(gap) = suspected_gap(failure, self.last_good.clone(), &snapshot, now) else {
+        let Some(gap) = suspected_gap(failure, self.last_good.clone(), &snapshot, &look.mark())
+        else {
             return;
         };
         let code = gap.failure.code;
         self.report.gap.get_or_insert_with(|| gap.clone());
+        self.found = Some(Found::at(&snapshot, look));
         // When the channel is full, the same is told again after the next look.
         if self.channels.events.try_send(MonitorEvent::GapSuspected(Box::new(gap))).is_ok() {
             self.told.insert(code);

@@ -30,6 +30,7 @@ pub(super) enum Ask {
     Ping(usize),
     StateEnd(usize),
     StateRead(usize),
+    StateReadOn(usize),
 }
 
 /// Without a value it deletes the key.
@@ -356,8 +357,8 @@ impl Directory for Client {
 }
 
 impl StateTopic for Client {
-    fn open(&self) -> Result<(), Failure> {
-        Ok(())
+    fn open(&self) -> Result<Vec<Failure>, Failure> {
+        Ok(Vec::new())
     }
 
     fn end(&self) -> Result<i64, Failure> {
@@ -367,6 +368,19 @@ impl StateTopic for Client {
 
     fn read(&self, prefix: &[u8]) -> Result<StateRead, Failure> {
         self.kafka.asked(Ask::StateRead(self.producer))?;
+        Ok(self.latest(prefix))
+    }
+
+    fn read_on(&self, prefix: &[u8], known: &StateRead) -> Result<StateRead, Failure> {
+        self.kafka.asked(Ask::StateReadOn(self.producer))?;
+        let now = self.latest(prefix);
+        assert!(known.end <= now.end, "it was read to here");
+        Ok(now)
+    }
+}
+
+impl Client {
+    fn latest(&self, prefix: &[u8]) -> StateRead {
         let log = self.kafka.0.state.lock().unwrap();
         let is_latest = |at: usize| !log[at + 1..].iter().any(|(key, _)| *key == log[at].0);
         let records = log.iter().enumerate().filter_map(|(at, (key, value))| {
@@ -374,6 +388,7 @@ impl StateTopic for Client {
             Some(StateRecord { key: key.clone(), value, offset: i64::try_from(at).unwrap() })
         });
         let end = i64::try_from(log.len()).unwrap();
-        Ok(StateRead { cluster_id: "c".to_owned(), end, records: records.collect() })
+        let (records, last) = (records.collect(), None);
+        StateRead { cluster_id: "c".to_owned(), begin: 0, end, records, last }
     }
 }

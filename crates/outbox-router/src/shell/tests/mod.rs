@@ -91,7 +91,8 @@ fn pipeline() -> Pipeline {
 
 /// With a state topic.
 fn witnessed() -> Settings {
-    let witness = WitnessSettings { pipeline: pipeline(), process: "this".into() };
+    let topic = TopicName::new("state").unwrap();
+    let witness = WitnessSettings { pipeline: pipeline(), process: "this".into(), topic };
     Settings { witness: Some(witness), ..settings() }
 }
 

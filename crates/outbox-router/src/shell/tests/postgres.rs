@@ -6,6 +6,7 @@ use relay::{
     Failure,
     source::{Catalog, Server, SlotLook, TimelineHistory},
     testing::Source,
+    witness::History,
 };
 
 use super::{
@@ -130,8 +131,9 @@ impl Postgres for ScriptedPostgres {
         Ok((open, self.look_now()))
     }
 
-    async fn look_beside(&self) -> Result<SlotLook, Failure> {
+    async fn look_beside(&self, history: &History) -> Result<SlotLook, Failure> {
         self.asked(Ask::SlotBeside).await?;
+        assert_eq!(history.timeline, *self.0.timeline.lock().unwrap(), "that of the stream");
         Ok(self.look_now())
     }
 

@@ -51,15 +51,48 @@ async fn own_writes_are_not_read_back_and_those_of_others_are() {
         stage.world.producer().ack_write(&stage.world.kafka);
     }
     let ends = stage.world.kafka.desk().count(&Ask::StateEnd(0));
-    let looked = |world: &mut World| world.kafka.desk().count(&Ask::StateEnd(0)) >= ends + 3;
-    stage.until("three looks", looked).await;
-    let after = stage.world.kafka.desk().count(&Ask::StateRead(0));
+    let looked = |world: &World| world.kafka.desk().count(&Ask::StateEnd(0)) >= ends + 3;
+    within_the_session(&mut stage, "three looks", looked).await;
+    let after = readings(&stage.world);
     // What was on its way when the topic was read last may have been in it, or not.
-    assert!(after <= reads + 1, "read {after} times");
+    assert!(after <= 1, "read {after} times");
 
     let mut key = pipeline().prefix();
     key.extend(b"other");
     stage.world.kafka.write(&key, Some(&other_router()));
-    let is_read = |world: &mut World| world.kafka.desk().count(&Ask::StateRead(0)) > after;
-    stage.until("another's record", is_read).await;
+    let is_read = |world: &World| readings(world) > after;
+    within_the_session(&mut stage, "another's record", is_read).await;
+    let whole = stage.world.kafka.desk().count(&Ask::StateRead(0));
+    assert_eq!(whole, reads, "the whole topic is read for a session, and not while it lasts");
+}
+
+fn readings(world: &World) -> usize {
+    world.kafka.desk().count(&Ask::StateReadOn(0))
+}
+
+/// Until then the server is heard of every second.
+async fn within_the_session(stage: &mut Stage, what: &str, seen: impl Fn(&World) -> bool) {
+    for _ in 0..60 {
+        stage.world.walsender().send(&[wire::keepalive(16)]);
+        stage.pass_time(Duration::from_secs(1)).await;
+        if seen(&stage.world) {
+            assert_eq!(stage.world.postgres.walsenders(), 1, "the session lasts");
+            return;
+        }
+    }
+    panic!("waited in vain for {what}");
+}
+
+/// Another pipeline that shares the topic, and writes all the time.
+#[tokio::test(start_paused = true)]
+async fn a_topic_that_another_pipeline_writes_to_is_read_on_at_each_look() {
+    let mut stage = super::order::witnessed_stage().await;
+    let reads = stage.world.kafka.desk().count(&Ask::StateRead(0));
+    for look in 1..5 {
+        stage.world.kafka.write(b"another/pipeline", Some(b"{}"));
+        let is_read = |world: &World| readings(world) >= look;
+        within_the_session(&mut stage, "what is new", is_read).await;
+    }
+    assert_eq!(stage.world.kafka.desk().count(&Ask::StateRead(0)), reads);
+    assert_eq!(stage.state(), (State::Streaming, None));
 }

@@ -7,7 +7,9 @@ use crate::{
 
 fn witnessed() -> Settings {
     let pipeline = Pipeline { name: "n".into(), database: "d".into(), slot: "s".into() };
-    Settings { witness: Some(WitnessSettings { pipeline, process: "this".into() }), ..settings() }
+    let topic = TopicName::new("t").unwrap();
+    let witness = WitnessSettings { pipeline, process: "this".into(), topic };
+    Settings { witness: Some(witness), ..settings() }
 }
 
 fn state(number: u64, cluster: &str) -> Input<'static> {

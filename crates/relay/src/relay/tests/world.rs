@@ -19,7 +19,8 @@ pub(super) struct World {
 
 fn with_witness(process: u32) -> Settings {
     let pipeline = Pipeline { name: "n".into(), database: "d".into(), slot: "s".into() };
-    let witness = Some(WitnessSettings { pipeline, process: process.to_string() });
+    let topic = TopicName::new("t").unwrap();
+    let witness = Some(WitnessSettings { pipeline, process: process.to_string(), topic });
     Settings { witness, window: Window { events: 1_000, bytes: 1 << 20 }, ..settings() }
 }
 

@@ -207,6 +207,6 @@ fn a_defect_that_looks_different_since_it_is_being_mended_is_the_same_one() {
     let back = gap_at(Code::PublicationLacksTable, 700, "a was taken out and put back");
     let another = gap_at(Code::PublicationLacksTable, 700, "b was taken out and put back");
     let record = Witness::at(Lsn::from_u64(500)).with_gaps(&[out]);
-    assert_eq!(record.with_found(&[back.clone()]).gaps.len(), 1);
+    assert_eq!(record.with_found(std::slice::from_ref(&back)).gaps.len(), 1);
     assert_eq!(record.with_found(&[back, another]).gaps.len(), 3, "one of them was not known");
 }

@@ -1,9 +1,9 @@
-//! What finds no room in the channel to the relay.
+//! What finds no room in the channel to the relay; and when a gap is over.
 
 use std::time::Duration;
 
 use relay::{
-    Code, OutboxTable, Outboxes, State, TableName,
+    Code, OutboxTable, Outboxes, State, TableName, WitnessReport,
     source::SlotLook,
     testing::{Source, wire::TEXT},
 };
@@ -52,6 +52,7 @@ fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
         last_good: None,
         told: BTreeSet::new(),
         announced: BTreeSet::new(),
+        found: None,
         pace: Pace::default(),
         stop: None,
     };
@@ -152,4 +153,118 @@ fn an_alteration_from_before_the_session_is_shown_once_also_when_the_monitor_loo
     assert_eq!(early.report.alterations.len(), 1, "{:?}", early.report.alterations);
     begin(&mut early, &source);
     assert_eq!(early.report.alterations.len(), 2, "of the next session");
+}
+
+/// What the relay tells from now on.
+fn relay_says(monitor: &mut Monitor<()>, state: State, generation: u64, gaps: Vec<Gap>) {
+    let witness = WitnessReport { generation, gaps, ..WitnessReport::default() };
+    let snapshot = Snapshot { witness, ..snapshot(state) };
+    let (_, relay) = watch::channel(RelayReport { snapshot, published_at: Instant::now() });
+    monitor.channels.relay = relay;
+}
+
+/// The slot in the hands of another router's walsender.
+fn held_by(source: &Source, pid: Option<i32>) -> SlotLook {
+    let mut look = source.look();
+    look.slot.as_mut().unwrap().active_pid = pid;
+    look
+}
+
+/// A standby that has seen all well, and then the publication made again.
+fn standby_with_a_gap() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>, Catalog) {
+    standby_with_a_gap_at(1)
+}
+
+fn standby_with_a_gap_at(generation: u64) -> (Monitor<()>, mpsc::Receiver<MonitorEvent>, Catalog) {
+    let (mut monitor, mut told) = monitor();
+    relay_says(&mut monitor, State::Standby, generation, vec![]);
+    let source = Source::of("outbox", 16_400, &COLUMNS);
+    monitor.judge(&held_by(&source, Some(7)), source.catalog(), &[]);
+    assert!(told.is_empty(), "there is room for what is wrong alone");
+    let mut replaced = source.catalog();
+    replaced.publication.as_mut().unwrap().oid = relay::source::Oid::from_u32(99_999);
+    monitor.judge(&held_by(&source, Some(7)), replaced.clone(), &[]);
+    let Ok(MonitorEvent::GapSuspected(gap)) = told.try_recv() else { panic!("it is not told") };
+    assert_eq!(gap.failure.code, Code::PublicationReplaced);
+    assert!(monitor.report.gap.is_some());
+    (monitor, told, replaced)
+}
+
+/// A standby begins no session, so it has no baseline of its own that would end a gap.
+#[test]
+fn a_gap_that_was_accepted_is_over_on_a_standby_too_and_the_same_one_is_told_again() {
+    let (mut monitor, mut told, replaced) = standby_with_a_gap();
+    let source = Source::of("outbox", 16_400, &COLUMNS);
+    let open = monitor.report.gap.clone().unwrap();
+    relay_says(&mut monitor, State::Failed, 2, vec![open]);
+    monitor.judge(&held_by(&source, None), replaced.clone(), &[]);
+    assert!(monitor.report.gap.is_some(), "nobody has accepted it");
+
+    relay_says(&mut monitor, State::Standby, 3, vec![]);
+    monitor.judge(&held_by(&source, Some(8)), replaced.clone(), &[]);
+    assert_eq!((&monitor.report.gap, &*monitor.report.findings), (&None, &[][..]));
+    monitor.judge(&held_by(&source, Some(8)), replaced, &[]);
+    while told.try_recv().is_ok() {}
+
+    monitor.judge(&held_by(&source, Some(8)), source.catalog(), &[]);
+    assert!(monitor.report.gap.is_some());
+    let Ok(MonitorEvent::GapSuspected(gap)) = told.try_recv() else { panic!("it is not told") };
+    assert_eq!(gap.failure.code, Code::PublicationReplaced);
+}
+
+/// Not that PostgreSQL answers, but what the relay has read ends it.
+#[test]
+fn a_gap_that_was_accepted_is_over_although_the_monitor_sees_nothing() {
+    let (mut monitor, _told, _) = standby_with_a_gap();
+    relay_says(&mut monitor, State::Standby, 3, vec![]);
+    monitor.unseen(Failure::new(Code::ServerUnreachable, "no route"));
+    assert_eq!(monitor.report.gap, None);
+}
+
+/// Whoever begins a session judges everything before, and has not found what was seen here; what is wrong no more, it may
+/// just not have seen, as long as it is the session of before.
+#[test]
+fn a_defect_that_is_gone_is_over_once_another_session_holds_the_slot() {
+    let (mut monitor, mut told, replaced) = standby_with_a_gap();
+    let source = Source::of("outbox", 16_400, &COLUMNS);
+    monitor.judge(&held_by(&source, Some(7)), source.catalog(), &[]);
+    assert!(monitor.report.gap.is_some(), "the session of before");
+    monitor.judge(&held_by(&source, None), source.catalog(), &[]);
+    assert!(monitor.report.gap.is_some(), "nobody has judged it");
+    monitor.judge(&held_by(&source, Some(8)), replaced.clone(), &[]);
+    assert!(monitor.report.gap.is_some(), "it is wrong still");
+    monitor.judge(&held_by(&source, Some(8)), source.catalog(), &[]);
+    assert_eq!(monitor.report.gap, None);
+    while told.try_recv().is_ok() {}
+    monitor.judge(&held_by(&source, Some(8)), replaced, &[]);
+    assert!(matches!(told.try_recv(), Ok(MonitorEvent::GapSuspected(_))), "it is told again");
+}
+
+/// Its own relay decides: it has halted, or will.
+#[test]
+fn a_gap_of_the_router_that_streams_is_over_only_with_its_acceptance() {
+    let (mut monitor, mut told) = monitor();
+    relay_says(&mut monitor, State::Streaming, 1, vec![]);
+    let source = Source::of("outbox", 16_400, &COLUMNS);
+    monitor.judge(&held_by(&source, Some(7)), source.catalog(), &[]);
+    while told.try_recv().is_ok() {}
+    let gone = SlotLook { slot: None, ..source.look() };
+    monitor.judge(&gone, source.catalog(), &[]);
+    for state in [State::Streaming, State::Failed, State::Starting] {
+        relay_says(&mut monitor, state, 1, vec![]);
+        monitor.judge(&held_by(&source, Some(8)), source.catalog(), &[]);
+        assert!(monitor.report.gap.is_some(), "{state:?}");
+    }
+}
+
+/// Which generation it was, nobody knew before: that one is known now says nothing of an acceptance.
+#[test]
+fn a_gap_that_was_found_before_the_state_topic_was_read_is_not_over_when_it_is() {
+    let (mut monitor, _told, replaced) = standby_with_a_gap_at(0);
+    let source = Source::of("outbox", 16_400, &COLUMNS);
+    for (generation, is_open) in [(5, true), (5, true), (6, false)] {
+        relay_says(&mut monitor, State::Standby, generation, vec![]);
+        monitor.judge(&held_by(&source, Some(7)), replaced.clone(), &[]);
+        assert_eq!(monitor.report.gap.is_some(), is_open, "generation {generation}");
+    }
 }

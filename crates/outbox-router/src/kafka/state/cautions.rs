@@ -1,0 +1,176 @@
+//! What speaks against a state topic without making it useless: said once, and the router goes on.
+
+use relay::{Code, Failure, TopicName};
+
+use crate::kafka::{errors::Cluster, topics::Known};
+
+/// From here on a record of any pipeline fits that has not thousands of tables: Kafka's own default, but for its overhead.
+///
+/// A record names every table that the publication had when it was last well, once as published and once, where it is an
+/// outbox, as it is: some 200 bytes each, 400 with the longest names. A publication FOR ALL TABLES has them all. It
+/// names up to 500 topics with their partition counts, 250 bytes each. The rest is some kilobytes, and more only where a gap's
+/// message is long.
+const AMPLE_RECORD_BYTES: usize = 1_000_000;
+
+/// What is suggested where that does not do: some ten thousand tables.
+pub(super) const LARGE_RECORD_BYTES: usize = 4 << 20;
+
+/// As many as Kafka's own topics have.
+const REPLICAS: usize = 3;
+
+/// A topic's settings, as far as the broker tells them.
+pub(super) struct Told<'s> {
+    pub(super) policy: Option<&'s str>,
+    pub(super) record_bytes: Option<usize>,
+    pub(super) in_sync: Option<usize>,
+}
+
+/// What is to be said of the topic.
+pub(super) fn cautions(
+    cluster: &Cluster,
+    name: &TopicName,
+    known: &Known,
+    told: &Told<'_>,
+) -> Vec<Failure> {
+    let replicas = known.replicas.len();
+    let caution = |why: String, hint: String| {
+        Failure::new(Code::StateTopicUnsuitable, format!("the state topic {name} {why}")).hint(hint)
+    };
+    let mut cautions = Vec::new();
+    if told.policy.is_none() {
+        cautions.push(caution(
+            "may not be compacted: the broker does not tell its cleanup.policy".to_owned(),
+            format!(
+                "let the router's principal DescribeConfigs it, or see for yourself that it says compact alone: \
+                 kafka-configs.sh --bootstrap-server {} --describe --all --entity-type topics --entity-name {name}",
+                cluster.brokers()
+            ),
+        ));
+    }
+    if let Some(limit) = told.record_bytes.filter(|limit| *limit < AMPLE_RECORD_BYTES) {
+        let why = format!(
+            "takes records of {limit} bytes at most, and a pipeline with many topics or tables may need more"
+        );
+        cautions.push(caution(why, alter(cluster, name, "max.message.bytes=1048588")));
+    }
+    if replicas == 1 && known.brokers.len() > 1 {
+        let why = format!(
+            "has one replica on a cluster of {} brokers: when that broker is lost, so is what is known of the pipeline",
+            known.brokers.len()
+        );
+        cautions.push(caution(why, reassign(cluster, name, known)));
+    }
+    match told.in_sync {
+        Some(in_sync) if replicas > 0 && in_sync > replicas => {
+            let why = format!(
+                "has {replicas} replicas and min.insync.replicas={in_sync}: no record will ever be acknowledged"
+            );
+            let setting = format!("min.insync.replicas={}", replicas.saturating_sub(1).max(1));
+            cautions.push(caution(why, alter(cluster, name, &setting)));
+        }
+        Some(1) if replicas >= REPLICAS => {
+            let why = format!(
+                "has {replicas} replicas and min.insync.replicas=1: what one broker alone has acknowledged is lost with it"
+            );
+            cautions.push(caution(why, alter(cluster, name, "min.insync.replicas=2")));
+        }
+        Some(_) | None => {}
+    }
+    cautions
+}
+
+/// The command that changes a setting of the topic.
+pub(super) fn alter(cluster: &Cluster, name: &TopicName, setting: &str) -> String {
+    format!(
+        "kafka-configs.sh --bootstrap-server {} --alter --entity-type topics \
+         --entity-name {name} --add-config {setting}",
+        cluster.brokers()
+    )
+}
+
+/// The commands that give the topic more replicas; the one that there is stays the leader.
+fn reassign(cluster: &Cluster, name: &TopicName, known: &Known) -> String {
+    let others = known.brokers.iter().filter(|id| !known.replicas.contains(id));
+    let replicas: Vec<String> =
+        known.replicas.iter().chain(others).take(REPLICAS).map(i32::to_string).collect();
+    let replicas = replicas.join(",");
+    format!(
+        "echo '{{\"version\":1,\"partitions\":[{{\"topic\":\"{name}\",\"partition\":0,\"replicas\":[{replicas}]}}]}}' \
+         > state.json; kafka-reassign-partitions.sh --bootstrap-server {} --reassignment-json-file state.json --execute",
+        cluster.brokers()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WELL: Told<'_> =
+        Told { policy: Some("compact"), record_bytes: Some(1_048_588), in_sync: Some(2) };
+
+    fn said(replicas: &[i32], brokers: &[i32], told: &Told<'_>) -> Vec<String> {
+        let known = Known {
+            partitions: std::num::NonZeroI32::MIN,
+            broker: 1,
+            replicas: replicas.to_vec(),
+            brokers: brokers.to_vec(),
+        };
+        let name = TopicName::new("s").unwrap();
+        let said = cautions(&Cluster::new("kafka:9092"), &name, &known, told).into_iter();
+        said.map(|caution| {
+            assert_eq!(caution.code, Code::StateTopicUnsuitable);
+            assert!(caution.message.starts_with("the state topic s "), "{caution}");
+            let hint = caution.hint.unwrap();
+            assert!(hint.contains("kafka:9092"), "{hint}");
+            format!("{} | {hint}", caution.message)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_topic_that_outlives_a_broker() {
+        assert!(said(&[1, 2, 3], &[1, 2, 3, 4], &WELL).is_empty());
+        assert!(said(&[1, 2], &[1, 2], &Told { in_sync: Some(1), ..WELL }).is_empty());
+        let alone = Told { in_sync: Some(1), ..WELL };
+        assert!(said(&[1], &[1], &alone).is_empty(), "there is no second broker");
+        let untold = Told { record_bytes: None, in_sync: None, ..WELL };
+        assert!(said(&[], &[1, 2, 3], &untold).is_empty(), "not told");
+    }
+
+    #[test]
+    fn a_single_replica_among_several_brokers_is_named_with_what_to_type() {
+        let said = said(&[2], &[1, 2, 3, 4], &Told { in_sync: Some(1), ..WELL });
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("one replica on a cluster of 4 brokers"), "{}", said[0]);
+        let json = r#"{"version":1,"partitions":[{"topic":"s","partition":0,"replicas":[2,1,3]}]}"#;
+        assert!(said[0].contains(json), "{}", said[0]);
+        assert!(said[0].contains("kafka-reassign-partitions.sh"), "{}", said[0]);
+    }
+
+    #[test]
+    fn what_one_broker_acknowledges_or_no_number_of_them_can_is_named() {
+        let one = said(&[1, 2, 3], &[1, 2, 3], &Told { in_sync: Some(1), ..WELL });
+        assert!(one.len() == 1 && one[0].contains("--add-config min.insync.replicas=2"), "{one:?}");
+        let never = said(&[1], &[1], &WELL);
+        assert_eq!(never.len(), 1);
+        assert!(never[0].contains("no record will ever be acknowledged"), "{never:?}");
+        assert!(never[0].ends_with("--add-config min.insync.replicas=1"), "{never:?}");
+    }
+
+    #[test]
+    fn a_policy_that_is_not_told_is_no_reason_to_be_silent() {
+        let said = said(&[1], &[1], &Told { policy: None, in_sync: None, ..WELL });
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("does not tell its cleanup.policy"), "{said:?}");
+        assert!(said[0].contains("--describe --all --entity-type topics"), "{said:?}");
+    }
+
+    #[test]
+    fn a_limit_that_many_tables_may_exceed_is_named() {
+        let said =
+            said(&[1], &[1], &Told { record_bytes: Some(100_000), in_sync: Some(1), ..WELL });
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("records of 100000 bytes at most"), "{said:?}");
+        assert!(said[0].ends_with("--add-config max.message.bytes=1048588"), "{said:?}");
+    }
+}

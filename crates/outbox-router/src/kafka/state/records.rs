@@ -1,0 +1,257 @@
+//! What a reading of the state topic has come to, record by record.
+//!
+//! A topic is read on from where it was read before only as long as it is beyond doubt the same log. It may have been deleted
+//! and made again, cut by an election that lost records, and have grown past the old end in either case; and compaction may have
+//! taken a deletion away that nobody has read. So reading on begins with the last record that was read, which has to be there
+//! unchanged, and goes on without a missing offset. Whatever differs (compaction of what is new, the marker of somebody's
+//! transaction) costs one reading of everything, and is seldom.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use super::StateRecord;
+use crate::kafka::ffi::FetchedRecord;
+
+/// One record, whoever wrote it, by which a log is recognised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Anchor {
+    pub(super) offset: i64,
+    /// Of time, key and value.
+    hash: u64,
+}
+
+impl Anchor {
+    fn of(record: &FetchedRecord) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (record.timestamp_ms, &record.key, &record.value).hash(&mut hasher);
+        Self { offset: record.offset, hash: hasher.finish() }
+    }
+}
+
+/// See the module's documentation.
+pub(super) struct Reading<'p> {
+    prefix: &'p [u8],
+    /// Records from here on are not asked for.
+    end: i64,
+    by_key: HashMap<Vec<u8>, (i64, Vec<u8>)>,
+    last: Option<Anchor>,
+    course: Course,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Course {
+    /// From the beginning: compaction leaves holes.
+    Anew,
+    /// The record that was read last comes first.
+    Anchored,
+    /// It was there, and what follows must be without holes.
+    On,
+}
+
+/// What follows from what was fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// There is more to come.
+    More,
+    /// Everything up to the end was seen.
+    Done,
+    /// The log ends earlier than it did.
+    EndsEarly,
+    /// It is not the log that it was.
+    AnotherLog,
+}
+
+impl<'p> Reading<'p> {
+    /// Of everything up to `end`.
+    pub(super) fn anew(prefix: &'p [u8], end: i64) -> Self {
+        Self { prefix, end, by_key: HashMap::new(), last: None, course: Course::Anew }
+    }
+
+    /// Of what came after `anchor`, up to which `known` are the latest records.
+    pub(super) fn on(prefix: &'p [u8], end: i64, known: &[StateRecord], anchor: Anchor) -> Self {
+        let by_key = known.iter().map(|record| {
+            let StateRecord { key, value, offset } = record.clone();
+            (key, (offset, value))
+        });
+        let (by_key, last) = (by_key.collect(), Some(anchor));
+        Self { prefix, end, by_key, last, course: Course::Anchored }
+    }
+
+    /// A record came.
+    pub(super) fn record(&mut self, record: FetchedRecord) -> Progress {
+        let anchor = Anchor::of(&record);
+        let is_next = match (self.course, self.last) {
+            (_, None) => true,
+            (Course::Anew, Some(last)) => anchor.offset > last.offset,
+            (Course::Anchored, Some(last)) => anchor == last,
+            (Course::On, Some(last)) => anchor.offset == last.offset + 1,
+        };
+        if !is_next {
+            return Progress::AnotherLog;
+        }
+        if self.course == Course::Anchored {
+            self.course = Course::On;
+        }
+        if anchor.offset < self.end {
+            self.last = Some(anchor);
+            self.keep(record);
+        }
+        if anchor.offset + 1 >= self.end { Progress::Done } else { Progress::More }
+    }
+
+    /// The broker says that the log ends here.
+    pub(super) fn ends(&self, offset: i64) -> Progress {
+        let is_whole = match (self.course, self.last) {
+            // The last offsets may have no record: compaction leaves them, markers of transactions are none.
+            (Course::Anew, _) => true,
+            (Course::Anchored, _) | (Course::On, None) => false,
+            (Course::On, Some(last)) => last.offset + 1 >= self.end,
+        };
+        match is_whole {
+            _ if offset < self.end => Progress::EndsEarly,
+            true => Progress::Done,
+            false => Progress::AnotherLog,
+        }
+    }
+
+    fn keep(&mut self, record: FetchedRecord) {
+        let Some(key) = record.key.filter(|key| key.starts_with(self.prefix)) else { return };
+        match record.value {
+            Some(value) => drop(self.by_key.insert(key, (record.offset, value))),
+            None => drop(self.by_key.remove(&key)),
+        }
+    }
+
+    /// The latest record of each key, in the order of the topic; and the last of all.
+    pub(super) fn found(self) -> (Vec<StateRecord>, Option<Anchor>) {
+        let record = |(key, (offset, value))| StateRecord { key, value, offset };
+        let mut records: Vec<_> = self.by_key.into_iter().map(record).collect();
+        records.sort_unstable_by_key(|record| record.offset);
+        (records, self.last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PREFIX: &[u8] = b"p/";
+
+    fn record(offset: i64, key: &str, value: Option<&str>) -> FetchedRecord {
+        FetchedRecord {
+            offset,
+            timestamp_ms: 1_000 + offset,
+            key: Some(key.into()),
+            value: value.map(Into::into),
+        }
+    }
+
+    fn pairs(records: &[StateRecord]) -> Vec<(i64, &str, &str)> {
+        let text = |bytes| std::str::from_utf8(bytes).unwrap();
+        records.iter().map(|r| (r.offset, text(&r.key), text(&r.value))).collect()
+    }
+
+    /// `p/a` at 1, `p/b` at 2, and another pipeline's at 3.
+    fn known() -> (Vec<StateRecord>, Anchor) {
+        let mut reading = Reading::anew(PREFIX, 4);
+        assert_eq!(reading.record(record(1, "p/a", Some("1"))), Progress::More);
+        assert_eq!(reading.record(record(2, "p/b", Some("2"))), Progress::More);
+        assert_eq!(reading.record(record(3, "q/a", Some("3"))), Progress::Done);
+        let (records, anchor) = reading.found();
+        (records, anchor.unwrap())
+    }
+
+    fn on(end: i64) -> Reading<'static> {
+        let (records, anchor) = known();
+        Reading::on(PREFIX, end, &records, anchor)
+    }
+
+    #[test]
+    fn what_is_new_replaces_adds_and_deletes() {
+        let mut reading = on(8);
+        assert_eq!(reading.record(record(3, "q/a", Some("3"))), Progress::More);
+        assert_eq!(reading.record(record(4, "p/a", Some("4"))), Progress::More);
+        assert_eq!(reading.record(record(5, "p/b", None)), Progress::More);
+        assert_eq!(reading.record(record(6, "q/b", Some("6"))), Progress::More);
+        assert_eq!(reading.record(record(7, "p/c", Some("7"))), Progress::Done);
+        let (records, anchor) = reading.found();
+        assert_eq!(pairs(&records), [(4, "p/a", "4"), (7, "p/c", "7")]);
+        assert_eq!(anchor.unwrap().offset, 7);
+    }
+
+    #[test]
+    fn where_nothing_is_new_everything_stays() {
+        let mut reading = on(4);
+        assert_eq!(reading.record(record(3, "q/a", Some("3"))), Progress::Done);
+        assert_eq!(reading.found().0, known().0);
+    }
+
+    /// Made again, or cut and grown since: the same offset holds another record.
+    #[test]
+    fn a_log_whose_last_record_is_another_is_another_log() {
+        let changed = [
+            record(3, "q/a", Some("other")),
+            record(3, "q/b", Some("3")),
+            record(3, "q/a", None),
+            FetchedRecord { timestamp_ms: 7, ..record(3, "q/a", Some("3")) },
+            // It was compacted away.
+            record(4, "p/a", Some("4")),
+            // There is no such offset, and it begins anew.
+            record(0, "p/a", Some("0")),
+        ];
+        for record in changed {
+            assert_eq!(on(8).record(record), Progress::AnotherLog);
+        }
+        assert_eq!(on(8).ends(8), Progress::AnotherLog);
+    }
+
+    /// A deletion may have been where nothing is now.
+    #[test]
+    fn a_hole_in_what_is_new_is_not_passed_over() {
+        let mut reading = on(8);
+        reading.record(record(3, "q/a", Some("3")));
+        assert_eq!(reading.record(record(5, "p/c", Some("5"))), Progress::AnotherLog);
+        let mut reading = on(8);
+        reading.record(record(3, "q/a", Some("3")));
+        assert_eq!(reading.ends(8), Progress::AnotherLog);
+    }
+
+    /// From the beginning they are what compaction leaves.
+    #[test]
+    fn holes_in_a_topic_that_is_read_from_its_beginning_are_no_matter() {
+        let mut reading = Reading::anew(PREFIX, 100);
+        assert_eq!(reading.record(record(50, "p/a", Some("1"))), Progress::More);
+        assert_eq!(reading.record(record(70, "p/b", Some("1"))), Progress::More);
+        assert_eq!(reading.ends(100), Progress::Done);
+        assert_eq!(reading.found().0.len(), 2);
+    }
+
+    /// A leader that was elected a moment ago does not know yet how far its log counts; or records are lost.
+    #[test]
+    fn a_log_that_ends_before_its_end_is_not_read_completely() {
+        let mut reading = Reading::anew(PREFIX, 100);
+        reading.record(record(50, "p/a", Some("1")));
+        assert_eq!(reading.ends(51), Progress::EndsEarly);
+        assert_eq!(Reading::anew(PREFIX, 1).ends(0), Progress::EndsEarly);
+        assert_eq!(on(8).ends(4), Progress::EndsEarly);
+        assert_eq!(reading.record(record(99, "p/b", Some("2"))), Progress::Done);
+    }
+
+    #[test]
+    fn a_log_that_begins_again_while_it_is_read_is_another() {
+        let mut reading = Reading::anew(PREFIX, 100);
+        reading.record(record(50, "p/a", Some("1")));
+        assert_eq!(reading.record(record(0, "p/a", Some("2"))), Progress::AnotherLog);
+    }
+
+    #[test]
+    fn what_comes_after_the_end_is_left_for_the_next_reading() {
+        let mut reading = on(4);
+        assert_eq!(reading.record(record(3, "q/a", Some("3"))), Progress::Done);
+        let mut reading = Reading::anew(PREFIX, 4);
+        assert_eq!(reading.record(record(5, "p/a", Some("5"))), Progress::Done);
+        assert_eq!(reading.found(), (vec![], None));
+    }
+}
