@@ -119,6 +119,28 @@ impl Postgres {
         Ok(postgres)
     }
 
+    /// A server with a copy of this one's files and settings, on a port of its own, which is not started. This one must
+    /// be stopped.
+    ///
+    /// # Errors
+    ///
+    /// Fails when this one runs, or cannot be copied.
+    pub async fn copied(&self, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
+        if self.server.is_some() {
+            bail!("PostgreSQL on port {} runs, and its files change", self.port);
+        }
+        let own = settings.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        Ok(Self {
+            server: None,
+            binaries: self.binaries.clone(),
+            version: self.version,
+            port: free_port()?,
+            settings: self.settings.iter().cloned().chain(own).collect(),
+            run_as: self.run_as,
+            dir: data::copy_of(&self.data_dir(), self.run_as).await?,
+        })
+    }
+
     /// Starts the server again, with its data and on its port, after [`stop`](Self::stop) or
     /// [`kill9`](Self::kill9), and returns when it takes connections.
     ///
