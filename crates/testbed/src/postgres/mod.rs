@@ -12,7 +12,7 @@ mod slot;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -166,6 +166,29 @@ impl Postgres {
             }
         }
         self.server = Some(server);
+        Ok(())
+    }
+
+    /// Starts the stopped server as a standby, and makes it the primary, on a timeline of its own.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it does not come up or is not promoted.
+    pub async fn start_promoted(&mut self) -> anyhow::Result<()> {
+        self.write_file("standby.signal", b"")?;
+        self.start_again().await?;
+        self.promote().await
+    }
+
+    /// Makes a standby the primary, and returns when it is.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it is none, or does not become the primary.
+    pub async fn promote(&self) -> anyhow::Result<()> {
+        let session = self.connect_to("postgres").await?;
+        let promoted: bool = session.query_one("SELECT pg_promote()", &[]).await?.get(0);
+        ensure!(promoted, "the standby did not become the primary");
         Ok(())
     }
 

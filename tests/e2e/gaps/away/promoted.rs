@@ -12,15 +12,6 @@ use super::{
     interval, rounds::rounds, run,
 };
 
-/// Starts the server as a standby, and makes it the primary, on a timeline of its own.
-async fn promote(stage: &mut Stage) {
-    stage.postgres.write_file("standby.signal", b"").unwrap();
-    stage.postgres.start_again().await.unwrap();
-    let session = stage.postgres.connect_to("postgres").await.unwrap();
-    let promoted: bool = session.query_one("SELECT pg_promote()", &[]).await.unwrap().get(0);
-    assert!(promoted, "the standby did not become the primary");
-}
-
 /// A stage whose router streams, and a standby that has the slot by PostgreSQL's own synchronisation (from version 17).
 async fn with_a_standby() -> (Stage, Postgres) {
     let mut stage =
@@ -80,9 +71,7 @@ async fn fail_over(stage: &mut Stage, standby: Postgres) {
     let url = stage.postgres.url(e2e::ROLE, DATABASE);
     stage.config.set("postgres.url", url);
     stage.rewrite_config().unwrap();
-    let session = stage.postgres.connect_to("postgres").await.unwrap();
-    let promoted: bool = session.query_one("SELECT pg_promote()", &[]).await.unwrap().get(0);
-    assert!(promoted, "the standby did not become the primary");
+    stage.postgres.promote().await.unwrap();
     let slot = stage.slot().await.unwrap();
     assert_eq!(slot.plugin.as_deref(), Some("pgoutput"), "the slot came with it");
 }
@@ -113,7 +102,7 @@ async fn a_promotion_that_forgot_transactions_with_the_slot_synced() {
             promoted_behind().await
         } else {
             let (mut stage, committed) = with_an_older_copy().await.put_back();
-            promote(&mut stage).await;
+            stage.postgres.start_promoted().await.unwrap();
             (stage, committed)
         };
         expect_forgotten(&mut stage, committed).await;
@@ -125,7 +114,7 @@ async fn a_promotion_that_forgot_transactions_with_the_slot_synced() {
 async fn a_promotion_that_forgot_transactions_and_has_written_past_them() {
     rounds("promoted with the slot, written past", async || {
         let (mut stage, committed) = with_an_older_copy().await.put_back();
-        promote(&mut stage).await;
+        stage.postgres.start_promoted().await.unwrap();
         write_past_what_kafka_has(&mut stage).await;
         expect_forgotten(&mut stage, committed).await;
     })
@@ -136,7 +125,7 @@ async fn a_promotion_that_forgot_transactions_and_has_written_past_them() {
 async fn a_promotion_that_forgot_transactions_with_a_slot_made_again() {
     rounds("promoted with the slot made again", async || {
         let (mut stage, committed) = with_an_older_copy().await.without_the_slot().put_back();
-        promote(&mut stage).await;
+        stage.postgres.start_promoted().await.unwrap();
         run(&stage, &create_slot()).await;
         expect_forgotten(&mut stage, committed).await;
     })
@@ -149,7 +138,7 @@ async fn a_promotion_that_forgot_nothing_but_the_slot() {
         let (mut stage, confirmed) = abandoned().await;
         stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
         std::fs::remove_dir_all(stage.postgres.data_dir().join("pg_replslot").join(SLOT)).unwrap();
-        promote(&mut stage).await;
+        stage.postgres.start_promoted().await.unwrap();
         write(&mut stage, LOST).await;
         let (status, missing) = expect_missing(&mut stage, "P010").await;
         assert!(interval(&status)[0] >= confirmed, "what was confirmed is in kafka: {status}");
@@ -172,7 +161,7 @@ async fn a_promotion_that_forgot_nothing_is_none_and_loses_nothing() {
         } else {
             let (mut stage, _) = abandoned().await;
             stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
-            promote(&mut stage).await;
+            stage.postgres.start_promoted().await.unwrap();
             stage
         };
         write(&mut stage, LOST).await;

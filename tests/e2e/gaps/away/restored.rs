@@ -1,14 +1,13 @@
 //! The server that is there is an earlier state of the one that was, or another one: what Kafka has did not happen there.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use e2e::{Builder, SLOT, SOON, Stage, text};
 use testbed::postgres::Stop;
 use testbed::wait::eventually;
 use tokio_postgres::types::PgLsn;
 
-use super::super::{flowing, write};
+use super::super::{copy_files, flowing, write};
 use super::{
     AtRisk, abandoned, committed, create_slot, expect_covered, expect_stop,
     goes_on_after_acceptance, ids_in_kafka, ids_in_the_database, rounds::rounds, run, without,
@@ -26,11 +25,6 @@ pub(super) struct Older {
     pub(super) committed: AtRisk,
 }
 
-fn copy(from: &Path, to: &Path) {
-    let status = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
-    assert!(status.success(), "cp: {status}");
-}
-
 /// A copy of the stopped server's storage.
 pub(super) async fn with_an_older_copy() -> Older {
     let mut stage = flowing(Stage::builder().witnessed()).await;
@@ -39,7 +33,7 @@ pub(super) async fn with_an_older_copy() -> Older {
     stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
     let data = stage.postgres.data_dir();
     let files = data.with_extension("older");
-    copy(&data, &files);
+    copy_files(&data, &files);
     stage.postgres.start_again().await.unwrap();
     go_further(stage, files).await
 }
@@ -56,11 +50,11 @@ async fn with_a_base_backup() -> (Older, String) {
     let files = data.with_extension("older");
     let session = stage.session().await.unwrap();
     session.batch_execute("SELECT pg_backup_start('away', true)").await.unwrap();
-    copy(&data, &files);
+    copy_files(&data, &files);
     let stop = "SELECT labelfile FROM pg_backup_stop(wait_for_archive => false)";
     let label: String = session.query_one(stop, &[]).await.unwrap().get(0);
     std::fs::remove_dir_all(files.join("pg_wal")).unwrap();
-    copy(&data.join("pg_wal"), &files.join("pg_wal"));
+    copy_files(&data.join("pg_wal"), &files.join("pg_wal"));
     std::fs::remove_file(files.join("postmaster.pid")).unwrap();
     for slot in std::fs::read_dir(files.join("pg_replslot")).unwrap() {
         std::fs::remove_dir_all(slot.unwrap().path()).unwrap();
