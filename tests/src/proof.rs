@@ -108,13 +108,11 @@ impl Stage {
     pub async fn accept(&mut self) -> anyhow::Result<()> {
         let url = self.postgres.url(SUPERUSER, DATABASE);
         let output = self.router.command(&["accept", "--yes", "--admin-url", &url]).await?;
-        ensure!(
-            output.status.success(),
-            "accept: {}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        self.wait_streaming().await
+        let [said, complained] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        let told = format!("accept: {said}{complained}");
+        ensure!(output.status.success(), "{told}");
+        self.wait_streaming().await.context(told)
     }
 
     /// The judge's verdict on everything that is in Kafka now.

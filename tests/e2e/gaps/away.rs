@@ -54,8 +54,11 @@ fn without(mut committed: AtRisk, there: &HashSet<String>) -> AtRisk {
 /// The router starts, stops for this gap, and stops again when it is started again.
 async fn expect_stop(stage: &mut Stage, code: &str) -> Value {
     stage.router.start_again().unwrap();
+    // It is told before it is written: what is killed or accepted sooner is another story.
     let is_told = |status: &Value| {
-        text(status, "/state") == Some("failed") && text(status, "/reason/code") == Some(code)
+        text(status, "/state") == Some("failed")
+            && text(status, "/reason/code") == Some(code)
+            && status.pointer("/witness/gaps_recorded") == Some(&Value::Bool(true))
     };
     let status = stage.router.wait_status(code, SOON, is_told).await.unwrap();
     assert!(has_interval(&status), "{status}");
