@@ -2,7 +2,7 @@
 # What must stop a router that comes back, and what must not, on real servers and counted: slots, servers and Kafka
 # exchanged while no router runs, each in so many rounds with a pipeline of its own; then restarts, kills and takeovers.
 #
-#   scripts/away.sh                            20 rounds and 200 restarts, on PostgreSQL 15 and on 18 (about half an hour)
+#   scripts/away.sh                            20 rounds and 200 restarts, on PostgreSQL 15 and on 18 (up to half an hour each)
 #   scripts/away.sh --postgres 18              on one version
 #   scripts/away.sh --rounds 5 --restarts 40   fewer; 0 leaves a part out
 #
