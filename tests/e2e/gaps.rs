@@ -2,6 +2,8 @@
 //! that come back as others are in [`histories`], what happened while no router ran in [`away`], publications
 //! that were wrong unseen in [`moments`], what is told before a slot is lost in [`warnings`].
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use e2e::{Builder, PUBLICATION, SLOT, SOON, Stage, text};
@@ -35,6 +37,12 @@ async fn write(stage: &mut Stage, events: u64) {
     let load = Load { events: Some(events), ..Load::default() };
     let journal = stage.load(load).finished().await.unwrap();
     stage.note(journal);
+}
+
+/// Copies a directory of the server's, with owners and modes.
+fn copy_files(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    assert!(status.success(), "cp: {status}");
 }
 
 /// What somebody did to the server, with the WAL positions around it.

@@ -20,7 +20,11 @@ pub enum Broker {
 impl Broker {
     /// The one that scenarios share: started by the first, and stopped when the last lets go of it, in
     /// a panic too, so that no JVM outlives the tests.
-    pub(crate) async fn shared() -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// Fails when it does not come up.
+    pub async fn shared() -> anyhow::Result<Self> {
         // An asynchronous mutex, because others wait here while Kafka starts; it is bound to no
         // runtime, and every scenario has its own.
         static SHARED: Mutex<Weak<Kafka>> = Mutex::const_new(Weak::new());

@@ -108,13 +108,11 @@ impl Stage {
     pub async fn accept(&mut self) -> anyhow::Result<()> {
         let url = self.postgres.url(SUPERUSER, DATABASE);
         let output = self.router.command(&["accept", "--yes", "--admin-url", &url]).await?;
-        ensure!(
-            output.status.success(),
-            "accept: {}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        self.wait_streaming().await
+        let [said, complained] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        let told = format!("accept: {said}{complained}");
+        ensure!(output.status.success(), "{told}");
+        self.wait_streaming().await.context(told)
     }
 
     /// The judge's verdict on everything that is in Kafka now.
@@ -186,10 +184,7 @@ impl Stage {
         self.wait_slot_free().await?;
         let confirmed = self.confirmed().await?;
         let truth = self.truth().await?;
-        let session = self.session().await?;
-        let witness = self.witness.as_mut().context("the builder was not told `witnessed`")?;
-        witness.drain(&session).await?;
-        let commits = witness.commits().clone();
+        let commits = self.commits().await?;
         let ahead = confirmed_ahead(&truth, &commits, confirmed, &self.seen().await?)?;
         ensure!(
             ahead.is_empty(),
@@ -207,10 +202,19 @@ impl Stage {
     /// Fails when the database cannot be read, or when the builder was not told `witnessed`.
     pub async fn events_until(&mut self, position: PgLsn) -> anyhow::Result<usize> {
         let truth = self.truth().await?;
+        Ok(count_until(&truth, &self.commits().await?, position))
+    }
+
+    /// The position after the commit of each transaction so far, by transaction id.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the database cannot be read, or when the builder was not told `witnessed`.
+    pub async fn commits(&mut self) -> anyhow::Result<BTreeMap<u32, PgLsn>> {
         let session = self.session().await?;
         let witness = self.witness.as_mut().context("the builder was not told `witnessed`")?;
         witness.drain(&session).await?;
-        Ok(count_until(&truth, witness.commits(), position))
+        Ok(witness.commits().clone())
     }
 
     /// `/status.json`.

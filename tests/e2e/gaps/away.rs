@@ -1,29 +1,64 @@
 //! What happened while no router ran. Nothing is left of it in memory: what the state topic holds, the slot and the
 //! server's history have to tell it, also when everything looks well again.
+//!
+//! Each scenario knows from the ledger, from Kafka and from a slot of its own which events are at risk and where they
+//! were committed; the interval that the router names has to cover them. `OUTBOX_ROUNDS=20` plays each of them twenty
+//! times ([`rounds`]). Servers that come back as others are in [`restored`] and [`promoted`], Kafka's part is in
+//! [`exchanged`], and what is no gap in [`restarts`].
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::collections::{BTreeMap, HashSet};
 
 use e2e::{SLOT, SOON, Stage, text};
-use rdkafka::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use rdkafka::{Message, TopicPartitionList};
 use serde_json::Value;
-use testbed::postgres::Stop;
 use tokio_postgres::types::PgLsn;
 
 use super::{expect_told, flowing, has_interval, write};
+use rounds::rounds;
+
+mod exchanged;
+mod promoted;
+mod restarts;
+mod restored;
+mod rounds;
 
 /// Rows that nobody sends any more.
 const LOST: u64 = 20;
 
-/// The router starts, stops for this gap, and goes on after a person has accepted it, with all that comes later.
+/// Events at risk by their ids, each with the position after its commit.
+type AtRisk = BTreeMap<String, PgLsn>;
+
+/// Everything committed in the server's present history, and where.
+async fn committed(stage: &mut Stage) -> AtRisk {
+    let commits = stage.commits().await.unwrap();
+    let events = stage.truth().await.unwrap().events;
+    let commit = |xid| *commits.get(&xid).unwrap_or_else(|| panic!("{xid} was not seen to commit"));
+    events.iter().map(|event| (event.id.to_string(), commit(event.xid))).collect()
+}
+
+async fn ids_in_kafka(stage: &Stage) -> HashSet<String> {
+    let seen = stage.seen().await.unwrap();
+    seen.iter().map(|record| record.header("id").unwrap().to_owned()).collect()
+}
+
+async fn ids_in_the_database(stage: &Stage) -> HashSet<String> {
+    let events = stage.truth().await.unwrap().events;
+    events.iter().map(|event| event.id.to_string()).collect()
+}
+
+/// What of this is not there.
+fn without(mut committed: AtRisk, there: &HashSet<String>) -> AtRisk {
+    committed.retain(|id, _| !there.contains(id));
+    committed
+}
+
+/// The router starts, stops for this gap, and stops again when it is started again.
 async fn expect_stop(stage: &mut Stage, code: &str) -> Value {
     stage.router.start_again().unwrap();
+    // It is told before it is written: what is killed or accepted sooner is another story.
     let is_told = |status: &Value| {
-        text(status, "/state") == Some("failed") && text(status, "/reason/code") == Some(code)
+        text(status, "/state") == Some("failed")
+            && text(status, "/reason/code") == Some(code)
+            && status.pointer("/witness/gaps_recorded") == Some(&Value::Bool(true))
     };
     let status = stage.router.wait_status(code, SOON, is_told).await.unwrap();
     assert!(has_interval(&status), "{status}");
@@ -32,37 +67,51 @@ async fn expect_stop(stage: &mut Stage, code: &str) -> Value {
     expect_told(stage, &[code]).await;
 
     // It survives the process: the record is there before anybody restarts.
-    stage.kill_router().await.unwrap();
+    stage.router.kill9().await.unwrap();
     stage.router.start_again().unwrap();
     stage.router.wait_status(code, SOON, is_told).await.unwrap();
     status
 }
 
+/// What is at risk was committed after the first of these positions, and up to the second.
 fn interval(status: &Value) -> [PgLsn; 2] {
-    ["from", "to"].map(|end| {
-        let lsn = text(status, &format!("/reason/interval/{end}/lsn"));
-        lsn.unwrap_or_else(|| panic!("no {end} of an interval: {status}")).parse().unwrap()
-    })
+    let lsn = |end: &str| text(status, &format!("/reason/interval/{end}/lsn"));
+    // A gap that may begin anywhere has no beginning.
+    let from = lsn("from").unwrap_or("0/0");
+    let to = lsn("to").unwrap_or_else(|| panic!("no end of an interval: {status}"));
+    [from, to].map(|lsn| lsn.parse().unwrap())
 }
 
-/// Everything up to `safe` is in Kafka; after it, rows may be missing.
-async fn expect_rows_at_risk(stage: &mut Stage, code: &str, safe: PgLsn) {
-    let last = stage.postgres.current_wal_lsn().await.unwrap();
+/// Nothing that is at risk lies outside of the interval.
+fn expect_covered(status: &Value, at_risk: &AtRisk) {
+    let [from, to] = interval(status);
+    let (first, last) = (at_risk.values().min().unwrap(), at_risk.values().max().unwrap());
+    assert!(from < *first, "what was committed at {first} is at risk, too: {status}");
+    assert!(to >= *last, "what was committed at {last} is at risk, too: {status}");
+}
+
+/// The router stops, and says where the events are that Kafka lacks.
+async fn expect_missing(stage: &mut Stage, code: &str) -> (Value, AtRisk) {
     let status = expect_stop(stage, code).await;
-    let [from, to] = interval(&status);
-    // No row is missing before `from`, and no missing row is behind `to`.
-    assert!(from >= safe && from <= last && to >= from, "{safe} {status}");
+    let missing = without(committed(stage).await, &ids_in_kafka(stage).await);
+    assert!(u64::try_from(missing.len()).unwrap() >= LOST, "{} are missing", missing.len());
+    expect_covered(&status, &missing);
+    (status, missing)
 }
 
-async fn goes_on_after_acceptance(stage: &mut Stage) {
+/// A person accepts the gap; the router goes on, and Kafka lacks nothing that was not at risk.
+async fn goes_on_after_acceptance(stage: &mut Stage, at_risk: &AtRisk) {
     stage.accept().await.unwrap();
     write(stage, 10).await;
     stage.wait_confirmed(SOON).await.unwrap();
+    let (committed, there) = tokio::join!(ids_in_the_database(stage), ids_in_kafka(stage));
+    let missing = committed.difference(&there).find(|id| !at_risk.contains_key(*id));
+    assert_eq!(missing, None, "it was not at risk");
 }
 
 /// A stage without a router, everything confirmed, and where.
 async fn abandoned() -> (Stage, PgLsn) {
-    let mut stage = flowing(Stage::builder()).await;
+    let mut stage = flowing(Stage::builder().witnessed()).await;
     stage.kill_router().await.unwrap();
     let confirmed = stage.confirmed().await.unwrap();
     (stage, confirmed)
@@ -72,254 +121,51 @@ async fn run(stage: &Stage, sql: &str) {
     stage.session().await.unwrap().batch_execute(sql).await.unwrap();
 }
 
-#[tokio::test]
-async fn a_slot_that_was_made_again() {
+/// As `setup` makes it.
+fn create_slot() -> String {
+    format!("SELECT pg_create_logical_replication_slot('{SLOT}', 'pgoutput')")
+}
+
+/// Rows are written, and then the slot is brought past them.
+async fn expect_moved(how: &[String]) {
     let (mut stage, confirmed) = abandoned().await;
     write(&mut stage, LOST).await;
-    run(&stage, &format!("SELECT pg_drop_replication_slot('{SLOT}')")).await;
-    run(&stage, &format!("SELECT pg_create_logical_replication_slot('{SLOT}', 'pgoutput')")).await;
-    expect_rows_at_risk(&mut stage, "P014", confirmed).await;
-    goes_on_after_acceptance(&mut stage).await;
+    for statement in how {
+        run(&stage, statement).await;
+    }
+    let (status, missing) = expect_missing(&mut stage, "P014").await;
+    assert!(interval(&status)[0] >= confirmed, "what was confirmed is in kafka: {status}");
+    goes_on_after_acceptance(&mut stage, &missing).await;
+}
+
+#[tokio::test]
+async fn a_slot_that_was_made_again() {
+    rounds("slot re-created", async || {
+        let drop = format!("SELECT pg_drop_replication_slot('{SLOT}')");
+        expect_moved(&[drop, create_slot()]).await;
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_slot_that_was_advanced() {
-    let (mut stage, confirmed) = abandoned().await;
-    write(&mut stage, LOST).await;
-    let advance =
-        format!("SELECT pg_replication_slot_advance('{SLOT}', pg_current_wal_flush_lsn())");
-    run(&stage, &advance).await;
-    expect_rows_at_risk(&mut stage, "P014", confirmed).await;
-    goes_on_after_acceptance(&mut stage).await;
+    rounds("slot advanced", async || {
+        let advance =
+            format!("SELECT pg_replication_slot_advance('{SLOT}', pg_current_wal_flush_lsn())");
+        expect_moved(&[advance]).await;
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_publication_that_left_rows_out_and_is_as_before() {
-    let (mut stage, confirmed) = abandoned().await;
-    run(&stage, "ALTER PUBLICATION outbox_router SET (publish = 'update')").await;
-    write(&mut stage, LOST).await;
-    run(&stage, "ALTER PUBLICATION outbox_router SET (publish = 'insert')").await;
-    let status = expect_stop(&mut stage, "P032").await;
-    assert!(interval(&status)[0] >= confirmed || interval(&status)[1] >= confirmed, "{status}");
-    goes_on_after_acceptance(&mut stage).await;
-}
-
-fn copy(from: &Path, to: &Path) {
-    let status = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
-    assert!(status.success(), "cp: {status}");
-}
-
-/// A copy of the server's storage, as it was when the first hundred events were confirmed; two hundred more came after it.
-async fn with_an_older_copy() -> (Stage, PathBuf) {
-    let mut stage = flowing(Stage::builder()).await;
-    stage.router.sigterm().unwrap();
-    stage.router.wait_exit(SOON).await.unwrap();
-    stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
-    let data = stage.postgres.data_dir();
-    let older = data.with_extension("older");
-    copy(&data, &older);
-    stage.postgres.start_again().await.unwrap();
-    stage.restart().await.unwrap();
-    write(&mut stage, 200).await;
-    stage.wait_confirmed(SOON).await.unwrap();
-    stage.kill_router().await.unwrap();
-    stage.postgres.kill9().await.unwrap();
-    (stage, older)
-}
-
-fn replace(stage: &Stage, older: &Path) {
-    let data = stage.postgres.data_dir();
-    std::fs::remove_dir_all(&data).unwrap();
-    std::fs::rename(older, &data).unwrap();
-}
-
-async fn promote(stage: &mut Stage) {
-    stage.postgres.write_file("standby.signal", b"").unwrap();
-    stage.postgres.start_again().await.unwrap();
-    let session = stage.postgres.connect_to("postgres").await.unwrap();
-    let promoted: bool = session.query_one("SELECT pg_promote()", &[]).await.unwrap().get(0);
-    assert!(promoted, "the standby did not become the primary");
-}
-
-/// Until the server's WAL is longer than it ever was: by its length alone it cannot be told any more.
-async fn write_past(stage: &Stage, position: PgLsn) {
-    let session = stage.session().await.unwrap();
-    while stage.postgres.current_wal_lsn().await.unwrap() <= position {
-        session
-            .batch_execute(
-                "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) \
-                 SELECT 'order', 'order-' || i, 'Other' FROM generate_series(1, 300) i",
-            )
-            .await
-            .unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_storage_snapshot_on_the_same_timeline() {
-    let (mut stage, older) = with_an_older_copy().await;
-    replace(&stage, &older);
-    stage.postgres.start_again().await.unwrap();
-    let [from, to] = interval(&expect_stop(&mut stage, "P015").await);
-    assert!(from < to, "{from} {to}");
-    goes_on_after_acceptance(&mut stage).await;
-}
-
-#[tokio::test]
-async fn a_storage_snapshot_that_has_written_past_what_kafka_has() {
-    let (mut stage, older) = with_an_older_copy().await;
-    replace(&stage, &older);
-    stage.postgres.start_again().await.unwrap();
-    let known = status_of_the_record(&stage).await;
-    write_past(&stage, known).await;
-    let [from, to] = interval(&expect_stop(&mut stage, "P015").await);
-    assert!(from < to, "{from} {to}");
-    goes_on_after_acceptance(&mut stage).await;
-}
-
-#[tokio::test]
-async fn a_promotion_that_forgot_transactions_with_the_slot_synced() {
-    let (mut stage, older) = with_an_older_copy().await;
-    replace(&stage, &older);
-    promote(&mut stage).await;
-    let known = status_of_the_record(&stage).await;
-    write_past(&stage, known).await;
-    let [from, to] = interval(&expect_stop(&mut stage, "P015").await);
-    assert!(from < to, "{from} {to}");
-    goes_on_after_acceptance(&mut stage).await;
-}
-
-#[tokio::test]
-async fn a_promotion_that_forgot_transactions_with_a_slot_made_again() {
-    let (mut stage, older) = with_an_older_copy().await;
-    std::fs::remove_dir_all(older.join("pg_replslot").join(SLOT)).unwrap();
-    replace(&stage, &older);
-    promote(&mut stage).await;
-    run(&stage, &format!("SELECT pg_create_logical_replication_slot('{SLOT}', 'pgoutput')")).await;
-    let [from, to] = interval(&expect_stop(&mut stage, "P015").await);
-    assert!(from < to, "{from} {to}");
-    goes_on_after_acceptance(&mut stage).await;
-}
-
-#[tokio::test]
-async fn a_promotion_that_forgot_nothing_is_none_and_loses_nothing() {
-    let (mut stage, _) = abandoned().await;
-    stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
-    promote(&mut stage).await;
-    write(&mut stage, LOST).await;
-    stage.restart().await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    stage.verdict().await.unwrap().clean().unwrap();
-}
-
-#[tokio::test]
-async fn another_database_cluster_behind_the_same_name() {
-    let (mut stage, _) = abandoned().await;
-    // The same names, made by the same hands, and another server.
-    let other = Stage::builder().stranger().prepare().await.unwrap();
-    let url = other.postgres.url(e2e::ROLE, testbed::postgres::DATABASE);
-    stage.config.set("postgres.url", url);
-    stage.rewrite_config().unwrap();
-    let status = expect_stop(&mut stage, "P015").await;
-    let message = text(&status, "/reason/message").unwrap();
-    assert!(message.contains("another database cluster"), "{message}");
-    let hint = text(&status, "/reason/hint").unwrap();
-    assert!(hint.contains("another name"), "{hint}");
-}
-
-/// The state topic, record by record, as a mirror of another cluster leaves it here: what it names is the other's id.
-fn mirror_state(stage: &Stage, from: &str, to: &str) {
-    let kafka = stage.kafka.bootstrap();
-    let consumer: BaseConsumer = ClientConfig::new()
-        .set("bootstrap.servers", &kafka)
-        .set("group.id", "mirror")
-        .create()
-        .unwrap();
-    let mut partitions = TopicPartitionList::new();
-    partitions.add_partition_offset(from, 0, rdkafka::Offset::Beginning).unwrap();
-    consumer.assign(&partitions).unwrap();
-    let (_, end) = consumer.fetch_watermarks(from, 0, SOON).unwrap();
-    let producer: BaseProducer =
-        ClientConfig::new().set("bootstrap.servers", &kafka).create().unwrap();
-    loop {
-        let record = consumer.poll(SOON).expect("a record of the state topic").unwrap();
-        let mut value: Value = serde_json::from_slice(record.payload().unwrap()).unwrap();
-        value.as_object_mut().unwrap().insert("cluster".into(), "elsewhere".into());
-        let (key, value) = (record.key().unwrap(), value.to_string());
-        producer.send(BaseRecord::to(to).partition(0).key(key).payload(&value)).unwrap();
-        if record.offset() + 1 >= end {
-            producer.flush(SOON).unwrap();
-            return;
-        }
-    }
-}
-
-fn text_of(config: &str, key: &str) -> String {
-    let line = config.lines().find(|line| line.trim_start().starts_with(key)).unwrap();
-    line.split('"').nth(1).unwrap().to_owned()
-}
-
-#[tokio::test]
-async fn another_kafka_cluster_with_a_copy_of_the_state_topic() {
-    let (mut stage, _) = abandoned().await;
-    let topic = text_of(&stage.config.to_string(), "kafka.state_topic");
-    let copy = format!("{topic}-copy");
-    stage.kafka.create_topic(&copy, 1, &[("cleanup.policy", "compact")]).await.unwrap();
-    mirror_state(&stage, &topic, &copy);
-    stage.config.set("kafka.state_topic", copy);
-    stage.rewrite_config().unwrap();
-    let status = expect_stop(&mut stage, "K021").await;
-    let message = text(&status, "/reason/message").unwrap();
-    assert!(message.contains("cluster"), "{message}");
-}
-
-/// Where the record in Kafka says that everything is acknowledged.
-async fn status_of_the_record(stage: &Stage) -> PgLsn {
-    let output = stage.router.command(&["status"]).await.unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let known = told.lines().find_map(|line| {
-        line.strip_prefix("record")?.trim().strip_prefix("everything before ")?.split(' ').next()
-    });
-    known.unwrap_or_else(|| panic!("no record: {told}")).parse().unwrap()
-}
-
-/// What is done to a router, or to the servers under it, that is no gap.
-#[tokio::test]
-async fn restarts_and_takeovers_are_no_gaps() {
-    let times = std::env::var("OUTBOX_RESTARTS").map_or(12, |times| times.parse().unwrap());
-    let mut stage = flowing(Stage::builder()).await;
-    for time in 0..times {
-        match time % 4 {
-            0 => stage.kill_router().await.unwrap(),
-            1 => {
-                stage.router.sigterm().unwrap();
-                stage.router.wait_exit(SOON).await.unwrap();
-            }
-            2 => {
-                stage.kill_router().await.unwrap();
-                stage.postgres.kill9().await.unwrap();
-                stage.postgres.start_again().await.unwrap();
-            }
-            _ => {
-                // Another instance has the slot for a while, and its work is unknown to this one.
-                let mut other =
-                    testbed::router::Router::with_config(&stage.config.to_string()).unwrap();
-                other.start_again().unwrap();
-                other.wait_state("standby", SOON).await.unwrap();
-                stage.kill_router().await.unwrap();
-                other.wait_state("streaming", SOON).await.unwrap();
-                write(&mut stage, 10).await;
-                stage.wait_confirmed(SOON).await.unwrap();
-                other.kill9().await.unwrap();
-            }
-        }
-        write(&mut stage, 10).await;
-        stage.restart().await.unwrap();
-        tokio::time::sleep(Duration::from_millis(u64::try_from(time).unwrap() * 37 % 400)).await;
-    }
-    stage.wait_confirmed(SOON).await.unwrap();
-    let log = stage.router.log();
-    let errors: Vec<&str> = log.lines().filter(|line| line.contains(" ERROR ")).collect();
-    assert!(errors.is_empty(), "{errors:#?}");
-    stage.verdict().await.unwrap().clean().unwrap();
+    rounds("publication altered and altered back", async || {
+        let (mut stage, _) = abandoned().await;
+        run(&stage, "ALTER PUBLICATION outbox_router SET (publish = 'update')").await;
+        write(&mut stage, LOST).await;
+        run(&stage, "ALTER PUBLICATION outbox_router SET (publish = 'insert')").await;
+        let (_, missing) = expect_missing(&mut stage, "P032").await;
+        goes_on_after_acceptance(&mut stage, &missing).await;
+    })
+    .await;
 }

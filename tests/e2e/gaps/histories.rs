@@ -1,8 +1,6 @@
 //! The server that comes back is not the one that went: its slot is gone, or its WAL ends before what was
 //! confirmed.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use e2e::{SLOT, SOON, Stage, text};
@@ -11,7 +9,9 @@ use testbed::postgres::Stop;
 use tokio::time::sleep;
 use tokio_postgres::types::PgLsn;
 
-use super::{WITHIN, count, expect_standstill, expect_told, flowing, has_interval, write};
+use super::{
+    WITHIN, copy_files, count, expect_standstill, expect_told, flowing, has_interval, write,
+};
 
 /// How a server comes back from files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,29 +20,6 @@ enum Comeback {
     Restored,
     /// As a standby that has become the primary, on a timeline of its own.
     Promoted,
-}
-
-/// Starts the server on what lies in its data directory.
-async fn come_back(stage: &mut Stage, how: Comeback) {
-    match how {
-        Comeback::Restored => stage.postgres.start_again().await.unwrap(),
-        Comeback::Promoted => {
-            stage.postgres.write_file("standby.signal", b"").unwrap();
-            stage.postgres.start_again().await.unwrap();
-            let session = stage.postgres.connect_to("postgres").await.unwrap();
-            let promoted: bool =
-                session.query_one("SELECT pg_promote()", &[]).await.unwrap().get(0);
-            assert!(promoted, "the standby did not become the primary");
-        }
-    }
-}
-
-/// A copy of the data directory, with owners and modes, beside it.
-fn copy_of(data: &Path) -> PathBuf {
-    let copy = data.with_extension("copy");
-    let status = Command::new("cp").arg("-a").arg(data).arg(&copy).status().unwrap();
-    assert!(status.success(), "cp: {status}");
-    copy
 }
 
 #[tokio::test]
@@ -69,7 +46,7 @@ async fn a_promoted_standby_without_the_slot_is_a_gap() {
     // What a standby has of its primary: everything but the slots, which are not in the WAL.
     let slots = stage.postgres.data_dir().join("pg_replslot");
     std::fs::remove_dir_all(slots.join(SLOT)).unwrap();
-    come_back(&mut stage, Comeback::Promoted).await;
+    stage.postgres.start_promoted().await.unwrap();
     let status = stage.router.wait_state("failed", SOON).await.unwrap();
     assert_eq!(status["reason"]["code"], "P010", "{status}");
     expect_told(&stage, &["P010"]).await;
@@ -81,7 +58,8 @@ async fn expect_another_history(how: Comeback, away: Duration) {
     let mut stage = flowing(Stage::builder()).await;
     stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
     let data = stage.postgres.data_dir();
-    let copy = copy_of(&data);
+    let copy = data.with_extension("copy");
+    copy_files(&data, &copy);
     stage.postgres.start_again().await.unwrap();
     stage.wait_streaming().await.unwrap();
     write(&mut stage, 200).await;
@@ -91,7 +69,10 @@ async fn expect_another_history(how: Comeback, away: Duration) {
     sleep(away).await;
     std::fs::remove_dir_all(&data).unwrap();
     std::fs::rename(&copy, &data).unwrap();
-    come_back(&mut stage, how).await;
+    match how {
+        Comeback::Restored => stage.postgres.start_again().await.unwrap(),
+        Comeback::Promoted => stage.postgres.start_promoted().await.unwrap(),
+    }
     let stopped = |status: &Value| text(status, "/state") == Some("failed") && has_interval(status);
     let status = stage.router.wait_status("failed, with an interval", SOON, stopped).await.unwrap();
     assert_eq!(text(&status, "/reason/code"), Some("P015"), "{status}");

@@ -14,8 +14,29 @@ use crate::process::{Process, Spec};
 use crate::scripts::cache_dir;
 use crate::wait::until_ok;
 
-/// Clusters live apart, so all may have one id, and storage formatted once serves every start.
-const CLUSTER_ID: &str = "b3V0Ym94LXJvdXRlci10YQ";
+/// Clusters live apart, so almost all may have one id, and storage formatted once serves every start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    Usual,
+    Stranger,
+}
+
+impl Family {
+    const fn cluster_id(self) -> &'static str {
+        match self {
+            Self::Usual => "b3V0Ym94LXJvdXRlci10YQ",
+            Self::Stranger => "b3V0Ym94LXJvdXRlci10Yg",
+        }
+    }
+
+    /// What storage of it is called.
+    const fn storage(self) -> &'static str {
+        match self {
+            Self::Usual => "storage",
+            Self::Stranger => "stranger",
+        }
+    }
+}
 
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -43,6 +64,7 @@ const DEFAULTS: &[(&str, &str)] = &[
 pub struct Broker {
     process: Option<Process>,
     id: i32,
+    family: Family,
     port: u16,
     proxied_port: Option<u16>,
     dir: PathBuf,
@@ -108,7 +130,7 @@ impl Broker {
             .args(flags(options.jvm).iter().copied())
             .args(java_arguments(jars))
             .args(["kafka.Kafka", &properties.to_string_lossy()]);
-        Ok(Self { process: None, id, port, proxied_port, dir, command })
+        Ok(Self { process: None, id, family: options.family, port, proxied_port, dir, command })
     }
 
     /// Its id.
@@ -140,15 +162,15 @@ impl Broker {
         self.process.as_ref().with_context(|| format!("broker {} does not run", self.id))
     }
 
-    /// Gives it formatted storage: a copy of what Kafka's own tool wrote once for this id.
+    /// Gives it formatted storage: a copy of what Kafka's own tool wrote once for this id and cluster.
     pub(super) async fn format(&self, jars: &Path) -> anyhow::Result<()> {
         let name = jars.file_name().context("no name")?.to_string_lossy().into_owned();
-        let template = cache_dir()?.join(format!("{name}-storage-{}", self.id));
+        let template = cache_dir()?.join(format!("{name}-{}-{}", self.family.storage(), self.id));
         let data = self.dir.join("data");
         if !template.is_dir() {
             let output = Command::new("java")
                 .args(java_arguments(jars))
-                .args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"])
+                .args(["kafka.tools.StorageTool", "format", "-t", self.family.cluster_id(), "-c"])
                 .arg(self.dir.join("server.properties"))
                 .output()
                 .await

@@ -44,11 +44,18 @@ pub struct Options {
     advertise: Vec<String>,
     properties: Vec<(String, String)>,
     jvm: Jvm,
+    family: broker::Family,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { brokers: 1, advertise: Vec::new(), properties: Vec::new(), jvm: Jvm::Quick }
+        Self {
+            brokers: 1,
+            advertise: Vec::new(),
+            properties: Vec::new(),
+            jvm: Jvm::Quick,
+            family: broker::Family::Usual,
+        }
     }
 }
 
@@ -71,6 +78,13 @@ impl Options {
     #[must_use]
     pub fn set(mut self, name: &str, value: &str) -> Self {
         self.properties.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Another cluster id than all other clusters have.
+    #[must_use]
+    pub fn stranger(mut self) -> Self {
+        self.family = broker::Family::Stranger;
         self
     }
 

@@ -64,18 +64,24 @@ pub(super) async fn create(
     family: Family,
 ) -> anyhow::Result<TempDir> {
     let template = template(binaries, version, run_as, family).await?;
+    let dir = copy_of(&template, run_as).await?;
+    let file = dir.path().join("data/pg_hba.conf");
+    let trusting = std::fs::read_to_string(&file)?;
+    std::fs::write(&file, format!("{}\n{trusting}", hba.join("\n")))?;
+    Ok(dir)
+}
+
+/// A temporary directory with a copy of a cluster in `data`.
+pub(super) async fn copy_of(cluster: &Path, run_as: Option<RunAs>) -> anyhow::Result<TempDir> {
     let dir = own_dir(None, run_as)?;
     let data = dir.path().join("data");
     let copied = Command::new("cp")
         .args(["-a", "--reflink=auto"])
-        .args([&template, &data])
+        .args([cluster, &data])
         .status()
         .await
         .context("cannot run cp")?;
-    ensure!(copied.success(), "cannot copy {} to {}", template.display(), data.display());
-    let file = data.join("pg_hba.conf");
-    let trusting = std::fs::read_to_string(&file)?;
-    std::fs::write(&file, format!("{}\n{trusting}", hba.join("\n")))?;
+    ensure!(copied.success(), "cannot copy {} to {}", cluster.display(), data.display());
     Ok(dir)
 }
 

@@ -12,7 +12,7 @@ mod slot;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -119,6 +119,28 @@ impl Postgres {
         Ok(postgres)
     }
 
+    /// A server with a copy of this one's files and settings, on a port of its own, which is not started. This one must
+    /// be stopped.
+    ///
+    /// # Errors
+    ///
+    /// Fails when this one runs, or cannot be copied.
+    pub async fn copied(&self, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
+        if self.server.is_some() {
+            bail!("PostgreSQL on port {} runs, and its files change", self.port);
+        }
+        let own = settings.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        Ok(Self {
+            server: None,
+            binaries: self.binaries.clone(),
+            version: self.version,
+            port: free_port()?,
+            settings: self.settings.iter().cloned().chain(own).collect(),
+            run_as: self.run_as,
+            dir: data::copy_of(&self.data_dir(), self.run_as).await?,
+        })
+    }
+
     /// Starts the server again, with its data and on its port, after [`stop`](Self::stop) or
     /// [`kill9`](Self::kill9), and returns when it takes connections.
     ///
@@ -144,6 +166,29 @@ impl Postgres {
             }
         }
         self.server = Some(server);
+        Ok(())
+    }
+
+    /// Starts the stopped server as a standby, and makes it the primary, on a timeline of its own.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it does not come up or is not promoted.
+    pub async fn start_promoted(&mut self) -> anyhow::Result<()> {
+        self.write_file("standby.signal", b"")?;
+        self.start_again().await?;
+        self.promote().await
+    }
+
+    /// Makes a standby the primary, and returns when it is.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it is none, or does not become the primary.
+    pub async fn promote(&self) -> anyhow::Result<()> {
+        let session = self.connect_to("postgres").await?;
+        let promoted: bool = session.query_one("SELECT pg_promote()", &[]).await?.get(0);
+        ensure!(promoted, "the standby did not become the primary");
         Ok(())
     }
 

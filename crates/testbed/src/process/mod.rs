@@ -20,8 +20,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use self::proc::{alive, descendants_of};
 pub use self::proc::{
-    children, cpu_time, family_cpu_time, has_ended, peak_resident_bytes, resident_bytes,
-    thread_cpu_time, written_bytes,
+    cpu_time, family_cpu_time, has_ended, peak_resident_bytes, resident_bytes, thread_cpu_time,
+    written_bytes,
 };
 use crate::wait::eventually;
 

@@ -95,17 +95,6 @@ pub fn thread_cpu_time(pid: u32, name: &str) -> anyhow::Result<Duration> {
         .with_context(|| format!("process {pid} has no thread {name}"))
 }
 
-/// Process ids of the direct children of `pid` and their command lines, such as a server's backends.
-pub fn children(pid: u32) -> Vec<(u32, String)> {
-    living_children(pid)
-        .filter_map(|(child, _)| {
-            let line = std::fs::read(format!("/proc/{child}/cmdline")).ok()?;
-            let line = String::from_utf8_lossy(&line).replace('\0', " ").trim().to_owned();
-            Some((u32::try_from(child).ok()?, line))
-        })
-        .collect()
-}
-
 fn time(ticks: u64) -> Duration {
     Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
 }

@@ -42,7 +42,7 @@ use relay::{
 use self::{
     desk::Bell,
     kafka::{Producer, ScriptedKafka},
-    postgres::ScriptedPostgres,
+    postgres::{Ask, ScriptedPostgres},
     walsender::Walsender,
 };
 use super::*;
@@ -164,6 +164,15 @@ impl Stage {
     fn begun(settings: Settings) -> Self {
         let mut stage = Self::new(settings);
         stage.shell.start(Job::OpenSink);
+        stage
+    }
+
+    /// Begun; this step of the connection waits for its answer.
+    async fn held_at(step: fn(&Ask) -> bool) -> Self {
+        let mut stage = Self::begun(settings());
+        stage.world.postgres.desk().keep(step);
+        let held = |world: &mut World| !world.postgres.desk().waiting().is_empty();
+        stage.until("the step", held).await;
         stage
     }
 

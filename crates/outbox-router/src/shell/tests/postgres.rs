@@ -28,6 +28,14 @@ pub(super) enum Ask {
     Watch,
 }
 
+/// The steps of a connection that is made for the first time.
+pub(super) const STEPS: [fn(&Ask) -> bool; 4] = [
+    |ask| matches!(ask, Ask::Open),
+    |ask| matches!(ask, Ask::Slot(_)),
+    |ask| matches!(ask, Ask::Catalog(_)),
+    |ask| matches!(ask, Ask::Start(_)),
+];
+
 #[derive(Clone)]
 pub(super) struct ScriptedPostgres(Arc<Script>);
 

@@ -1,6 +1,6 @@
 //! Leaving: in every phase, within the deadline.
 
-use super::{kafka::Ask as OfKafka, postgres::Ask, walsender::Heard, *};
+use super::{kafka::Ask as OfKafka, postgres::STEPS, walsender::Heard, *};
 
 /// Shuts down, and says how the process ends and how long it takes.
 async fn left(mut stage: Stage) -> (Outcome, Duration) {
@@ -23,27 +23,15 @@ async fn before_there_is_a_producer_nothing_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn no_step_of_a_connection_is_waited_for() {
-    let steps: [fn(&Ask) -> bool; 4] = [
-        |ask| matches!(ask, Ask::Open),
-        |ask| matches!(ask, Ask::Slot(_)),
-        |ask| matches!(ask, Ask::Catalog(_)),
-        |ask| matches!(ask, Ask::Start(_)),
-    ];
-    for step in steps {
-        let mut stage = Stage::begun(settings());
-        stage.world.postgres.desk().keep(step);
-        let kept = |world: &mut World| !world.postgres.desk().waiting().is_empty();
-        stage.until("the step", kept).await;
+    for step in STEPS {
+        let stage = Stage::held_at(step).await;
         assert_eq!(left(stage).await, (Outcome::Drained, Duration::ZERO));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn neither_is_the_next_attempt() {
-    let mut stage = Stage::begun(settings());
-    stage.world.postgres.desk().keep(|ask| matches!(ask, Ask::Open));
-    let kept = |world: &mut World| !world.postgres.desk().waiting().is_empty();
-    stage.until("the attempt", kept).await;
+    let mut stage = Stage::held_at(|ask| matches!(ask, Ask::Open)).await;
     stage.world.postgres.desk().answer(Err(failure(Code::AuthenticationFailed)));
     let failed =
         |world: &mut World| world.reports.borrow().snapshot.condition.state == State::Failed;

@@ -1,6 +1,6 @@
 //! The way to a stream, step by step.
 
-use super::{postgres::Ask, *};
+use super::{postgres::STEPS, *};
 
 fn is_any(_: &Ask) -> bool {
     true
@@ -65,17 +65,8 @@ async fn the_history_of_a_new_timeline_is_read_on_the_same_connection() {
 /// Whatever is under way when the attempt is given up: nobody waits for it, and its connection is closed.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_given_up_ends_its_step_and_its_connection() {
-    let steps: [fn(&Ask) -> bool; 4] = [
-        |ask| matches!(ask, Ask::Open),
-        |ask| matches!(ask, Ask::Slot(_)),
-        |ask| matches!(ask, Ask::Catalog(_)),
-        |ask| matches!(ask, Ask::Start(_)),
-    ];
-    for step in steps {
-        let mut stage = Stage::begun(settings());
-        stage.world.postgres.desk().keep(step);
-        let kept = |world: &mut World| !world.postgres.desk().waiting().is_empty();
-        stage.until("the step", kept).await;
+    for step in STEPS {
+        let mut stage = Stage::held_at(step).await;
         stage.world.monitor.try_send(a_gap()).unwrap();
         let dropped = |world: &mut World| world.postgres.desk().waiting().is_empty();
         stage.until("its end", dropped).await;
@@ -90,10 +81,7 @@ async fn an_attempt_that_is_given_up_ends_its_step_and_its_connection() {
 /// It was done before it heard that it was called off.
 #[tokio::test(start_paused = true)]
 async fn a_step_that_ends_as_it_is_given_up_is_not_heard_of() {
-    let mut stage = Stage::begun(settings());
-    stage.world.postgres.desk().keep(|ask| matches!(ask, Ask::Catalog(_)));
-    let kept = |world: &mut World| !world.postgres.desk().waiting().is_empty();
-    stage.until("the step", kept).await;
+    let mut stage = Stage::held_at(|ask| matches!(ask, Ask::Catalog(_))).await;
     stage.world.postgres.desk().answer(Ok(()));
     // The job ends, and its end lies there to be heard.
     tokio::task::yield_now().await;
@@ -110,10 +98,7 @@ async fn a_step_that_ends_as_it_is_given_up_is_not_heard_of() {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_that_fails_is_told_once_and_the_next_attempt_begins_anew() {
-    let mut stage = Stage::begun(settings());
-    stage.world.postgres.desk().keep(|ask| matches!(ask, Ask::Slot(0)));
-    let kept = |world: &mut World| !world.postgres.desk().waiting().is_empty();
-    stage.until("the step", kept).await;
+    let mut stage = Stage::held_at(|ask| matches!(ask, Ask::Slot(0))).await;
     stage.world.postgres.desk().answer(Err(failure(Code::ServerUnreachable)));
     stage.until("a stream", |world| world.postgres.walsenders() == 1).await;
     let errors = stage.shell.relay.snapshot(stage.shell.clock.now().at).errors;

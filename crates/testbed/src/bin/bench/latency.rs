@@ -114,10 +114,10 @@ async fn delivered(
 ) -> anyhow::Result<Result<Figures, Fault>> {
     let topic = format!("latency-{rate}-{turn}-{}", reader.slug());
     let scene = Scene::set(place, kafka, "latency", &topic).await?;
-    let Scene { stage, topics, bootstrap, .. } = &scene;
+    let Scene { stage, topics, bootstrap, slot, .. } = &scene;
     let mut running = scene.start(reader, Aim::Latency).await?;
     let timetable = Timetable::lasting(rate, WARM_UP + TIME);
-    let cast = cast(stage, kafka, running.pid()?)?;
+    let cast = cast(stage, slot, kafka, running.pid()?).await?;
     let consuming = consume(bootstrap, topics, &timetable, Some(cast)).await?;
     let writing = scene.write(&timetable);
     let (written, seen) = tokio::try_join!(writing, consuming)?;

@@ -60,6 +60,7 @@ pub(crate) async fn consume(
 
 fn follow(follower: &Follower, timetable: &Timetable, cast: Option<Cast>) -> anyhow::Result<Seen> {
     let warm_up = timetable.rate * WARM_UP.as_secs();
+    let reader = cast.as_ref().map(|cast| cast.reader);
     let mut meter = cast.map(CpuMeter::new);
     let mut read_meter = || meter.as_mut().map_or(Ok(Cpu::default()), CpuMeter::read);
     let mut latency = Histogram::new(3)?;
@@ -82,8 +83,7 @@ fn follow(follower: &Follower, timetable: &Timetable, cast: Option<Cast>) -> any
     let used = before.until(read_meter()?);
     let others_cores = used.others / began.elapsed().as_secs_f64();
     let cpu = used.per_event(float(timetable.events - warm_up));
-    let peak_bytes =
-        cast.map_or(Ok(0), |cast| testbed::process::peak_resident_bytes(cast.reader))?;
+    let peak_bytes = reader.map_or(Ok(0), testbed::process::peak_resident_bytes)?;
     ensure!(!latency.is_empty(), "nothing arrived after the warm-up");
     Ok(Seen { latency, audit, cpu, others_cores, peak_bytes })
 }

@@ -13,7 +13,7 @@ use crate::reader::{Aim, Reader, Running, STOP_DEADLINE, Way};
 use crate::series::{Measured, measure};
 use crate::stage::{PUBLICATION, Stage, Task, pg_recvlogical};
 use crate::topic::{Ends, Follower, Topics};
-use crate::watch::{Cast, Gauge, watch};
+use crate::watch::{Cast, Gauge, Holder, watch};
 
 /// A run that was faultless.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +72,7 @@ async fn receive(
         .args(["--endpos", &task.end.to_string()]);
     let started = Instant::now();
     let mut process = Process::start(&spec)?;
-    let cast = cast(stage, kafka, process.pid())?;
+    let cast = cast(stage, slot, kafka, process.pid()).await?;
     let samples = match spawn_blocking(move || watch(&Gauge::Written, cast, started)).await?? {
         Ok(samples) => samples,
         Err(fault) => return Ok(Err(fault)),
@@ -105,13 +105,14 @@ async fn deliver(
         Way { socket, slot, route: topics.route(), bootstrap: &bootstrap, aim: Aim::Throughput };
     let started = Instant::now();
     let mut running = Running::start(reader, stage, way)?;
-    let cast = cast(stage, kafka, running.pid()?)?;
+    let pid = running.pid()?;
+    let cast = cast(stage, slot, kafka, pid).await?;
     let gauge = Gauge::Records { ends, before: start.records, expected: task.events };
     let samples = match spawn_blocking(move || watch(&gauge, cast, started)).await?? {
         Ok(samples) => samples,
         Err(fault) => return Ok(Err(format!("{fault}; its log:\n{}", running.log()))),
     };
-    let peak_bytes = Some(peak_resident_bytes(cast.reader)?);
+    let peak_bytes = Some(peak_resident_bytes(pid)?);
     running.stop().await?;
     let confirmed = stage.postgres.slot(slot).await?.and_then(|slot| slot.confirmed_flush_lsn);
     let verdict = judge(&bootstrap, &topics, start, task).await?;
@@ -126,12 +127,18 @@ async fn deliver(
     Ok(Ok(Run { measured, peak_bytes, value_bytes: task.value_bytes }))
 }
 
-/// The processes of a run of `reader`.
-pub(crate) fn cast(stage: &Stage, kafka: &mut Kafka, reader: u32) -> anyhow::Result<Cast> {
+/// The processes of a run of `reader` from `slot`.
+pub(crate) async fn cast(
+    stage: &Stage,
+    slot: &str,
+    kafka: &mut Kafka,
+    reader: u32,
+) -> anyhow::Result<Cast> {
     Ok(Cast {
         reader,
         postmaster: stage.postgres.process()?.pid(),
         broker: kafka.broker(1)?.process()?.pid(),
+        holder: Holder::of(stage, slot).await?,
     })
 }
 

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use testbed::process::{children, cpu_time, family_cpu_time, has_ended, written_bytes};
+use testbed::postgres::Session;
+use testbed::process::{cpu_time, family_cpu_time, has_ended, written_bytes};
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::figures::float;
 use crate::machine::busy_time;
 use crate::run::Fault;
 use crate::series::{Cpu, Sample};
+use crate::stage::Stage;
 use crate::topic::Ends;
 
 const PAUSE: Duration = Duration::from_millis(50);
@@ -25,44 +28,89 @@ pub(crate) enum Gauge {
 }
 
 /// The processes of a run.
-#[derive(Debug, Clone, Copy)]
 pub(crate) struct Cast {
     pub(crate) reader: u32,
     pub(crate) postmaster: u32,
     pub(crate) broker: u32,
+    pub(crate) holder: Holder,
 }
 
-/// CPU time of a cast. The walsender comes and goes with the reader's connection: it is looked for
-/// until found, and keeps its last figure when it has gone.
+/// Asks the server who streams from the slot of a run. Of its connections a reader may have several, also to walsenders.
+pub(crate) struct Holder {
+    session: Session,
+    slot: String,
+    runtime: Handle,
+}
+
+impl Holder {
+    /// To be asked from a thread that may block.
+    pub(crate) async fn of(stage: &Stage, slot: &str) -> anyhow::Result<Self> {
+        let session = stage.postgres.connect().await?;
+        Ok(Self { session, slot: slot.to_owned(), runtime: Handle::current() })
+    }
+
+    fn pid(&self) -> anyhow::Result<Option<u32>> {
+        let asked = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = $1::text::name";
+        let row = self.runtime.block_on(self.session.query_opt(asked, &[&self.slot]))?;
+        let pid = row.and_then(|row| row.get::<_, Option<i32>>(0));
+        Ok(pid.map(u32::try_from).transpose()?)
+    }
+}
+
+/// CPU time of all walsenders that streamed from the slot of a run, one after another: each comes and goes with a
+/// connection of the reader, and keeps its last figure when it has gone.
+#[derive(Default)]
+struct Walsenders {
+    /// The one that streams, and its time.
+    present: Option<(u32, f64)>,
+    /// Of those that have ended.
+    past: f64,
+}
+
+impl Walsenders {
+    /// Looks at the present one, and for the next one when it is gone.
+    fn look(
+        &mut self,
+        holder: impl FnOnce() -> anyhow::Result<Option<u32>>,
+        time: impl Fn(u32) -> Option<f64>,
+    ) -> anyhow::Result<f64> {
+        if let Some((pid, seen)) = self.present {
+            self.present = time(pid).map(|now| (pid, now));
+            if self.present.is_none() {
+                self.past += seen;
+            }
+        }
+        if self.present.is_none() {
+            self.present = holder()?.and_then(|pid| Some((pid, time(pid)?)));
+        }
+        Ok(self.past + self.present.map_or(0.0, |(_, seen)| seen))
+    }
+}
+
+/// CPU time of a cast.
 pub(crate) struct CpuMeter {
     cast: Cast,
-    walsender: Option<u32>,
-    last: Cpu,
+    walsenders: Walsenders,
 }
 
 impl CpuMeter {
     pub(crate) fn new(cast: Cast) -> Self {
-        Self { cast, walsender: None, last: Cpu::default() }
+        Self { cast, walsenders: Walsenders::default() }
     }
 
     pub(crate) fn read(&mut self) -> anyhow::Result<Cpu> {
-        if self.walsender.is_none() {
-            self.walsender = children(self.cast.postmaster)
-                .into_iter()
-                .find_map(|(pid, line)| line.contains("walsender").then_some(pid));
-        }
+        let Self { cast, walsenders } = self;
         let of = |pid: u32| cpu_time(pid).map(|time| time.as_secs_f64());
-        let walsender = self.walsender.and_then(|pid| of(pid).ok());
+        let living = |pid: u32| if has_ended(pid) { None } else { of(pid).ok() };
         let mut now = Cpu {
-            reader: of(self.cast.reader)?,
-            walsender: walsender.unwrap_or(self.last.walsender),
-            broker: of(self.cast.broker)?,
+            reader: of(cast.reader)?,
+            walsender: walsenders.look(|| cast.holder.pid(), living)?,
+            broker: of(cast.broker)?,
             others: 0.0,
         };
-        let server = family_cpu_time(self.cast.postmaster)?.as_secs_f64();
+        let server = family_cpu_time(cast.postmaster)?.as_secs_f64();
         let ours = now.reader + server + now.broker + of(std::process::id())?;
         now.others = busy_time()?.as_secs_f64() - ours;
-        self.last = now;
         Ok(now)
     }
 }
@@ -74,13 +122,14 @@ pub(crate) fn watch(
     cast: Cast,
     started: Instant,
 ) -> anyhow::Result<Result<Vec<Sample>, Fault>> {
+    let reader = cast.reader;
     let mut meter = CpuMeter::new(cast);
     let mut samples: Vec<Sample> = Vec::new();
     let mut moved = Instant::now();
     loop {
-        let ended = has_ended(cast.reader);
+        let ended = has_ended(reader);
         let progress = match gauge {
-            Gauge::Written => written_bytes(cast.reader)?,
+            Gauge::Written => written_bytes(reader)?,
             Gauge::Records { ends, before, .. } => ends.records()? - before,
         };
         let at = started.elapsed().as_secs_f64();
@@ -105,5 +154,32 @@ pub(crate) fn watch(
             Gauge::Written => pause,
             Gauge::Records { ends, .. } => pause.max(ends.pause()),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_walsenders_used_is_summed_over_those_that_came_one_after_another() {
+        let mut walsenders = Walsenders::default();
+        let mut look = |holder: Option<u32>, living: &[(u32, f64)]| {
+            let time = |pid| Some(living.iter().find(|(of, _)| *of == pid)?.1);
+            walsenders.look(|| Ok(holder), time).unwrap()
+        };
+        let sums = [
+            look(None, &[(1, 9.0)]),
+            look(Some(2), &[(1, 9.0), (2, 1.0)]),
+            look(None, &[(1, 9.0), (2, 3.0)]),
+            look(None, &[]),
+            look(Some(4), &[(4, 2.0)]),
+            look(None, &[(4, 5.0)]),
+        ];
+        let expected = [0.0, 1.0, 3.0, 3.0, 5.0, 8.0];
+        assert!(
+            sums.iter().zip(expected).all(|(sum, right)| (sum - right).abs() < 1e-9),
+            "{sums:?}"
+        );
     }
 }
