@@ -46,7 +46,7 @@ pub use key::Pipeline;
 pub struct Witness {
     /// Grows when a new history begins, when a gap opens, and when a person accepts one.
     pub generation: u64,
-    /// When the session that wrote it held the slot; `None` when no session did.
+    /// When its writer saw the slot last: a session as its own, a command as nobody's.
     pub held: Option<Held>,
     /// The server; `None` when a gap was found before any server was identified.
     pub history: Option<History>,
@@ -72,8 +72,9 @@ pub struct Witness {
     pub began_without: Option<Mark>,
 }
 
-/// A moment at which a session's own walsender was seen to hold the slot. PostgreSQL gives a slot to one at a time, and WAL
-/// grows, so of two sessions the later has the greater; the clock decides where nothing was written in between.
+/// A moment at which a session's own walsender was seen to hold the slot, or a command saw that nobody did. PostgreSQL gives a
+/// slot to one at a time, and WAL grows, so of two the later has the greater; the clock decides where nothing was written in
+/// between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Held {
     /// The end of WAL.
@@ -115,6 +116,8 @@ pub struct Acceptance {
     pub by: String,
     /// When, in UTC, ISO 8601.
     pub at: String,
+    /// The generation that it began, or belongs to.
+    pub generation: u64,
 }
 
 /// How many acceptances a record keeps.

@@ -198,6 +198,7 @@ fn record() -> Witness {
             lsn: Lsn::from_u64(1),
             by: "ann".to_owned(),
             at: "2026-01-01T00:00:00Z".to_owned(),
+            generation: 1,
         }],
         began_without: Some(mark(1)),
         ..Witness::at(Lsn::from_u64(1 << 40))

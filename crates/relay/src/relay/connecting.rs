@@ -346,8 +346,7 @@ impl Relay {
             self.lost(Failure::new(Code::SlotInUse, why), at);
             return;
         }
-        attempt.held =
-            Some(Held { wal_end: look.current_wal_lsn, clock_micros: look.clock_micros });
+        attempt.held = Some(look.moment());
         match self.keeper.kept() {
             Kept::InKafka => self.next_read_state(Step::StateAgain),
             Kept::InMemory => self.begin_session(at),

@@ -6,7 +6,7 @@ use super::{catalog::Catalog, gap::Mark, slot::SlotHealth, tables::TableOids};
 use crate::{
     failure::Failure,
     table::Outboxes,
-    witness::{History, Witness},
+    witness::{Held, History, Witness},
 };
 
 /// What is to be found on the server.
@@ -48,6 +48,8 @@ pub struct Baseline {
     pub tables: TableOids,
     /// When this was looked at, and the end of WAL then.
     pub checked: Mark,
+    /// The same, for telling which of two looks was the later.
+    pub seen: Held,
 }
 
 impl Baseline {

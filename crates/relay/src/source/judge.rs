@@ -93,6 +93,7 @@ pub fn judge(
         tables: TableOids::of(expected.outboxes, &catalog, remembered),
         catalog: catalog.remember(expected.outboxes, remembered),
         checked: look.mark(),
+        seen: look.moment(),
     })
 }
 

@@ -4,6 +4,7 @@
 use pgoutput::Lsn;
 
 use super::gap::Mark;
+use crate::witness::Held;
 
 /// Whether the WAL that the slot needs is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +139,11 @@ pub struct SlotLook {
 }
 
 impl SlotLook {
+    /// The moment of the look, to be compared with others.
+    pub fn moment(&self) -> Held {
+        Held { wal_end: self.current_wal_lsn, clock_micros: self.clock_micros }
+    }
+
     /// The moment of the look.
     pub fn mark(&self) -> Mark {
         Mark { lsn: self.current_wal_lsn, at: Some(self.at.clone()) }

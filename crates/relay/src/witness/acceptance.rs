@@ -52,12 +52,13 @@ impl Open {
         format!("{}@{}", self.code(), self.lsn())
     }
 
-    fn accepted(&self, by: &str, at: &str) -> Acceptance {
+    fn accepted(&self, by: &str, at: &str, generation: u64) -> Acceptance {
         Acceptance {
             code: self.code().to_string(),
             lsn: self.lsn(),
             by: by.to_owned(),
             at: at.to_owned(),
+            generation,
         }
     }
 
@@ -78,6 +79,7 @@ impl Witness {
     #[must_use]
     pub fn begin(baseline: &Baseline, cluster: &str, outboxes: &Outboxes) -> Self {
         Self {
+            held: Some(baseline.seen),
             history: Some(baseline.server.history.clone()),
             cluster: cluster.to_owned(),
             checked: Some(baseline.checked.clone()),
@@ -176,20 +178,33 @@ impl Witness {
         let is_closed = |open: &Open| closed.iter().any(|closed| closed.is_same(open));
         self.gaps.retain(|gap| !is_closed(&Open::Gap(gap.clone())));
         self.began_without.take_if(|mark| is_closed(&Open::Beginning(mark.clone())));
-        let accepted: Vec<Acceptance> = closed.iter().map(|open| open.accepted(by, at)).collect();
+        let accepted: Vec<Acceptance> =
+            closed.iter().map(|open| open.accepted(by, at, self.generation)).collect();
         self.note_accepted(&accepted);
     }
 
-    /// Takes over what another record of the same generation says of acceptances.
+    /// Takes over what another record of the same generation says of acceptances. A router may write down a gap after a person
+    /// has found it, too, and accepted it.
     pub(super) fn take_over_acceptances(&mut self, other: &Self) -> Changed {
         let known = self.accepted.len();
         self.note_accepted(&other.accepted);
+        self.drop_accepted_gaps();
         let accepted = &self.accepted;
         self.began_without.take_if(|mark| {
             let name = Open::Beginning(mark.clone()).name();
             accepted.iter().any(|acceptance| acceptance.name() == name)
         });
         if self.accepted.len() == known { Changed::No } else { Changed::Yes }
+    }
+
+    /// Gaps of this generation that a person has accepted in it.
+    pub(super) fn drop_accepted_gaps(&mut self) {
+        let (generation, accepted) = (self.generation, &self.accepted);
+        self.gaps.retain(|gap| {
+            let closes =
+                |one: &Acceptance| one.generation == generation && one.name() == gap.name();
+            !accepted.iter().any(closes)
+        });
     }
 
     fn note_accepted(&mut self, more: &[Acceptance]) {

@@ -64,6 +64,7 @@ pub(crate) fn join(witnesses: impl IntoIterator<Item = Witness>) -> Option<Witne
             }
         }
     }
+    first.drop_accepted_gaps();
     Some(first)
 }
 

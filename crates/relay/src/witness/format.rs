@@ -95,6 +95,8 @@ struct AcceptanceText {
     lsn: String,
     by: String,
     at: String,
+    #[serde(default)]
+    generation: u64,
 }
 
 impl Witness {
@@ -238,11 +240,13 @@ impl AcceptanceText {
             lsn: acceptance.lsn.to_string(),
             by: acceptance.by.clone(),
             at: acceptance.at.clone(),
+            generation: acceptance.generation,
         }
     }
 
     fn read(self) -> Result<Acceptance, Unreadable> {
-        Ok(Acceptance { code: self.code, lsn: lsn(&self.lsn)?, by: self.by, at: self.at })
+        let Self { code, by, at, generation, .. } = self;
+        Ok(Acceptance { code, lsn: lsn(&self.lsn)?, by, at, generation })
     }
 }
 
@@ -285,6 +289,7 @@ mod tests {
                 lsn: Lsn::from_u64(1),
                 by: "ann@desk".into(),
                 at: "2026-01-02T00:00:00Z".into(),
+                generation: 3,
             }],
             began_without: Some(mark(1)),
         }

@@ -50,7 +50,12 @@ impl StateTopic {
                 let known = best.partitions.entry(topic).or_insert(count);
                 *known = count.max(*known);
             }
+            best.accepted.extend(same.accepted);
         }
+        let Witness { generation, gaps, accepted, .. } = &mut best;
+        gaps.retain(|gap| {
+            !accepted.iter().any(|one| one.generation == *generation && one.name() == gap.name())
+        });
         Some(best)
     }
 

@@ -113,11 +113,13 @@ impl World {
             lsn: gap.interval.begins_at(),
             by: "somebody".to_owned(),
             at: String::new(),
+            generation: best.generation + 1,
         });
         let catalog = self.server.catalog_look();
         let tables: Vec<Oid> = catalog.relations.iter().map(|relation| relation.oid).collect();
         Witness {
             generation: best.generation + 1,
+            held: Some(self.server.slot_look().moment()),
             history: Some(self.server.identity.clone()),
             cluster: self.kafka.cluster(),
             position: Lsn::from_u64(self.server.confirmed()),

@@ -166,7 +166,7 @@ mod tests {
 
     fn acceptance(code: &str, lsn: u64) -> Acceptance {
         let lsn = Lsn::from_u64(lsn);
-        Acceptance { code: code.into(), lsn, by: "ann".into(), at: "now".into() }
+        Acceptance { code: code.into(), lsn, by: "ann".into(), at: "now".into(), generation: 2 }
     }
 
     fn kept() -> WitnessReport {

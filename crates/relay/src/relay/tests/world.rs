@@ -177,6 +177,7 @@ impl World {
         let baseline = source::Baseline {
             server: self.server.clone(),
             checked: look.mark(),
+            seen: look.moment(),
             slot: look.slot.expect("a slot"),
             catalog: source.catalog(),
             alterations: Vec::new(),

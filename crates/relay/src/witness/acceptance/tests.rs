@@ -27,6 +27,7 @@ fn baseline() -> Baseline {
         alterations: Vec::new(),
         tables: TableOids::default(),
         checked: look.mark(),
+        seen: look.moment(),
     }
 }
 
@@ -209,4 +210,22 @@ fn a_defect_that_looks_different_since_it_is_being_mended_is_the_same_one() {
     let record = Witness::at(Lsn::from_u64(500)).with_gaps(&[out]);
     assert_eq!(record.with_found(std::slice::from_ref(&back)).gaps.len(), 1);
     assert_eq!(record.with_found(&[back, another]).gaps.len(), 3, "one of them was not known");
+}
+
+/// It has found the same as the person, and writes it down a moment later.
+#[test]
+fn a_gap_that_a_router_writes_down_after_its_acceptance_is_not_open() {
+    let gap = gap_at(Code::SlotMoved, 500, "moved");
+    let record =
+        Witness { held: Some(samples::look(None).moment()), ..Witness::at(Lsn::from_u64(500)) };
+    let shown = record.with_found(std::slice::from_ref(&gap));
+    let accepted = shown.accept(&shown.open(), anew(), "ann");
+    let late = record.with_gaps(std::slice::from_ref(&gap));
+    let joined = join([late.clone(), accepted.clone()]).unwrap();
+    assert_eq!((joined.gaps.len(), joined.position), (0, accepted.position));
+    // What was found since is another matter.
+    let later = joined.with_gaps(&[gap]);
+    assert_eq!(join([later, accepted]).unwrap().gaps.len(), 1);
+    let other = record.with_gaps(&[gap_at(Code::PublicationLacksTable, 700, "out")]);
+    assert_eq!(join([other, late]).unwrap().gaps.len(), 2);
 }

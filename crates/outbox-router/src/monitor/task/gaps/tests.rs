@@ -116,6 +116,7 @@ fn begin(monitor: &mut Monitor<()>, source: &Source) {
     snapshot.baseline = Some(Arc::new(Baseline {
         server,
         checked: look.mark(),
+        seen: look.moment(),
         slot: look.slot.unwrap(),
         catalog: owned_by_another(source),
         alterations: vec![Failure::new(Code::PublicationAltered, "it was altered")],
