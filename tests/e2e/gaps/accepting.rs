@@ -99,6 +99,49 @@ async fn a_publication_that_was_made_again_needs_another_slot() {
     expect_flow(&mut stage).await;
 }
 
+/// Names of what the router says is open.
+async fn open(stage: &Stage) -> Vec<String> {
+    let status = stage.status().await.unwrap();
+    let gaps = status.pointer("/witness/gaps").and_then(Value::as_array).unwrap();
+    gaps.iter().map(|gap| gap["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn what_is_not_accepted_stays_open() {
+    let mut stage = flowing(Stage::builder()).await;
+    stage.router.kill9().await.unwrap();
+    let table = &stage.schema.table;
+    let session = stage.session().await.unwrap();
+    let out_and_back = format!(
+        "ALTER PUBLICATION {PUBLICATION} DROP TABLE {table}; \
+         ALTER PUBLICATION {PUBLICATION} ADD TABLE {table}"
+    );
+    session.batch_execute(&out_and_back).await.unwrap();
+    eventually(SOON, "the slot to be free", async || {
+        let held = format!("pg_replication_slots WHERE slot_name = '{SLOT}' AND active");
+        Ok((count(&session, &held).await == 0).then_some(()))
+    })
+    .await
+    .unwrap();
+    let advance = format!("SELECT pg_replication_slot_advance('{SLOT}', pg_current_wal_lsn())");
+    session.batch_execute(&advance).await.unwrap();
+
+    // No router has written anything down yet.
+    let shown = typed(&stage, &["accept"], 2).await;
+    assert!(shown.contains("open      P014@") && shown.contains("open      P021@"), "{shown}");
+
+    stage.router.start_again().unwrap();
+    stage.router.wait_state("failed", WITHIN).await.unwrap();
+    let [moved, left] = &open(&stage).await[..] else { panic!("{:?}", open(&stage).await) };
+    assert!(moved.starts_with("P014@") && left.starts_with("P021@"), "{moved} {left}");
+    let said = typed(&stage, &["accept", "--gap", moved, "--yes"], 0).await;
+    assert!(said.contains(&format!("still open: {left}\n")), "{said}");
+    let stays = async || Ok((open(&stage).await == [left.as_str()]).then_some(()));
+    eventually(GOES_ON, "one gap to stay open", stays).await.unwrap();
+    typed(&stage, &["accept", "--gap", left, "--yes"], 0).await;
+    expect_flow(&mut stage).await;
+}
+
 /// The stage makes its slot by SQL, as somebody without `setup` would.
 #[tokio::test]
 async fn a_beginning_without_a_record_is_accepted_while_events_flow() {

@@ -149,6 +149,18 @@ async fn a_storage_snapshot_on_the_same_timeline() {
 }
 
 #[tokio::test]
+async fn a_storage_snapshot_that_has_written_a_little() {
+    rounds("storage snapshot, written a little", async || {
+        let (mut stage, committed) = with_an_older_copy().await.put_back();
+        stage.postgres.start_again().await.unwrap();
+        // Less than what it has forgotten, at the same positions.
+        write(&mut stage, 20).await;
+        expect_forgotten(&mut stage, committed).await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_storage_snapshot_that_has_written_past_what_kafka_has() {
     rounds("storage snapshot, written past", async || {
         let (mut stage, committed) = with_an_older_copy().await.put_back();
