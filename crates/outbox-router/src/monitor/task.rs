@@ -97,22 +97,7 @@ const KEPT_FREE: usize = 2;
 
 /// Watches until nobody receives the events any more.
 pub async fn run(settings: Settings, connect: impl Connect + Send + Sync, channels: Channels) {
-    let mut monitor = Monitor {
-        thresholds: Watch::new(settings.thresholds),
-        report: MonitorReport::initial(Instant::now()),
-        settings,
-        connect,
-        channels,
-        session: None,
-        baseline: None,
-        remembered: None,
-        last_good: None,
-        told: BTreeSet::new(),
-        announced: BTreeSet::new(),
-        found: None,
-        pace: Pace::default(),
-        stop: None,
-    };
+    let mut monitor = Monitor::new(settings, connect, channels);
     loop {
         let looked = monitor.look().await;
         monitor.report.ticked_at = Instant::now();
@@ -251,6 +236,26 @@ async fn closed(driver: &mut Driver) {
 }
 
 impl<C> Monitor<C> {
+    /// One that has seen nothing.
+    fn new(settings: Settings, connect: C, channels: Channels) -> Self {
+        Self {
+            thresholds: Watch::new(settings.thresholds),
+            report: MonitorReport::initial(Instant::now()),
+            settings,
+            connect,
+            channels,
+            session: None,
+            baseline: None,
+            remembered: None,
+            last_good: None,
+            told: BTreeSet::new(),
+            announced: BTreeSet::new(),
+            found: None,
+            pace: Pace::default(),
+            stop: None,
+        }
+    }
+
     /// PostgreSQL answered.
     fn seen(&mut self, look: Look) {
         if self.report.trouble.take().is_some() {

@@ -40,22 +40,7 @@ fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
     let (_, relay) = watch::channel(streaming);
     let (report, _) = watch::channel(MonitorReport::initial(now));
     let (events, told) = mpsc::channel(1);
-    let monitor = Monitor {
-        thresholds: Watch::new(thresholds),
-        report: MonitorReport::initial(now),
-        settings,
-        connect: (),
-        channels: Channels { relay, events, report },
-        session: None,
-        baseline: None,
-        remembered: None,
-        last_good: None,
-        told: BTreeSet::new(),
-        announced: BTreeSet::new(),
-        found: None,
-        pace: Pace::default(),
-        stop: None,
-    };
+    let monitor = Monitor::new(settings, (), Channels { relay, events, report });
     (monitor, told)
 }
 

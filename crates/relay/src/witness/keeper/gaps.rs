@@ -1,0 +1,79 @@
+//! Gaps that this process has found, on their way into the state topic.
+
+use std::time::Duration;
+
+use super::{Keeper, What, Write};
+use crate::{
+    bug::{self, Bug},
+    clock::Moment,
+    source::Gap,
+    witness::{Witness, combine, combine::join},
+};
+
+/// Between two attempts to write an open gap.
+const GAP_OF_ATTEMPTS: Duration = Duration::from_secs(5);
+
+/// A record with open gaps that Kafka does not have yet.
+pub(super) struct Unrecorded {
+    key: Vec<u8>,
+    pub(super) witness: Witness,
+    tried_at: Option<Moment>,
+}
+
+impl Keeper {
+    /// These gaps are open from now on, whoever asks.
+    pub(crate) fn open_gaps(&mut self, gaps: &[Gap]) {
+        let is_known = |gap| self.known.as_ref().is_some_and(|known| known.has_open(gap));
+        let Some(gap) = gaps.iter().find(|gap| !is_known(gap)) else { return };
+        let base = self.present.take().map(|present| {
+            self.outdated.push_back(present.key);
+            present.witness
+        });
+        let known = self.known.clone();
+        let base = join(known.into_iter().chain(base))
+            .unwrap_or_else(|| Witness::at(gap.interval.begins_at()));
+        let witness = base.with_gaps(gaps);
+        self.known = Some(witness.clone());
+        self.record(gap, witness);
+    }
+
+    /// Has an open gap written down, if there is a state topic.
+    fn record(&mut self, gap: &Gap, witness: Witness) {
+        if let Some(settings) = self.settings.as_ref().filter(|_| !bug::is(Bug::ForgetGap)) {
+            let name = format!("{}.{}.{}", settings.process, gap.name(), witness.generation);
+            let key = settings.pipeline.key(&name);
+            self.unrecorded = Some(Unrecorded { key, witness, tried_at: None });
+        }
+    }
+
+    /// A gap is open that the topic does not hold any more: somebody has deleted it, or it is another cluster's.
+    pub(crate) fn record_again(&mut self) {
+        let Some(known) = self.known.as_ref().filter(|_| self.unrecorded.is_none()) else { return };
+        let held = combine(&self.read).ok().flatten().map_or(0, |held| held.generation);
+        let Some(gap) = known.gaps.first().filter(|_| held < known.generation) else { return };
+        let (gap, witness) = (gap.clone(), known.clone());
+        self.record(&gap, witness);
+    }
+
+    /// Whether every gap that this process has found is in Kafka.
+    pub(crate) fn has_recorded_gaps(&self) -> bool {
+        self.unrecorded.is_none()
+    }
+
+    /// When [`Keeper::write_gap`] has something to do although nothing else happens.
+    pub(crate) fn deadline(&self) -> Option<Moment> {
+        let unrecorded = self.unrecorded.as_ref().filter(|_| self.in_flight.is_none())?;
+        unrecorded.tried_at.map(|tried| tried + GAP_OF_ATTEMPTS)
+    }
+
+    /// Writes the gap that is not in Kafka yet, if it is time for an attempt.
+    pub(crate) fn write_gap(&mut self, at: Moment) -> Option<Write> {
+        let unrecorded = self.unrecorded.as_mut().filter(|_| self.in_flight.is_none())?;
+        if unrecorded.tried_at.is_some_and(|tried| at < tried + GAP_OF_ATTEMPTS) {
+            return None;
+        }
+        unrecorded.tried_at = Some(at);
+        let (key, witness) = (unrecorded.key.clone(), unrecorded.witness.clone());
+        Some(self.write(key, What::Record(witness), at))
+    }
+}
