@@ -31,10 +31,12 @@ impl Catalog {
     }
 
     /// Keeps what was there before and is gone: a table that was dropped is harmless until another takes its name; one
-    /// that was renamed goes on belonging to the configured name that it bore, until another bears that.
+    /// that was renamed goes on belonging to the configured name that it bore, until another bears that. Of those that are
+    /// gone only the latest are kept: where tables come and go every day, the record would grow for ever.
     #[must_use]
     pub fn remember(mut self, outboxes: &Outboxes, before: Option<&Self>) -> Self {
         let Some(before) = before else { return self };
+        let mut gone = 0;
         for relation in &before.relations {
             let names = relation.formerly.iter().chain([&relation.name]);
             let is_asked_for = |name: &&TableName| outboxes.tables.iter().any(|t| t.name == **name);
@@ -43,15 +45,19 @@ impl Catalog {
                 names.filter(is_asked_for).filter(is_free).cloned().collect();
             match self.relations.iter_mut().find(|now| now.oid == relation.oid) {
                 Some(now) => now.formerly = formerly,
-                None => self.relations.push(relation.clone()),
+                // Those that were there at the last look come before those that were gone by then.
+                None if gone < GONE_MAX => {
+                    gone += 1;
+                    self.relations.push(relation.clone());
+                }
+                None => {}
             }
         }
         if let (Some(now), Some(before)) = (&mut self.publication, &before.publication) {
-            for table in &before.tables {
-                if now.table(table.oid).is_none() {
-                    now.tables.push(table.clone());
-                }
-            }
+            let is_gone = |table: &&PublishedTable| now.table(table.oid).is_none();
+            let gone: Vec<PublishedTable> =
+                before.tables.iter().filter(is_gone).take(GONE_MAX).cloned().collect();
+            now.tables.extend(gone);
         }
         self
     }
@@ -70,6 +76,10 @@ impl Catalog {
         self.relations.iter().find(|relation| relation.oid == oid)
     }
 }
+
+/// Tables that are gone, and are remembered: more than a person exchanges between two looks, and few in a record that is
+/// written ten times a second.
+const GONE_MAX: usize = 100;
 
 /// A publication.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -88,4 +88,19 @@ mod tests {
         let back = called(&[(10, "outbox")]).remember(&outboxes, Some(&third));
         assert_eq!(back.relations[0].formerly, []);
     }
+
+    /// The record is written ten times a second.
+    #[test]
+    fn where_tables_come_and_go_only_the_latest_that_are_gone_are_remembered() {
+        let outboxes = Outboxes::default();
+        let mut known = called(&[(10, "outbox")]);
+        for day in 0..300 {
+            let daily = format!("day_{day}");
+            let now = called(&[(10, "outbox"), (1_000 + day, daily.as_str())]);
+            known = now.remember(&outboxes, Some(&known));
+        }
+        assert!(known.relations.len() < 110, "{}", known.relations.len());
+        let is_there = |oid| known.with_oid(Oid::from_u32(oid)).is_some();
+        assert!(is_there(1_299) && is_there(1_298) && is_there(1_250) && !is_there(1_000));
+    }
 }
