@@ -93,8 +93,10 @@ pub struct Relay {
     state_topic: Option<TopicName>,
     /// What the last session found.
     baseline: Option<Arc<Baseline>>,
+    /// Gaps that the monitor has seen while there was no session, with the generation of the record then.
+    suspected: Vec<(Gap, u64)>,
     /// What would follow if the server that was reached last took the place of the right one.
-    elsewhere: Option<Gap>,
+    elsewhere: Option<Box<Gap>>,
     /// Partition counts of an earlier session, and the position up to which they are kept: what that session had in
     /// flight may come again, and must go where it went.
     pinned: Option<Pinned>,
@@ -166,6 +168,7 @@ impl Relay {
             state_topic: witness.as_ref().map(|witness| witness.topic.clone()),
             keeper: Keeper::new(witness),
             baseline: None,
+            suspected: Vec::new(),
             elsewhere: None,
             pinned: None,
             drain,

@@ -64,6 +64,8 @@ pub struct Witness {
     pub catalog: Catalog,
     /// The tables whose rows counted as events.
     pub tables: Vec<Oid>,
+    /// Those of them that were none before, with the position since which their rows count.
+    pub added: BTreeMap<u32, Lsn>,
     /// What nobody has accepted yet.
     pub gaps: Vec<Gap>,
     /// What somebody has accepted, the latest last.
@@ -140,6 +142,7 @@ impl Witness {
             partitions: BTreeMap::new(),
             catalog: Catalog::default(),
             tables: Vec::new(),
+            added: BTreeMap::new(),
             gaps: Vec::new(),
             accepted: Vec::new(),
             began_without: None,
@@ -163,6 +166,15 @@ impl Witness {
     fn rank(&self) -> (u64, Option<Held>, Lsn) {
         let held = self.held.filter(|_| !bug::is(Bug::RankByPosition));
         (self.generation, held, self.position)
+    }
+
+    /// From here on the rows of these tables count as events.
+    pub(crate) fn count(&mut self, tables: Vec<Oid>) {
+        self.added.retain(|oid, _| tables.iter().any(|table| table.as_u32() == *oid));
+        let is_new = |table: &&Oid| !self.tables.is_empty() && !self.tables.contains(table);
+        let new: Vec<u32> = tables.iter().filter(is_new).map(|table| table.as_u32()).collect();
+        self.added.extend(new.into_iter().map(|oid| (oid, self.position)));
+        self.tables = tables;
     }
 
     /// This record in the words of a session that held the slot then. On a server whose WAL ends before what an earlier

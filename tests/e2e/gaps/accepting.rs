@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use e2e::{PUBLICATION, ROLE, SLOT, SOON, Stage, text};
 use serde_json::Value;
+use testbed::load::Load;
 use testbed::postgres::{DATABASE, SUPERUSER};
 use testbed::wait::eventually;
 
@@ -152,8 +153,13 @@ async fn a_beginning_without_a_record_is_accepted_while_events_flow() {
     assert!(stage.router.log().contains("without a record in the state topic"));
     let told = typed(&stage, &["status"], 1).await;
     assert!(told.contains(&format!("outbox-router accept --gap K022@{began}\n")), "{told}");
+    // The record moves on between any two looks.
+    let load = stage.load(Load { events: Some(20_000), ..Load::default() });
     let accepted = typed(&stage, &["accept", "--yes"], 0).await;
     assert!(accepted.contains(&format!("accepted K022@{began} by ")), "{accepted}");
+    assert!(!accepted.contains("P0"), "{accepted}");
+    let journal = load.finished().await.unwrap();
+    stage.note(journal);
     let router = &stage.router;
     eventually(SOON, "the router to take note of it", async || {
         let missing = router.metric("outbox_witness_missing", "").await?;

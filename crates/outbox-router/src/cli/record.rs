@@ -2,7 +2,7 @@
 
 use relay::{
     Code, Failure, Outboxes, TopicName,
-    source::{Baseline, Expectations, Gap, Kept, Obstacle, Present, gaps_since, judge},
+    source::{Baseline, Expectations, Gap, Kept, Obstacle, Present, SlotHealth, gaps_since, judge},
     witness::{Pipeline, StateRecord, Witness, combine},
 };
 use uuid::Uuid;
@@ -113,17 +113,31 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
-/// Looks at the source and at the record. The source before the record: a router that runs writes the record before it moves
-/// the slot. Where the record remembers tables, the source is looked at once more, for what became of these.
+/// How often both are read again, until nobody writes the record meanwhile.
+const LOOKS: u32 = 5;
+
+/// Looks at the source and at the record, as they are at one moment: a router that runs writes the record ten times a second,
+/// and a record that is newer than the look at the server would speak of WAL that the look has not seen. While a router
+/// streams, that cannot be had, and need not be: see [`found`].
 pub(super) async fn see(records: &Records, source: &Source) -> Result<(Seen, Stored), Failure> {
-    let mut seen = Box::pin(source.see(None)).await?;
-    same_database(records, &seen)?;
     let mut stored = records.read().await?;
-    if let Some(known) = &stored.record {
-        seen = Box::pin(source.see(Some(&known.catalog))).await?;
-        stored = records.read().await?;
+    for look in 1.. {
+        let known = stored.record.as_ref().map(|known| &known.catalog);
+        let seen = Box::pin(source.see(known)).await?;
+        same_database(records, &seen)?;
+        let again = records.read().await?;
+        let is_same = again.record == stored.record;
+        stored = again;
+        if is_same || is_held(&seen) || look == LOOKS {
+            return Ok((seen, stored));
+        }
     }
-    Ok((seen, stored))
+    unreachable!("the last look ends it")
+}
+
+/// Whether somebody streams from the slot.
+pub(super) fn is_held(seen: &Seen) -> bool {
+    seen.look.slot.as_ref().is_some_and(SlotHealth::is_active)
 }
 
 fn first(gaps: Vec<Gap>) -> Failure {
@@ -194,8 +208,12 @@ pub(super) fn in_use(slot: &str, pid: i32) -> Failure {
     ))
 }
 
-/// The record with every gap that a router would find at its next start: nobody has written them down yet.
+/// The record with every gap that a router would find at its next start: nobody has written them down yet. One that streams
+/// judges by itself, and is further than any look of ours.
 pub(super) fn found(config: &Config, record: &Witness, cluster: &str, seen: &Seen) -> Witness {
+    if is_held(seen) {
+        return record.clone();
+    }
     let outboxes = config.outboxes();
     let present = Present {
         cluster,

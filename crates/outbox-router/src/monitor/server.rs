@@ -40,11 +40,7 @@ pub async fn settings(sql: &mut impl TextQuery) -> Result<ServerSettings, Failur
     };
     let wal_level = row.text()?;
     if row.boolean()? {
-        return Err(Failure::new(
-            Code::ServerNotReady,
-            "this postgresql is a standby server, the slot is read on the primary",
-        )
-        .hint("point postgres.url at the primary"));
+        return Err(is_standby());
     }
     if wal_level != "logical" {
         return Err(Failure::new(
@@ -69,13 +65,21 @@ pub fn may_not_replicate(role: &str) -> Failure {
     ))
 }
 
+fn is_standby() -> Failure {
+    let what = "this postgresql is a standby server, the slot is read on the primary";
+    Failure::new(Code::ServerNotReady, what).hint("point postgres.url at the primary")
+}
+
 /// `server_version_num`.
 ///
 /// # Errors
-/// The server did not answer.
+/// The server did not answer; or it is a standby, which has the primary's name, system identifier and timeline, and neither
+/// its slots nor the present state of its catalog.
 pub async fn version(sql: &mut impl TextQuery) -> Result<i32, Failure> {
-    let statement = "select current_setting('server_version_num')";
-    one_row(sql, "the server's version", statement).await?.parsed()
+    let statement = "select current_setting('server_version_num'), pg_is_in_recovery()";
+    let mut row = one_row(sql, "the server's version", statement).await?;
+    let version = row.parsed()?;
+    if row.boolean()? { Err(is_standby()) } else { Ok(version) }
 }
 
 /// The control file has the timeline of the last checkpoint, and after a promotion the next may be minutes away; what is

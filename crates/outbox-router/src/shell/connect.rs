@@ -70,6 +70,16 @@ enum Pids {
     OfPooler,
 }
 
+/// The slot was there a moment ago. That it is not on this connection may mean that the address led to a standby; whether it
+/// is gone is judged when everything is read again.
+fn unjudged(failure: Failure) -> Failure {
+    if !matches!(failure.code, Code::SlotMissing | Code::SlotLost) {
+        return failure;
+    }
+    let what = format!("the slot that was there a moment ago: {}", failure.message);
+    Failure::new(Code::ServerUnreachable, what)
+}
+
 fn pid_of(told: Option<u32>) -> Option<i32> {
     told.and_then(|pid| i32::try_from(pid).ok())
 }
@@ -272,7 +282,7 @@ impl Postgres for Source {
                     Some(ServerTrouble::SlotInUse { pid }) => {
                         Ok(Started::Held(pid.and_then(|pid| i32::try_from(pid).ok())))
                     }
-                    _ => Err(command_failure(&error)),
+                    _ => Err(unjudged(command_failure(&error))),
                 },
             }
         };

@@ -83,7 +83,7 @@ impl Relay {
             witness.cluster = cluster;
         }
         witness.checked = Some(baseline.checked.clone());
-        witness.tables = baseline.catalog.outbox_tables(&self.terms.outboxes);
+        witness.count(baseline.catalog.outbox_tables(&self.terms.outboxes));
         witness.catalog = baseline.catalog.clone();
         witness
     }
@@ -94,7 +94,7 @@ impl Relay {
         self.keeper.see(|witness| {
             witness.checked = Some(look.mark());
             witness.catalog = catalog.clone().remember(outboxes, Some(&witness.catalog));
-            witness.tables = witness.catalog.outbox_tables(outboxes);
+            witness.count(witness.catalog.outbox_tables(outboxes));
         });
     }
 }
@@ -105,10 +105,14 @@ fn resume(known: Option<&Witness>, slot_at: Lsn, evidence: Evidence) -> Resume {
         (Some(Witness { position, last, .. }), _) if slot_at == *position => {
             Resume::At(slot_at, *last)
         }
-        (Some(Witness { position, last: Some(last), tables, .. }), Evidence::Witness)
+        (Some(known @ Witness { position, last: Some(last), .. }), Evidence::Witness)
             if slot_at < *position =>
         {
-            Resume::After(Covered::new(slot_at, *position, *last, tables.clone()))
+            let tables = known.tables.iter().map(|oid| {
+                let since = known.added.get(&oid.as_u32());
+                (*oid, since.copied().unwrap_or(Lsn::ZERO))
+            });
+            Resume::After(Covered::new(slot_at, *position, *last, tables.collect()))
         }
         (Some(_) | None, Evidence::Witness | Evidence::None) => Resume::AtSlot,
     }

@@ -167,7 +167,9 @@ impl Relay {
         match self.keeper.read(read) {
             Ok(Since::Unchanged) if is_same_cluster => {
                 let Phase::Connecting(attempt) = &mut self.phase else { return };
-                let gaps = std::mem::take(&mut attempt.gaps);
+                let mut gaps = std::mem::take(&mut attempt.gaps);
+                let looked = attempt.witness.as_ref().and_then(|known| known.checked.clone());
+                gaps.extend(self.take_suspected(looked.as_ref()));
                 if !gaps.is_empty() {
                     self.halt(gaps, at);
                 } else if self.has_waited_too_long(at) {

@@ -94,11 +94,15 @@ impl Relay {
     }
 
     /// Only whoever holds the slot knows what is acknowledged and how everything was: written down by another, a gap would
-    /// hide what the holder writes. Connecting finds it again.
+    /// hide what the holder writes. Who holds none remembers it until the slot is held: it may leave no trace until then.
     fn gap_suspected(&mut self, gap: Gap, at: Moment) {
         let streams = matches!(self.phase, Phase::Streaming(_));
         if streams || self.keeper.kept() == Kept::InMemory {
             self.halt(vec![gap], at);
+        } else if matches!(self.phase, Phase::Waiting { .. } | Phase::Connecting(_)) {
+            let generation = self.keeper.known().map_or(0, |known| known.generation);
+            self.suspected.retain(|(known, _)| !known.is_same(&gap));
+            self.suspected.push((gap, generation));
         }
     }
 

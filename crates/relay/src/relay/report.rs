@@ -136,7 +136,7 @@ impl Relay {
             acknowledged_at: known.and_then(|known| known.mark().at),
             generation: known.map_or(0, |known| known.generation),
             gaps: known.map_or_else(Vec::new, |known| known.gaps.clone()),
-            elsewhere: self.elsewhere.clone(),
+            elsewhere: self.elsewhere.as_deref().cloned(),
             are_gaps_recorded: self.keeper.has_recorded_gaps(),
             accepted: known.map_or_else(Vec::new, |known| known.accepted.clone()),
             began_without: known.and_then(|known| known.began_without.clone()),

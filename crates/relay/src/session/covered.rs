@@ -28,8 +28,8 @@ pub(crate) struct Covered {
     last: LastTransaction,
     /// Where the slot stands.
     slot_at: Lsn,
-    /// The tables whose rows counted as events.
-    tables: Vec<Oid>,
+    /// The tables whose rows counted as events, each with the position since which they did.
+    tables: Vec<(Oid, Lsn)>,
     progress: Progress,
     open: Option<Open>,
 }
@@ -51,7 +51,12 @@ struct Open {
 
 impl Covered {
     /// What lies between a slot and a witness that stands past it.
-    pub(crate) fn new(slot_at: Lsn, until: Lsn, last: LastTransaction, tables: Vec<Oid>) -> Self {
+    pub(crate) fn new(
+        slot_at: Lsn,
+        until: Lsn,
+        last: LastTransaction,
+        tables: Vec<(Oid, Lsn)>,
+    ) -> Self {
         // The server sends a transaction again if and only if its commit record begins at or after the slot's position.
         let progress = if last.commit_lsn >= slot_at { Progress::Due } else { Progress::Seen };
         Self { until, last, slot_at, tables, progress, open: None }
@@ -167,7 +172,9 @@ impl Session {
         let Some(open) = &mut covered.open else {
             return Err(disorder(Disorder::RowOutsideTransaction));
         };
-        open.has_events |= covered.tables.contains(&relation);
+        let commit = open.begin.final_lsn;
+        let counts = |(table, since): &(Oid, Lsn)| *table == relation && commit >= *since;
+        open.has_events |= covered.tables.iter().any(counts);
         Ok(())
     }
 

@@ -1,6 +1,8 @@
 //! Whether a stream may start: everything that must be true before `START_REPLICATION`, where a wrong answer has a code
 //! and a remedy. Nothing that is wrong is ever mended by the router itself.
 
+use pgoutput::Lsn;
+
 use super::{
     baseline::{Baseline, Expectations, Kept, Server},
     catalog::Catalog,
@@ -136,17 +138,49 @@ pub struct Present<'a> {
 /// Every gap that a router would find which goes on from this witness now. What is no gap is not told.
 pub fn gaps_since(witness: &Witness, expected: Expectations<'_>, present: Present<'_>) -> Vec<Gap> {
     let Present { cluster, server, timelines, look, catalog } = present;
-    let judged = judge_cluster(witness, cluster)
-        .and_then(|()| continued(witness.clone(), &server, timelines))
-        .and_then(|witness| {
-            let expected = Expectations { witness: Some(&witness), ..expected };
-            judge(expected, server, look, catalog)
-        });
-    match judged {
-        Err(Obstacle::Gaps(gaps)) => gaps,
-        Err(Obstacle::Elsewhere(gap)) => vec![*gap],
-        Ok(_) | Err(Obstacle::SlotInUse { .. } | Obstacle::Failed(_)) => Vec::new(),
+    let mut gaps = judge_cluster(witness, cluster).map_or_else(gaps_of, |()| Vec::new());
+    // Found by what the server sent: where the histories parted, nobody knows.
+    if witness.gaps.iter().any(|gap| gap.failure.code == Code::HistoryChanged) {
+        gaps.extend(unsent(expected.slot, None, look));
     }
+    let (witness, kept) = match continued(witness.clone(), &server, timelines) {
+        Ok(witness) => (witness, expected.kept),
+        Err(obstacle) => {
+            let parted = gaps_of(obstacle);
+            let from = parted.first().and_then(|gap| gap.interval.from.clone());
+            let unsent = unsent(expected.slot, from.filter(|from| from.lsn > Lsn::ZERO), look);
+            gaps.extend(parted.into_iter().chain(unsent));
+            // Where its slot stands cannot be compared with positions of the other history.
+            (witness.clone(), Kept::InMemory)
+        }
+    };
+    let expected = Expectations { witness: Some(&witness), kept, ..expected };
+    let judged = judge(expected, server, look, catalog);
+    gaps.extend(judged.map_or_else(gaps_of, |_| Vec::new()));
+    gaps
+}
+
+fn gaps_of(obstacle: Obstacle) -> Vec<Gap> {
+    match obstacle {
+        Obstacle::Gaps(gaps) => gaps,
+        Obstacle::Elsewhere(gap) => vec![*gap],
+        Obstacle::SlotInUse { .. } | Obstacle::Failed(_) => Vec::new(),
+    }
+}
+
+/// What was committed in another history before its slot. That the history is another says what Kafka has too much of, and
+/// not what it lacks.
+fn unsent(slot: &str, from: Option<Mark>, look: &SlotLook) -> Option<Gap> {
+    let lsn = look.slot.as_ref()?.confirmed_flush_lsn?;
+    if from.as_ref().is_some_and(|from| from.lsn >= lsn) {
+        return None;
+    }
+    let what = format!(
+        "slot \"{slot}\" stands at {lsn}, and what this server has committed before that is not sent"
+    );
+    let failure = Failure::new(Code::SlotMoved, what)
+        .hint("publish what kafka does not have from the table, then outbox-router accept");
+    Some(Gap::new(failure, Interval { from, to: Mark { lsn, at: None } }))
 }
 
 /// Whether the records that the witness speaks of are in this Kafka cluster.

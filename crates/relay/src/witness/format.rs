@@ -48,6 +48,8 @@ struct WitnessText {
     publication: Option<PublicationText>,
     relations: Vec<RelationText>,
     tables: Vec<u32>,
+    #[serde(default)]
+    added: BTreeMap<u32, String>,
     gaps: Vec<GapText>,
     accepted: Vec<AcceptanceText>,
     began_without: Option<MarkText>,
@@ -132,6 +134,7 @@ impl Witness {
             publication: self.catalog.publication.as_ref().map(PublicationText::of),
             relations: RelationText::all(&self.catalog.relations),
             tables: self.tables.iter().map(|oid| oid.as_u32()).collect(),
+            added: self.added.iter().map(|(oid, since)| (*oid, since.to_string())).collect(),
             gaps: self.gaps.iter().map(GapText::of).collect(),
             accepted: self.accepted.iter().map(AcceptanceText::of).collect(),
             began_without: self.began_without.as_ref().map(MarkText::of),
@@ -168,6 +171,11 @@ impl Witness {
                 relations: text.relations.into_iter().map(RelationText::read).collect(),
             },
             tables: text.tables.into_iter().map(Oid::from_u32).collect(),
+            added: text
+                .added
+                .into_iter()
+                .map(|(oid, since)| Ok((oid, lsn(&since)?)))
+                .collect::<Result<_, Unreadable>>()?,
             gaps: text.gaps.into_iter().map(GapText::read).collect::<Result<_, _>>()?,
             accepted: text
                 .accepted
@@ -283,6 +291,7 @@ mod tests {
             partitions: BTreeMap::from([("outbox.event.order".to_owned(), 6)]),
             catalog,
             tables: vec![Oid::from_u32(10)],
+            added: BTreeMap::from([(10, Lsn::from_u64(9))]),
             gaps: vec![Gap::new(failure, interval)],
             accepted: vec![Acceptance {
                 code: "P014".into(),

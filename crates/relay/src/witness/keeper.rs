@@ -64,7 +64,7 @@ pub(crate) struct Keeper {
     /// The records as they were last read.
     read: Vec<StateRecord>,
     /// What the present session writes.
-    present: Option<Present>,
+    present: Option<Box<Present>>,
     remembered: Option<Box<Remembered>>,
     /// A gap that is not yet in Kafka.
     unrecorded: Option<Unrecorded>,
@@ -247,7 +247,7 @@ impl Keeper {
         self.outdated.extend(self.present.take().map(|present| present.key));
         self.outdated.retain(|other| *other != key);
         let (vouched, news, stored) = (BTreeMap::new(), News::Some, Stored::NotYet);
-        self.present = Some(Present { key, witness, vouched, news, stored });
+        self.present = Some(Box::new(Present { key, witness, vouched, news, stored }));
     }
 
     /// The source is as it must be, at this moment.

@@ -165,8 +165,6 @@ fn is_of_everything(gap: &Gap) -> bool {
         Code::SlotMissing
             | Code::SlotLost
             | Code::SlotMoved
-            | Code::HistoryChanged
-            | Code::ClusterChanged
             | Code::PublicationMissing
             | Code::PublicationReplaced
     )

@@ -11,7 +11,6 @@ use std::{fs, os::unix::fs::MetadataExt as _, time::Duration};
 
 use relay::{
     Failure,
-    source::SlotHealth,
     witness::{Open, Witness},
 };
 use tokio::time::{Instant, sleep};
@@ -35,6 +34,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Everything that an acceptance is made from.
 struct Facts {
     stored: Stored,
+    /// As it lies in Kafka.
+    recorded: Witness,
+    /// The same with what nobody has written down.
     record: Witness,
     seen: Seen,
     /// What waits for a person.
@@ -105,8 +107,7 @@ async fn look_at_rest(
     loop {
         let facts = look(config, records, source).await?;
         let has_gap = facts.open.iter().any(|open| matches!(open, Open::Gap(_)));
-        let is_held = facts.seen.look.slot.as_ref().is_some_and(SlotHealth::is_active);
-        if !(has_gap && is_held) || Instant::now() >= until {
+        if !(has_gap && record::is_held(&facts.seen)) || Instant::now() >= until {
             return Ok(facts);
         }
         sleep(LOOK_EVERY).await;
@@ -115,12 +116,12 @@ async fn look_at_rest(
 
 async fn look(config: &Config, records: &Records, source: &Source) -> Result<Facts, Trouble> {
     let (seen, mut stored) = record::see(records, source).await?;
-    let Some(record) = stored.record.take() else {
+    let Some(recorded) = stored.record.take() else {
         return Err(show::no_record(records.topic()).into());
     };
-    let record = record::found(config, &record, &stored.cluster, &seen);
+    let record = record::found(config, &recorded, &stored.cluster, &seen);
     let open = record.open();
-    Ok(Facts { stored, record, seen, open })
+    Ok(Facts { stored, recorded, record, seen, open })
 }
 
 fn names(open: &[Open]) -> Vec<String> {
@@ -151,10 +152,12 @@ fn decide(
     let by = args.by.clone().unwrap_or_else(|| person(access.environment));
     let has_gap = chosen.iter().any(|open| matches!(open, Open::Gap(_)));
     if !has_gap {
-        return Ok(facts.record.accept_beginning(&by, &facts.seen.look.at));
+        return Ok(facts.recorded.accept_beginning(&by, &facts.seen.look.at));
     }
     let baseline = record::baseline(config, facts.seen)?;
-    facts.record.may_accept(chosen, &baseline)?;
+    let recorded = facts.recorded.open();
+    let known: Vec<Open> = chosen.iter().filter(|open| recorded.contains(open)).cloned().collect();
+    facts.record.may_accept(&known, &baseline)?;
     let anew = Witness::begin(&baseline, &facts.stored.cluster, &config.outboxes());
     Ok(facts.record.accept(chosen, anew, &by))
 }

@@ -18,7 +18,7 @@ impl Relay {
             // It is looked at again, since the address may lead to the right one then.
             Obstacle::Elsewhere(gap) => {
                 let failure = Failure { lsn: None, ..gap.failure.clone() };
-                self.elsewhere = Some(*gap);
+                self.elsewhere = Some(gap);
                 self.fail(failure, During::Connecting, at);
                 if let Phase::Waiting { until } = &mut self.phase {
                     *until = at + LOOK_EVERY;
@@ -52,6 +52,17 @@ impl Relay {
         } else {
             self.halt(gaps, at);
         }
+    }
+
+    /// What the monitor saw before the slot was ours, unless somebody has decided about it since: a person, or another
+    /// router, which has found everything as it must be later.
+    pub(super) fn take_suspected(&mut self, looked: Option<&Mark>) -> Vec<Gap> {
+        let generation = self.keeper.known().map_or(0, |known| known.generation);
+        let is_open = |(gap, known): &(Gap, u64)| {
+            *known == generation && looked.is_some_and(|looked| gap.interval.to.lsn >= looked.lsn)
+        };
+        let suspected = std::mem::take(&mut self.suspected);
+        suspected.into_iter().filter(is_open).map(|(gap, _)| gap).collect()
     }
 
     /// The catalog could not be read, and the slot is missing or lost: nobody can hold it, so no stream has to be started

@@ -1,7 +1,10 @@
 //! What a router notices of others while it streams, and what it leaves to whoever does.
 
 use super::{world::World, *};
-use crate::{source::Mark, witness::Acceptance};
+use crate::{
+    source::{Gap, Interval, Mark},
+    witness::Acceptance,
+};
 
 #[test]
 fn a_gap_that_another_router_has_written_down_stops_the_one_that_streams() {
@@ -166,6 +169,38 @@ fn a_router_that_reaches_another_server_waits_for_the_right_one() {
     assert_eq!(world.script.state(), (State::Failed, Some(Code::HistoryChanged)));
     assert_eq!(world.witness(), written);
     world.server = right;
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None));
+}
+
+/// Mended before the router is back, it leaves no trace; and the rows of meanwhile are missing.
+#[test]
+fn a_gap_that_the_monitor_saw_while_there_was_no_session_is_not_forgotten() {
+    let seen_at = |lsn| {
+        let to = Mark { lsn: Lsn::from_u64(lsn), at: None };
+        Gap::new(failure(Code::TableInherited), Interval { from: Some(to.clone()), to })
+    };
+    let mut world = World::streaming();
+    world.settle_down();
+    world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    world.script.handle(Input::GapSuspected(seen_at(u64::MAX)));
+    assert_ne!(
+        world.script.state().0,
+        State::Failed,
+        "whether it is one, the holder of the slot knows"
+    );
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.gap().0, Some(Code::TableInherited));
+    world.accept();
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None));
+
+    // Another router has seen all well since then.
+    world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    world.script.handle(Input::GapSuspected(seen_at(1)));
     world.settle_down();
     world.settle_down();
     assert_eq!(world.script.state(), (State::Streaming, None));

@@ -236,6 +236,36 @@ fn rows_of_other_tables_say_nothing_about_the_history() {
     assert_eq!(world.script.keys(), ["c"]);
 }
 
+/// Its earlier rows were no events: that they come again says nothing.
+#[test]
+fn rows_of_a_table_that_became_an_outbox_later_are_no_events_before_that() {
+    let mut world = World::streaming();
+    world.script.transaction(100, &["a"]);
+    world.script.settle();
+    world.script.take(&wire::keepalive(400));
+    world.settle_down();
+    let mut known = world.witness();
+    let before = known.tables.clone();
+    known.count(before.into_iter().chain([pgoutput::Oid::from_u32(OTHER)]).collect());
+    assert_eq!(known.added.get(&OTHER), Some(&known.position));
+    let read = Witness::decode(&known.encode()).unwrap();
+    assert_eq!(read.added, known.added);
+    let (position, other) = (known.position.as_u64(), pgoutput::Oid::from_u32(OTHER));
+    world.topic.clear();
+    world.topic.push(StateRecord { key: b"known".to_vec(), value: known.encode(), offset: 1 });
+    world.restart();
+    world.script.source.others.push((Source::of("orders", OTHER, &COLUMNS).table, OTHER));
+    world.script.source.slot_at = 16;
+    world.connect();
+    world.script.transaction(100, &["a"]);
+    world.script.begin(200);
+    world.script.take(&foreign_row());
+    world.script.commit(200);
+    world.script.take(&wire::keepalive(position + 100));
+    assert_eq!(world.script.state(), (State::Streaming, None));
+    assert!(known.tables.contains(&other));
+}
+
 #[test]
 fn another_router_between_the_look_and_the_start_is_noticed() {
     let mut world = World::streaming();
