@@ -298,7 +298,7 @@ async fn the_status_has_its_documented_shape() {
                 "events_acked": 20, "transactions": 12, "rows_ignored": 3,
                 "reconnects_postgres": 2, "reconnects_kafka": 1, "errors": {"P001": 2},
             },
-            "monitor": {"polled_at": 0, "polled_seconds_ago": 0, "trouble": null, "findings": []},
+            "monitor": {"polled_at": 0, "polled_seconds_ago": 0, "trouble": null, "alterations": [], "findings": []},
         })
     );
 }
