@@ -190,6 +190,7 @@ impl RecordSink for Broker {
 
 struct Shell {
     relay: Relay,
+    source: Source,
     broker: Broker,
     acks: Acks,
     at: Moment,
@@ -220,7 +221,7 @@ impl Shell {
                 | Action::ReadSlot
                 | Action::ReadCatalog(_)
                 | Action::StartReplication => {
-                    let answer = Source::of("outbox", OUTBOX, &[]).answer(&action);
+                    let answer = self.source.answer(&action);
                     if let Some(answer) = answer {
                         self.relay.handle(answer, self.now());
                     }
@@ -286,7 +287,9 @@ fn run(shape: Shape, events: usize) -> Result<(), String> {
     let passes = shape.passes();
     let at = Moment::default();
     let relay = Relay::new(settings(shape), at);
-    let mut shell = Shell { relay, broker: Broker::default(), acks: Acks::default(), at };
+    let source = Source::of("outbox", OUTBOX, &[]);
+    let (broker, acks) = (Broker::default(), Acks::default());
+    let mut shell = Shell { relay, source, broker, acks, at };
     shell.handle(Input::SinkReady);
     shell.pass(&[shape.relation()])?;
     for frames in passes.iter().take(events / EVENTS_PER_PASS) {
