@@ -121,18 +121,19 @@ const LOOKS: u32 = 5;
 /// streams, that cannot be had, and need not be: see [`found`].
 pub(super) async fn see(records: &Records, source: &Source) -> Result<(Seen, Stored), Failure> {
     let mut stored = records.read().await?;
-    for look in 1.. {
+    let mut looks = 0;
+    loop {
         let known = stored.record.as_ref().map(|known| &known.catalog);
         let seen = Box::pin(source.see(known)).await?;
         same_database(records, &seen)?;
         let again = records.read().await?;
         let is_same = again.record == stored.record;
         stored = again;
-        if is_same || is_held(&seen) || look == LOOKS {
+        looks += 1;
+        if is_same || is_held(&seen) || looks == LOOKS {
             return Ok((seen, stored));
         }
     }
-    unreachable!("the last look ends it")
 }
 
 /// Whether somebody streams from the slot.

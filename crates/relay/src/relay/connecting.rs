@@ -339,14 +339,18 @@ impl Relay {
         let Some(first) = &attempt.look else { return };
         let confirmed = |look: &SlotLook| look.slot.as_ref()?.confirmed_flush_lsn;
         let holder = look.slot.as_ref().and_then(|slot| slot.active_pid);
-        let why = if confirmed(first) != confirmed(look) {
-            "the slot stands elsewhere than before it was ours: its last holder has confirmed more since, or somebody has moved it or made it again"
+        let changed = if confirmed(first) != confirmed(look) {
+            Some(
+                "the slot stands elsewhere than before it was ours: its last holder has confirmed more since, or somebody has moved it or made it again",
+            )
         } else if attempt.walsender.is_some() && holder != attempt.walsender {
-            "the server has ended this stream, or given the slot to another, while the router connected"
+            Some(
+                "the server has ended this stream, or given the slot to another, while the router connected",
+            )
         } else {
-            ""
+            None
         };
-        if !why.is_empty() && !bug::is(Bug::TrustFirstLook) {
+        if let Some(why) = changed.filter(|_| !bug::is(Bug::TrustFirstLook)) {
             self.lost(Failure::new(Code::SlotInUse, why), at);
             return;
         }

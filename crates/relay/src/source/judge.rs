@@ -75,10 +75,9 @@ pub fn judge(
         }
     }
     let slot = match (judged, failed) {
-        _ if !gaps.is_empty() => return Err(Obstacle::Gaps(gaps)),
-        (_, Some(failure)) => return Err(Obstacle::Failed(failure)),
-        (Some(slot), None) => slot,
-        (None, None) => return Err(Obstacle::Gaps(gaps)),
+        (Some(slot), None) if gaps.is_empty() => slot,
+        (_, Some(failure)) if gaps.is_empty() => return Err(Obstacle::Failed(failure)),
+        (Some(_) | None, _) => return Err(Obstacle::Gaps(gaps)),
     };
     // Last, so that a standby hears of a defect before the holder dies of it.
     if let Some(pid) = slot.active_pid {

@@ -183,12 +183,10 @@ impl Witness {
         self.note_accepted(&accepted);
     }
 
-    /// Takes over what another record of the same generation says of acceptances. A router may write down a gap after a person
-    /// has found it, too, and accepted it.
+    /// Takes over what another record of the same generation says of acceptances.
     pub(super) fn take_over_acceptances(&mut self, other: &Self) -> Changed {
         let known = self.accepted.len();
         self.note_accepted(&other.accepted);
-        self.drop_accepted_gaps();
         let accepted = &self.accepted;
         self.began_without.take_if(|mark| {
             let name = Open::Beginning(mark.clone()).name();
@@ -197,7 +195,8 @@ impl Witness {
         if self.accepted.len() == known { Changed::No } else { Changed::Yes }
     }
 
-    /// Gaps of this generation that a person has accepted in it.
+    /// Leaves out gaps of this generation that a person has accepted in it: a router may write one down after the person has
+    /// found it, too.
     pub(super) fn drop_accepted_gaps(&mut self) {
         let (generation, accepted) = (self.generation, &self.accepted);
         self.gaps.retain(|gap| {

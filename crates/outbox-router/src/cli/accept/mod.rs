@@ -39,8 +39,6 @@ struct Facts {
     /// The same with what nobody has written down.
     record: Witness,
     seen: Seen,
-    /// What waits for a person.
-    open: Vec<Open>,
 }
 
 /// Shows what is open, asks, and closes it.
@@ -55,12 +53,13 @@ pub(super) async fn accept(
     };
     let source = app::source(config, access.endpoint("accept")?);
     let facts = look_at_rest(config, &records, &source).await?;
-    if facts.open.is_empty() {
+    let open = facts.record.open();
+    if open.is_empty() {
         show::nothing(&facts.record, terminal.out)?;
         return Ok(Exit::Done);
     }
-    let Some(chosen) = choose(args, &facts.open) else {
-        show::unknown(&args.gaps, &facts.open, terminal.err)?;
+    let Some(chosen) = choose(args, &open) else {
+        show::unknown(&args.gaps, &open, terminal.err)?;
         return Ok(Exit::Usage);
     };
     show::pipeline(config, records.database(), terminal.out)?;
@@ -71,7 +70,7 @@ pub(super) async fn accept(
             show::rows(&counted, terminal.out)?;
         }
     }
-    let (names, next) = (names(&facts.open), decide(args, config, access, facts, &chosen)?);
+    let next = decide(args, config, access, facts, &chosen)?;
     show::consequence(&next, &chosen, terminal.out)?;
     let next = match (args.confirmation, terminal.audience) {
         (Confirmation::Yes, _) => next,
@@ -85,7 +84,7 @@ pub(super) async fn accept(
                 return Ok(Exit::Failure);
             }
             let again = look_at_rest(config, &records, &source).await?;
-            if self::names(&again.open) != names {
+            if names(&again.record.open()) != names(&open) {
                 return Err(show::changed().into());
             }
             decide(args, config, access, again, &chosen)?
@@ -106,8 +105,8 @@ async fn look_at_rest(
     let until = Instant::now() + PATIENCE;
     loop {
         let facts = look(config, records, source).await?;
-        let has_gap = facts.open.iter().any(|open| matches!(open, Open::Gap(_)));
-        if !(has_gap && record::is_held(&facts.seen)) || Instant::now() >= until {
+        let must_wait = !facts.record.gaps.is_empty() && record::is_held(&facts.seen);
+        if !must_wait || Instant::now() >= until {
             return Ok(facts);
         }
         sleep(LOOK_EVERY).await;
@@ -120,8 +119,7 @@ async fn look(config: &Config, records: &Records, source: &Source) -> Result<Fac
         return Err(show::no_record(records.topic()).into());
     };
     let record = record::found(config, &recorded, &stored.cluster, &seen);
-    let open = record.open();
-    Ok(Facts { stored, recorded, record, seen, open })
+    Ok(Facts { stored, recorded, record, seen })
 }
 
 fn names(open: &[Open]) -> Vec<String> {

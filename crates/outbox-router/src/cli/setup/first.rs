@@ -51,9 +51,12 @@ async fn find(
 ) -> Result<Option<(Records, Seen, Stored)>, Failure> {
     let Some(records) = Records::of(config, access)? else { return Ok(None) };
     let source = app::source(config, access.endpoint("setup")?);
-    let (seen, _) = record::see(&records, &source).await?;
+    let (seen, mut stored) = record::see(&records, &source).await?;
     records.make_topic().await?;
-    let stored = records.read().await?;
+    // Only a topic that is there tells which cluster it is of.
+    if stored.record.is_none() {
+        stored = records.read().await?;
+    }
     Ok(Some((records, seen, stored)))
 }
 
