@@ -27,7 +27,8 @@ pub use overrides::SettingRefused;
 pub use settings::{CreateTopics, KafkaSettings};
 pub use sink::{DeliveryTrouble, KafkaSink};
 pub use state::{
-    Anchor, StateRead, StateRecord, StateTopic, put_state, read_state, state_topic_command,
+    Anchor, StateEnd, StateRead, StateRecord, StateTopic, put_state, read_state,
+    state_topic_command,
 };
 pub use topics::{Found, Seen, Sight, TopicDirectory};
 

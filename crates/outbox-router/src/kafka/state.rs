@@ -13,10 +13,10 @@ mod reading;
 mod records;
 
 pub use commands::{put_state, read_state};
-pub use reading::{StateRead, StateRecord};
+pub use reading::{StateEnd, StateRead, StateRecord};
 pub use records::Anchor;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use cautions::{LARGE_RECORD_BYTES, Told, alter, cautions};
 use rdkafka::{types::RDKafkaErrorCode, util::Timeout};
@@ -93,17 +93,18 @@ impl StateTopic {
         self.check(&known)
     }
 
-    /// The offset after the last record: whether anybody wrote since [`StateTopic::read`].
+    /// Where the topic ends: whether anybody wrote since [`StateTopic::read`].
     ///
     /// # Errors
     /// The topic is missing or forbidden, or nobody answers.
-    pub fn end(&self) -> Result<i64, Failure> {
-        self.directory
-            .producer()
-            .client()
+    pub fn end(&self) -> Result<StateEnd, Failure> {
+        let client = self.directory.producer().client();
+        let (_, offset) = client
             .fetch_watermarks(self.name.as_str(), PARTITION, Timeout::After(ANSWER_WITHIN))
-            .map(|(_, high)| high)
-            .map_err(|error| self.failure(code_of(&error), ""))
+            .map_err(|error| self.failure(code_of(&error), ""))?;
+        // Of the latest metadata that the client has had, of whatever topic.
+        let cluster_id = client.fetch_cluster_id(Duration::ZERO).unwrap_or_default();
+        Ok(StateEnd { cluster_id, offset })
     }
 
     fn make(&self) -> Result<Known, Failure> {

@@ -13,7 +13,7 @@ use super::{
     care::Generation,
     connect::Started,
     gulp::Gulp,
-    ports::{Directory, Kafka, Postgres, Sink, StateTopic},
+    ports::{Directory, Kafka, Postgres, Sink},
     state::{self, StateCache},
 };
 use crate::{
@@ -133,7 +133,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.connecting = Some(handle);
     }
 
-    /// Reads the state topic, unless nobody has written to it since the last time.
+    /// Reads the state topic. What an attempt to connect has read at its beginning is enough until it has its stream, unless
+    /// somebody has written since; what was read in an earlier one may be of another cluster.
     fn read_state(&mut self, number: u64) {
         let Some(state) = self.care.state().cloned() else {
             // Without a producer there is nobody to ask through: the core asks again when there is one.
@@ -142,7 +143,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             return;
         };
         let generation = self.care.generation();
-        let (prefix, cache) = (self.pipeline.prefix(), self.state.take());
+        let cache = self.state.take().filter(|_| self.stream.is_some());
+        let prefix = self.pipeline.prefix();
         self.jobs.spawn_blocking(move || {
             Done::StateRead(generation, number, state::read(&state, &prefix, cache))
         });
@@ -155,11 +157,10 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             return;
         };
         let generation = self.care.generation();
-        let (prefix, expected_end) = (self.pipeline.prefix(), cache.expected_end());
-        let known = cache.found();
-        self.jobs.spawn_blocking(move || match state.end() {
-            Ok(end) if end == expected_end => Done::StateUntouched(number),
-            Ok(_) => Done::StateRead(generation, number, state::read_on(&state, &prefix, &known)),
+        let (prefix, untouched) = (self.pipeline.prefix(), cache.untouched());
+        self.jobs.spawn_blocking(move || match state::look(&state, &prefix, &untouched) {
+            Ok(None) => Done::StateUntouched(number),
+            Ok(Some(read)) => Done::StateRead(generation, number, Ok(read)),
             Err(failure) => Done::StateRead(generation, number, Err(failure)),
         });
     }

@@ -14,8 +14,8 @@ use relay::{
 
 use super::connect::Started;
 use crate::kafka::{
-    self, DeliveryTrouble, Found, Health, Identity, KafkaSettings, KafkaSink, Seen, StateRead,
-    TopicDirectory, TopicUuid,
+    self, DeliveryTrouble, Found, Health, Identity, KafkaSettings, KafkaSink, Seen, StateEnd,
+    StateRead, TopicDirectory, TopicUuid,
 };
 
 /// The way to a stream. Each step takes the connection and gives it back; dropping a step drops its connection.
@@ -123,8 +123,8 @@ pub trait Directory: Clone + Send + 'static {
 pub trait StateTopic: Clone + Send + 'static {
     /// Sees to it that the topic exists, and that it is fit for its purpose; what speaks against it all the same.
     fn open(&self) -> Result<Vec<Failure>, Failure>;
-    /// The offset after the last record.
-    fn end(&self) -> Result<i64, Failure>;
+    /// Where it ends.
+    fn end(&self) -> Result<StateEnd, Failure>;
     /// The latest record of each key that begins with `prefix`.
     fn read(&self, prefix: &[u8]) -> Result<StateRead, Failure>;
     /// The same, when it held `known` of that prefix before.
@@ -224,7 +224,7 @@ impl StateTopic for kafka::StateTopic {
         self.open()
     }
 
-    fn end(&self) -> Result<i64, Failure> {
+    fn end(&self) -> Result<StateEnd, Failure> {
         self.end()
     }
 

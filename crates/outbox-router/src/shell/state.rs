@@ -30,25 +30,25 @@ impl StateCache {
         self.own += i64::from(write > self.after);
     }
 
-    /// Where the topic ends if nobody else has written to it. What was on its way when it was read is not counted, so a
-    /// topic that ends elsewhere may still be untouched, and is read once more; never the other way round.
-    pub(super) fn expected_end(&self) -> i64 {
-        self.found.end + self.own
-    }
-
     /// What speaks against the topic.
     pub(super) fn cautions(&self) -> &[Failure] {
         &self.cautions
     }
 
-    /// What was found then, to read on from there.
-    pub(super) fn found(&self) -> Arc<kafka::StateRead> {
-        Arc::clone(&self.found)
+    /// What would show that nobody else has written to the topic.
+    pub(super) fn untouched(&self) -> Untouched {
+        Untouched { found: Arc::clone(&self.found), own: self.own }
     }
 }
 
+/// What the topic is if nobody else has written to it.
+pub(super) struct Untouched {
+    found: Arc<kafka::StateRead>,
+    own: i64,
+}
+
 /// Reads the records whose keys begin with `prefix`. The topic is read twice for each session, within milliseconds; the
-/// second time it is mostly enough to ask where it ends.
+/// second time, with what was found at the first, it is mostly enough to ask where it ends.
 ///
 /// # Errors
 /// The topic is not as it must be, or nobody answers.
@@ -59,7 +59,7 @@ pub(super) fn read(
 ) -> Result<(StateCache, StateRead), Failure> {
     if let Some(cache) = cache
         && cache.own == 0
-        && topic.end()? == cache.found.end
+        && cache.found.ends_at(&topic.end()?, 0)
     {
         let read = records_of(&cache.found);
         return Ok((cache, read));
@@ -68,17 +68,23 @@ pub(super) fn read(
     Ok(taken(topic.read(prefix)?, cautions))
 }
 
-/// The same while a session streams: others write to the topic, too, and only what is new is read.
+/// The same while a session streams: others write to the topic, too, and only what is new is read; `None` where that is
+/// nothing. What was on its way when the topic was read last is not counted among our own writes, so a topic that ends elsewhere
+/// may still be untouched, and is read once more; never the other way round.
 ///
 /// # Errors
 /// As [`read`].
-pub(super) fn read_on(
+pub(super) fn look(
     topic: &impl StateTopic,
     prefix: &[u8],
-    known: &kafka::StateRead,
-) -> Result<(StateCache, StateRead), Failure> {
+    untouched: &Untouched,
+) -> Result<Option<(StateCache, StateRead)>, Failure> {
+    let Untouched { found, own } = untouched;
+    if found.ends_at(&topic.end()?, *own) {
+        return Ok(None);
+    }
     let cautions = topic.open()?;
-    Ok(taken(topic.read_on(prefix, known)?, cautions))
+    Ok(Some(taken(topic.read_on(prefix, found)?, cautions)))
 }
 
 fn taken(found: kafka::StateRead, cautions: Vec<Failure>) -> (StateCache, StateRead) {

@@ -185,9 +185,9 @@ async fn the_end_moves_with_every_record() {
     let sink = open(&own).unwrap();
     let state = StateTopic::new(&sink, &own, name);
     let ask = state.clone();
-    assert_eq!(blocking(move || ask.end()).await.unwrap(), 1);
+    assert_eq!(blocking(move || ask.end()).await.unwrap().offset, 1);
     put(&settings, topic, &[("a", None)]).await;
-    assert_eq!(blocking(move || state.end()).await.unwrap(), 2);
+    assert_eq!(blocking(move || state.end()).await.unwrap().offset, 2);
     blocking(move || sink.close()).await;
 }
 
@@ -217,7 +217,7 @@ async fn somebodys_open_transaction_hides_nothing() {
     let sink = open(&own).unwrap();
     let state = StateTopic::new(&sink, &own, name);
     let ask = state.clone();
-    assert_eq!(blocking(move || ask.end()).await.unwrap(), 3);
+    assert_eq!(blocking(move || ask.end()).await.unwrap().offset, 3);
     let seen = read(&settings, topic, "a").await;
     assert_eq!((seen.end, pairs(&seen)), (3, vec![("a".into(), "2".into())]));
 

@@ -31,6 +31,23 @@ pub struct StateRead {
     pub last: Option<Anchor>,
 }
 
+/// Where the state topic ends, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateEnd {
+    /// As in [`StateRead`], by the producer's client.
+    pub cluster_id: String,
+    /// The offset after the last record.
+    pub offset: i64,
+}
+
+impl StateRead {
+    /// Whether the topic still ends where it did, in the same cluster. A copy of the topic in another cluster may have the same
+    /// offsets.
+    pub fn ends_at(&self, end: &StateEnd, further: i64) -> bool {
+        end.offset == self.end + further && end.cluster_id == self.cluster_id
+    }
+}
+
 /// The latest record of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateRecord {
@@ -61,8 +78,8 @@ impl StateTopic {
     /// The latest record of each key that begins with `prefix`, between the beginning and the end
     /// that the topic has now. A key whose latest record has no value is not there.
     ///
-    /// It connects anew, so the cluster's id is that of the cluster which answers now: a producer's
-    /// client keeps the id of the first one that it met.
+    /// It connects anew, so the cluster's id is that of the cluster which answers now: a producer's client keeps the id that its
+    /// latest metadata told, and its connections to a former cluster for as long as they last.
     ///
     /// # Errors
     /// [`Code::KafkaUnreachable`] when nothing comes for some seconds; or the topic is missing or

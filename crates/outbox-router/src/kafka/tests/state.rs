@@ -73,7 +73,7 @@ async fn the_latest_value_of_each_key_with_the_prefix_is_read() {
     let topic = state_topic(&cluster, &sink);
     let empty = topic.read(b"").unwrap();
     assert_eq!((empty.end, &*empty.records), (0, &[][..]));
-    assert_eq!(topic.end().unwrap(), 0);
+    assert_eq!(topic.end().unwrap().offset, 0);
 
     for (number, (key, value)) in (1..).zip([
         (&b"a/1"[..], Some(&b"old"[..])),
@@ -85,7 +85,7 @@ async fn the_latest_value_of_each_key_with_the_prefix_is_read() {
     ]) {
         write(&mut sink, key, value, number).await;
     }
-    assert_eq!(topic.end().unwrap(), 6);
+    assert_eq!(topic.end().unwrap().offset, 6);
     let read = topic.read(b"a/").unwrap();
     assert_eq!(read.end, 6);
     assert_eq!(pairs(&read), [(&b"a/1"[..], &b"new"[..]), (b"a/3", b"")]);

@@ -16,7 +16,8 @@ use relay::{
 use super::desk::{Bell, Desk, verdict};
 use crate::{
     kafka::{
-        DeliveryTrouble, Found, Health, Identity, Seen, Sight, StateRead, StateRecord, TopicUuid,
+        DeliveryTrouble, Found, Health, Identity, Seen, Sight, StateEnd, StateRead, StateRecord,
+        TopicUuid,
     },
     shell::{Directory, Kafka, Sink, StateTopic},
 };
@@ -46,6 +47,7 @@ struct Cluster {
     desk: Desk<Ask>,
     /// The state topic, in the order of writing.
     state: Mutex<Vec<KeyAndValue>>,
+    id: Mutex<&'static str>,
     producers: Mutex<Vec<Producer>>,
 }
 
@@ -54,6 +56,7 @@ impl ScriptedKafka {
         Self(Arc::new(Cluster {
             desk: Desk::new(bell),
             state: Mutex::default(),
+            id: Mutex::new("c"),
             producers: Mutex::default(),
         }))
     }
@@ -73,6 +76,11 @@ impl ScriptedKafka {
     /// Somebody writes to the state topic.
     pub(super) fn write(&self, key: &[u8], value: Option<&[u8]>) {
         self.0.state.lock().unwrap().push((key.to_vec(), value.map(<[u8]>::to_vec)));
+    }
+
+    /// Another cluster answers, with copies of all topics.
+    pub(super) fn is_another(&self) {
+        *self.0.id.lock().unwrap() = "another";
     }
 
     fn asked(&self, question: Ask) -> Result<(), Failure> {
@@ -361,9 +369,10 @@ impl StateTopic for Client {
         Ok(Vec::new())
     }
 
-    fn end(&self) -> Result<i64, Failure> {
+    fn end(&self) -> Result<StateEnd, Failure> {
         self.kafka.asked(Ask::StateEnd(self.producer))?;
-        Ok(i64::try_from(self.kafka.0.state.lock().unwrap().len()).unwrap())
+        let StateRead { cluster_id, end: offset, .. } = self.latest(b"");
+        Ok(StateEnd { cluster_id, offset })
     }
 
     fn read(&self, prefix: &[u8]) -> Result<StateRead, Failure> {
@@ -389,6 +398,7 @@ impl Client {
         });
         let end = i64::try_from(log.len()).unwrap();
         let (records, last) = (records.collect(), None);
-        StateRead { cluster_id: "c".to_owned(), begin: 0, end, records, last }
+        let cluster_id = (*self.kafka.0.id.lock().unwrap()).to_owned();
+        StateRead { cluster_id, begin: 0, end, records, last }
     }
 }

@@ -32,8 +32,8 @@ async fn a_state_topic_that_somebody_wrote_to_is_read_again_and_everything_judge
     stage.world.postgres.desk().answer(Ok(()));
     stage.until("another stream", |world| world.postgres.walsenders() == 2).await;
     let asked = stage.world.kafka.desk().asked();
-    let readings = [Ask::StateRead(0), Ask::StateEnd(0), Ask::StateRead(0), Ask::StateEnd(0)];
-    assert_eq!(asked[1..5], readings, "the second session began with what the first had found");
+    let readings = [Ask::StateRead(0), Ask::StateEnd(0), Ask::StateRead(0), Ask::StateRead(0)];
+    assert_eq!(asked[1..5], readings, "the last is the second session's first");
     assert_eq!(stage.shell.relay.snapshot(stage.shell.clock.now().at).errors[&Code::SlotInUse], 1);
 }
 
@@ -95,4 +95,34 @@ async fn a_topic_that_another_pipeline_writes_to_is_read_on_at_each_look() {
     }
     assert_eq!(stage.world.kafka.desk().count(&Ask::StateRead(0)), reads);
     assert_eq!(stage.state(), (State::Streaming, None));
+}
+
+/// The copy has the same offsets, and nobody has written to it.
+#[tokio::test(start_paused = true)]
+async fn another_cluster_with_a_copy_of_the_topic_is_noticed_while_the_router_streams() {
+    let mut stage = super::order::witnessed_stage().await;
+    stage.world.kafka.is_another();
+    within_the_session(&mut stage, "a reading", |world| readings(world) > 0).await;
+    halts_at_another_cluster(&mut stage).await;
+}
+
+/// What an earlier session has read is of another cluster.
+#[tokio::test(start_paused = true)]
+async fn another_cluster_with_a_copy_of_the_topic_is_noticed_by_the_next_session() {
+    let mut stage = super::order::witnessed_stage().await;
+    stage.world.kafka.is_another();
+    stage.world.walsender().hang_up();
+    halts_at_another_cluster(&mut stage).await;
+    assert_eq!(readings(&stage.world), 0);
+}
+
+async fn halts_at_another_cluster(stage: &mut Stage) {
+    for _ in 0..60 {
+        if stage.state() == (State::Failed, Some(Code::ClusterChanged)) {
+            assert_eq!(stage.world.postgres.walsenders(), 1, "no other stream was begun");
+            return;
+        }
+        stage.pass_time(Duration::from_secs(1)).await;
+    }
+    panic!("{:?} instead of a halt", stage.state());
 }
