@@ -198,4 +198,10 @@ impl Witness {
     pub(crate) fn has_open(&self, gap: &Gap) -> bool {
         self.gaps.iter().any(|open| open.is_same(gap))
     }
+
+    /// Whether a person has accepted it, in this generation or a later one.
+    pub(crate) fn has_accepted(&self, gap: &Gap, generation: u64) -> bool {
+        let is_this = |one: &Acceptance| one.generation >= generation && one.name() == gap.name();
+        self.accepted.iter().any(is_this)
+    }
 }

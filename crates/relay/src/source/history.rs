@@ -106,13 +106,14 @@ pub fn continues(
             "this is another database cluster (system identifier {}, kafka's records come from {})",
             server.history.system_id, known.system_id
         );
-        return Err(parted_with(witness, Lsn::ZERO, what, ANOTHER_CLUSTER));
+        let gap = parted(witness, Lsn::ZERO, what, ANOTHER_CLUSTER);
+        return Err(Obstacle::Elsewhere(Box::new(gap)));
     }
     match known.timeline.cmp(&server.history.timeline) {
         std::cmp::Ordering::Equal => {
             reaches(witness, server, witness.position).map(|()| Continuation::Same)
         }
-        std::cmp::Ordering::Greater => Err(parted(
+        std::cmp::Ordering::Greater => Err(elsewhere(
             witness,
             Lsn::ZERO,
             format!(
@@ -125,19 +126,17 @@ pub fn continues(
 }
 
 /// Nobody makes WAL shorter: a walsender sends nothing that is not flushed. Where the restored server began to write anew,
-/// nothing tells: by now it may have written over what it has forgotten.
+/// nothing tells: by now it may have written over what it has forgotten. Soon it will have written past the witness, and
+/// then nothing shows this any more, so it is written down at once.
 fn reaches(witness: &Witness, server: &Server, position: Lsn) -> Result<(), Obstacle> {
     if server.wal_end >= position {
         return Ok(());
     }
-    Err(parted(
-        witness,
-        Lsn::ZERO,
-        format!(
-            "the server's wal ends at {}, but up to {position} everything is in kafka: the server was restored to an earlier state",
-            server.wal_end
-        ),
-    ))
+    let what = format!(
+        "the server's wal ends at {}, but up to {position} everything is in kafka: the server was restored to an earlier state",
+        server.wal_end
+    );
+    Err(Obstacle::Gaps(vec![parted(witness, Lsn::ZERO, what, ANOTHER_HISTORY)]))
 }
 
 fn promoted(
@@ -148,7 +147,7 @@ fn promoted(
 ) -> Result<Continuation, Obstacle> {
     let now = server.history.timeline;
     let Some(left) = timelines.left_at(known.timeline) else {
-        return Err(parted(
+        return Err(elsewhere(
             witness,
             Lsn::ZERO,
             format!(
@@ -164,7 +163,7 @@ fn promoted(
         return reaches(witness, server, witness.position.min(left))
             .map(|()| Continuation::Promoted(left));
     }
-    Err(parted(
+    Err(elsewhere(
         witness,
         left,
         format!(
@@ -181,13 +180,14 @@ const ANOTHER_HISTORY: &str =
 const ANOTHER_CLUSTER: &str = "if another installation writes to this Kafka, give one of them another name; otherwise \
      compare the outbox table with the topics, then outbox-router accept";
 
-fn parted(witness: &Witness, from: Lsn, what: String) -> Obstacle {
-    parted_with(witness, from, what, ANOTHER_HISTORY)
+/// What every look at this server finds again, and no look at the right one.
+fn elsewhere(witness: &Witness, from: Lsn, what: String) -> Obstacle {
+    Obstacle::Elsewhere(Box::new(parted(witness, from, what, ANOTHER_HISTORY)))
 }
 
-fn parted_with(witness: &Witness, from: Lsn, what: String, hint: &str) -> Obstacle {
+fn parted(witness: &Witness, from: Lsn, what: String, hint: &str) -> Gap {
     let failure = Failure::new(Code::HistoryChanged, what).hint(hint);
-    Obstacle::Elsewhere(Box::new(Gap::of_another_history(failure, from, witness.mark())))
+    Gap::of_another_history(failure, from, witness.mark())
 }
 
 #[cfg(test)]
@@ -219,7 +219,14 @@ mod tests {
     fn judged(server: &Server, timelines: &str) -> Result<Continuation, (u64, u64)> {
         let timelines = TimelineHistory::parse(timelines).unwrap();
         continues(&witness(), server, &timelines).map_err(|obstacle| {
-            let Obstacle::Elsewhere(gap) = obstacle else { panic!("{obstacle:?}") };
+            let gap = match obstacle {
+                Obstacle::Elsewhere(gap) => *gap,
+                // By the next look the server may have written past the witness.
+                Obstacle::Gaps(mut gaps) if server.wal_end < witness().position => gaps.remove(0),
+                other @ (Obstacle::SlotInUse { .. } | Obstacle::Gaps(_) | Obstacle::Failed(_)) => {
+                    panic!("{other:?}")
+                }
+            };
             assert_eq!(gap.failure.code, Code::HistoryChanged);
             (gap.interval.begins_at().as_u64(), gap.interval.to.lsn.as_u64())
         })

@@ -27,7 +27,7 @@ use crate::{
 
 mod gaps;
 
-use gaps::Unrecorded;
+use gaps::{Opened, Unrecorded};
 
 /// Between two writes, unless the window needs one sooner.
 const GAP: Duration = Duration::from_millis(100);
@@ -68,6 +68,7 @@ pub(crate) struct Keeper {
     remembered: Option<Box<Remembered>>,
     /// A gap that is not yet in Kafka.
     unrecorded: Option<Unrecorded>,
+    opened: Opened,
     in_flight: Option<InFlight>,
     written_at: Option<Moment>,
     numbers: u64,
@@ -156,6 +157,7 @@ impl Keeper {
             present: None,
             remembered: None,
             unrecorded: None,
+            opened: Opened::default(),
             in_flight: None,
             written_at: None,
             numbers: 0,
@@ -193,6 +195,7 @@ impl Keeper {
             join(self.known.take().into_iter().chain(combined))
         };
         self.known = known;
+        self.reopen();
         Ok(since)
     }
 

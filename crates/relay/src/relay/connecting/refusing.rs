@@ -59,7 +59,9 @@ impl Relay {
     pub(super) fn take_suspected(&mut self, looked: Option<&Mark>) -> Vec<Gap> {
         let generation = self.keeper.known().map_or(0, |known| known.generation);
         let is_open = |(gap, known): &(Gap, u64)| {
-            *known == generation && looked.is_some_and(|looked| gap.interval.to.lsn >= looked.lsn)
+            // Nobody had read the record, since Kafka was away.
+            let is_of_record = *known == generation || *known == 0;
+            is_of_record && looked.is_some_and(|looked| gap.interval.to.lsn >= looked.lsn)
         };
         let suspected = std::mem::take(&mut self.suspected);
         suspected.into_iter().filter(is_open).map(|(gap, _)| gap).collect()

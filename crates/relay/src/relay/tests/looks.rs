@@ -174,6 +174,41 @@ fn a_router_that_reaches_another_server_waits_for_the_right_one() {
     assert_eq!(world.script.state(), (State::Streaming, None));
 }
 
+/// It has been taken back to an earlier state. Soon its WAL is as long as it was, and then nothing shows it any more.
+#[test]
+fn a_server_whose_wal_was_shorter_stays_another_one_as_it_grows() {
+    let mut world = World::streaming();
+    world.settle_down();
+    let grown = world.server.clone();
+    world.restart();
+    world.server.wal_end = Lsn::from_u64(15);
+    world.settle_down();
+    assert_eq!(world.gap(), (Some(Code::HistoryChanged), 0, 16));
+    world.server = grown;
+    world.restart();
+    world.settle_down();
+    assert_eq!(world.gap().0, Some(Code::HistoryChanged));
+    world.accept();
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None));
+}
+
+/// Kafka was away since this process began, so nobody had told it of which record it was.
+#[test]
+fn a_gap_that_the_monitor_saw_before_the_record_was_read_is_not_forgotten() {
+    let mut world = World::streaming();
+    world.settle_down();
+    world.restart();
+    let to = Mark { lsn: Lsn::from_u64(u64::MAX), at: None };
+    let interval = Interval { from: Some(to.clone()), to };
+    let seen = Gap::new(failure(Code::PublicationLacksInsert), interval);
+    world.script.handle(Input::GapSuspected(seen));
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.gap().0, Some(Code::PublicationLacksInsert));
+}
+
 /// Mended before the router is back, it leaves no trace; and the rows of meanwhile are missing.
 #[test]
 fn a_gap_that_the_monitor_saw_while_there_was_no_session_is_not_forgotten() {

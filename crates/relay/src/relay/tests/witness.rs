@@ -4,7 +4,7 @@ use super::{world::World, *};
 use crate::{
     StateRead,
     session::Hold,
-    witness::{History, StateRecord, Witness},
+    witness::{History, Open, StateRecord, Witness},
 };
 
 #[test]
@@ -116,6 +116,28 @@ fn a_gap_outlives_every_restart_until_a_person_accepts_it() {
     world.restart();
     world.settle_down();
     assert_eq!(world.script.state(), (State::Streaming, None));
+}
+
+/// The person was shown another one, before this one was written down.
+#[test]
+fn a_gap_that_is_written_down_beside_an_acceptance_of_another_stays_open() {
+    let mut world = World::streaming();
+    let before = world.witness();
+    let other = [gap(Code::PublicationLacksTable)];
+    world.script.handle(Input::GapSuspected(gap(Code::PublicationReplaced)));
+    let accepted = before.with_gaps(&other);
+    let accepted = accepted.accept(&[Open::Gap(other[0].clone())], accepted.clone(), "ann");
+    world.another_writes(&accepted);
+    for _ in 0..3 {
+        world.settle_down();
+        assert_eq!(world.gap().0, Some(Code::PublicationReplaced));
+    }
+    assert_eq!(world.witness().gaps.len(), 1, "in the generation that counts");
+    world.accept();
+    world.settle_down();
+    world.settle_down();
+    assert_eq!(world.script.state(), (State::Streaming, None));
+    assert_eq!(world.witness().gaps, []);
 }
 
 #[test]

@@ -20,6 +20,14 @@ pub(super) struct Unrecorded {
     tried_at: Option<Moment>,
 }
 
+/// What this process has found and nobody has accepted, as far as it knows.
+#[derive(Default)]
+pub(super) struct Opened {
+    gaps: Vec<Gap>,
+    /// That in which they are written down.
+    generation: u64,
+}
+
 impl Keeper {
     /// These gaps are open from now on, whoever asks.
     pub(crate) fn open_gaps(&mut self, gaps: &[Gap]) {
@@ -33,6 +41,7 @@ impl Keeper {
         let base = join(known.into_iter().chain(base))
             .unwrap_or_else(|| Witness::at(gap.interval.begins_at()));
         let witness = base.with_gaps(gaps);
+        self.opened = Opened { gaps: gaps.to_vec(), generation: witness.generation };
         self.known = Some(witness.clone());
         self.record(gap, witness);
     }
@@ -44,6 +53,21 @@ impl Keeper {
             let key = settings.pipeline.key(&name);
             self.unrecorded = Some(Unrecorded { key, witness, tried_at: None });
         }
+    }
+
+    /// A person has accepted another gap, or a promotion was met, while this process wrote down what it had found: in the
+    /// generation that began so, nothing counts that is written of an earlier one. There it is open, too, unless the person has
+    /// accepted it with the other.
+    pub(super) fn reopen(&mut self) {
+        let Some(known) = &self.known else { return };
+        let since = self.opened.generation;
+        if known.generation <= since {
+            return;
+        }
+        let mut gaps = std::mem::take(&mut self.opened.gaps);
+        gaps.retain(|gap| !known.has_accepted(gap, since));
+        self.opened = Opened { gaps: gaps.clone(), generation: known.generation };
+        self.open_gaps(&gaps);
     }
 
     /// A gap is open that the topic does not hold any more: somebody has deleted it, or it is another cluster's.
