@@ -104,6 +104,49 @@ async fn a_renamed_outbox_is_found_and_followed_and_is_no_gap() {
     assert!(failure.hint.unwrap().contains("add table \"public\".\"elsewhere\""));
 }
 
+/// What a person types is the hint, as it is. Another outbox of the same publication stays in it.
+#[tokio::test]
+async fn the_remedy_for_a_table_is_typed_as_it_stands_and_touches_no_other() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    for (name, break_it) in [
+        ("x", "alter publication p_x drop table outbox_x"),
+        (
+            "y",
+            "alter publication p_y drop table outbox_y; \
+            alter publication p_y add table outbox_y where (true)",
+        ),
+        (
+            "z",
+            "alter publication p_z drop table outbox_z; \
+            alter publication p_z add table outbox_z (id)",
+        ),
+    ] {
+        set_up(&client, name).await;
+        let other = format!(
+            "create table other_{name} (); alter publication p_{name} add table other_{name}"
+        );
+        client.batch_execute(&other).await.unwrap();
+        let mut bench = Bench::start(&postgres, settings(name), State::Streaming);
+        bench.until_well().await;
+        client.batch_execute(break_it).await.unwrap();
+        let hint = bench.gap().await.failure.hint.unwrap();
+        let (remedy, _) = hint.split_once("commit").unwrap();
+        client.batch_execute(&format!("{remedy}commit")).await.unwrap();
+        let published = client
+            .query(
+                "select r.prrelid::regclass::text from pg_publication_rel r \
+                   join pg_publication p on p.oid = r.prpubid \
+                 where p.pubname = $1 and r.prqual is null and r.prattrs is null order by 1",
+                &[&format!("p_{name}")],
+            )
+            .await
+            .unwrap();
+        let tables: Vec<String> = published.iter().map(|row| row.get(0)).collect();
+        assert_eq!(tables, [format!("other_{name}"), format!("outbox_{name}")], "{remedy}");
+    }
+}
+
 #[tokio::test]
 async fn a_table_that_takes_the_name_of_a_renamed_outbox_is_a_gap() {
     let postgres = Postgres::start(&[]).await;

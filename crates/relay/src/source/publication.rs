@@ -199,7 +199,6 @@ impl Judge<'_> {
         relation: &Relation,
     ) -> Option<Failure> {
         let (name, publication) = (&relation.name, self.watched.publication);
-        let again = format!("set table {}", quote_table(name));
         if published.row_filter.is_some() {
             // The filter itself stays out of the message: it may hold a key.
             return Some(
@@ -207,7 +206,7 @@ impl Judge<'_> {
                     Code::PublicationFiltersRows,
                     format!("publication \"{publication}\" filters the rows of table {name}"),
                 )
-                .hint(self.alter(&again)),
+                .hint(self.added_again(name)),
             );
         }
         let mut left_out = mapped(outbox, &relation.columns);
@@ -219,7 +218,7 @@ impl Judge<'_> {
              will do"
                 .to_owned()
         } else {
-            self.alter(&again)
+            self.added_again(name)
         };
         (!left_out.is_empty()).then(|| {
             Failure::new(
@@ -239,7 +238,7 @@ impl Judge<'_> {
             Code::PublicationLacksTable,
             format!("table {table} is not in publication \"{}\"", self.watched.publication),
         )
-        .hint(self.alter(&format!("add table {}", quote_table(table))))
+        .hint(self.added(&[table]))
     }
 
     fn by_leaf(&self, table: &TableName) -> Failure {
@@ -265,7 +264,7 @@ impl Judge<'_> {
             None => format!(
                 "{}; what the slot has of both tables will be produced: publish only the rows \
                  that were written to the new one before that, then {ACCEPT}",
-                self.alter(&format!("add table {}", quote_table(table)))
+                self.added(&[table])
             ),
         };
         Failure::new(
@@ -275,6 +274,24 @@ impl Judge<'_> {
             ),
         )
         .hint(hint)
+    }
+
+    fn added(&self, tables: &[&TableName]) -> String {
+        self.altered_at_rest(tables, &["add"])
+    }
+
+    /// In one transaction nothing is left out. `set table` would take every other table out of the publication.
+    fn added_again(&self, table: &TableName) -> String {
+        self.altered_at_rest(&[table], &["drop", "add"])
+    }
+
+    /// The lock waits for whoever is writing. Without it PostgreSQL before 13.21, 14.18, 15.13, 16.9 and 17.5 goes on with the
+    /// former publication for what comes after such a transaction (release notes of these versions).
+    fn altered_at_rest(&self, tables: &[&TableName], actions: &[&str]) -> String {
+        let tables = tables.iter().map(|table| quote_table(table)).collect::<Vec<_>>().join(", ");
+        let alter = |action: &&str| self.alter(&format!("{action} table {tables}"));
+        let statements = actions.iter().map(alter).collect::<Vec<_>>().join("; ");
+        format!("begin; lock table {tables} in share row exclusive mode; {statements}; commit")
     }
 
     fn alter(&self, what: &str) -> String {

@@ -7,9 +7,9 @@ use crate::{
     failure::{Code, Failure},
     source::{
         catalog::{Child, Relation},
-        quote::quote_table,
         tables::TableOids,
     },
+    table::TableName,
 };
 
 impl Judge<'_> {
@@ -55,9 +55,9 @@ impl Judge<'_> {
             steps.push(format!("add {} to the configuration", tables.join(" and ")));
         }
         let unpublished = strays.iter().filter(|child| self.publication.table(child.oid).is_none());
-        let tables: Vec<String> = unpublished.map(|child| quote_table(&child.name)).collect();
+        let tables: Vec<&TableName> = unpublished.map(|child| &child.name).collect();
         if !tables.is_empty() {
-            steps.push(self.alter(&format!("add table {}", tables.join(", "))));
+            steps.push(self.added(&tables));
         }
         // Without a look before it, no row of it can have been ours.
         if self.before.is_some() {
