@@ -283,9 +283,9 @@ pub enum ProtocolError {
         /// The most we take.
         limit: usize,
     },
-    /// More rows than any replication command returns.
-    #[error("the answer to a replication command has more than {limit} rows")]
-    TooManyRows {
+    /// A larger answer than any server gives.
+    #[error("the answer to a command has more than {limit} bytes")]
+    AnswerTooLarge {
         /// The most we take.
         limit: usize,
     },

@@ -17,8 +17,8 @@ use super::stream::ReplicationStream;
 use super::transport::{SocketOptions, Transport};
 use super::{CommandError, ConnInfo, ConnectError, ProtocolError, ServerMessage};
 
-/// More rows than any replication command returns.
-const ROWS_MAX: usize = 1000;
+/// More than any answer has: that about a publication of a hundred thousand partitions has some 30 MB.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// How a replication connection is to behave.
 #[derive(Clone, Debug)]
@@ -78,6 +78,12 @@ impl ClientEncoding {
 
 /// A row of a replication command's answer, in text form.
 pub type Row = Vec<Option<String>>;
+
+/// What a row takes in memory.
+fn bytes_of(row: &Row) -> usize {
+    let values = row.iter().flatten().map(String::len).sum::<usize>();
+    values + size_of_val(row.as_slice()) + size_of::<Row>()
+}
 
 /// The answer to `IDENTIFY_SYSTEM`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,15 +176,18 @@ impl ReplicationConnection {
     ) -> Result<Vec<Row>, CommandError> {
         self.send(name, text).await?;
         let mut rows = Vec::new();
+        let mut room = ANSWER_BYTES_MAX;
         let mut refusal = None;
         loop {
             match self.reply(name).await? {
                 Reply::Ready => break,
-                Reply::Row(_) if rows.len() == ROWS_MAX => {
-                    let source = ProtocolError::TooManyRows { limit: ROWS_MAX };
-                    return Err(CommandError::Protocol { command: name, source });
+                Reply::Row(row) => {
+                    room = room.checked_sub(bytes_of(&row)).ok_or_else(|| {
+                        let source = ProtocolError::AnswerTooLarge { limit: ANSWER_BYTES_MAX };
+                        CommandError::Protocol { command: name, source }
+                    })?;
+                    rows.push(row);
                 }
-                Reply::Row(row) => rows.push(row),
                 Reply::Error(message) => refusal = Some(message),
                 Reply::Columns | Reply::Complete | Reply::Nothing => {}
                 Reply::CopyBoth => return Err(unexpected(name, 'W')),

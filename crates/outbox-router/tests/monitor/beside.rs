@@ -92,3 +92,22 @@ async fn a_standby_server_has_an_identity_too() {
     postgres.become_standby().await;
     assert_eq!(identity(&mut &postgres.client().await).await.unwrap(), before);
 }
+
+/// Hourly ones for seven weeks: the answer about them has a row for each.
+#[tokio::test]
+async fn a_table_of_more_than_a_thousand_partitions_is_read_before_a_stream() {
+    let postgres = Postgres::start(&["max_locks_per_transaction=2048"]).await;
+    let client = postgres.client().await;
+    let make = "create table outbox_x (id uuid, aggregatetype text, aggregateid text, type text, \
+          payload text, hour int) partition by list (hour); \
+        do $$ begin for n in 1..1200 loop execute format( \
+          'create table outbox_x_%s partition of outbox_x for values in (%s)', n, n); \
+        end loop; end $$; \
+        create publication p_x for table outbox_x \
+          with (publish = 'insert', publish_via_partition_root = true)";
+    client.batch_execute(make).await.unwrap();
+    let source = source_at(&postgres);
+    let (open, _) = source.open().await.unwrap();
+    let (_, catalog) = source.catalog(open, None).await.unwrap();
+    assert_eq!(catalog.relations[0].partitions.len(), 1200);
+}
