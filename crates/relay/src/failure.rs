@@ -168,6 +168,21 @@ impl Code {
         matches!(self, Self::PublicationMissing | Self::PublicationReplaced)
     }
 
+    /// Whether rows are left out for as long as it is not mended, wherever the slot stands.
+    pub(crate) fn leaves_rows_out(self) -> bool {
+        matches!(
+            self,
+            Self::PublicationLacksTable
+                | Self::PublicationLacksInsert
+                | Self::PublicationFiltersRows
+                | Self::PublicationLacksColumn
+                | Self::PublicationByLeaf
+                | Self::PublicationAltered
+                | Self::TableReplaced
+                | Self::TableInherited
+        )
+    }
+
     /// Whether it is about Kafka.
     pub(crate) fn is_of_kafka(self) -> bool {
         self.as_str().starts_with('K')

@@ -2,7 +2,10 @@
 
 use relay::{
     Code, Failure, Outboxes, TopicName,
-    source::{Baseline, Expectations, Gap, Kept, Obstacle, Present, SlotHealth, gaps_since, judge},
+    source::{
+        Baseline, Expectations, Gap, Interval, Kept, Obstacle, Present, SlotHealth, gaps_since,
+        judge, publication,
+    },
     witness::{Pipeline, StateRecord, Witness, combine},
 };
 use uuid::Uuid;
@@ -224,7 +227,18 @@ pub(super) fn found(config: &Config, record: &Witness, cluster: &str, seen: &See
         catalog: seen.catalog.clone(),
     };
     let gaps = gaps_since(record, expected(config, &outboxes, Some(record)), present);
-    record.with_found(&gaps)
+    record.with_found(&gaps, &seen.look.mark())
+}
+
+/// Alterations since the record was written that explain themselves: a router would tell them at its next start.
+pub(super) fn alterations(config: &Config, record: &Witness, seen: &Seen) -> Vec<Failure> {
+    let between = Interval { from: record.checked.clone(), to: seen.look.mark() };
+    publication::alterations(
+        &record.catalog,
+        &seen.catalog,
+        config.postgres.publication.as_str(),
+        &between,
+    )
 }
 
 fn expected<'a>(

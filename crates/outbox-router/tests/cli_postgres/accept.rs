@@ -262,3 +262,32 @@ async fn without_a_record_there_is_nothing_to_accept() {
     let elsewhere = scene.accept(&["--admin-url", &admin]).await;
     assert!(elsewhere.err.contains("name the database postgres in --admin-url"), "{elsewhere:?}");
 }
+
+/// Found at three, mended at five: what was written at four is in no slot. The router begins anew, so what it would have told at
+/// its next start is told now.
+#[tokio::test]
+async fn what_was_left_out_until_it_was_mended_is_told_and_what_was_altered_meanwhile() {
+    let scene = Scene::with(&stopped(Vec::new())).await;
+    assert_eq!(scene.accept(&["--yes"]).await.exit, Exit::Done);
+    let mut record = scene.record().await;
+    let found = record.checked.clone().unwrap();
+    let interval = Interval { from: Some(found.clone()), to: found };
+    record.gaps = vec![Gap::new(Failure::new(Code::PublicationLacksTable, "it was out"), interval)];
+    record.generation += 1;
+    scene.kafka.put("router", &record).await;
+    scene.server.sql("alter publication outbox_router set (publish = 'insert, update')");
+    scene.server.sql(&format!("{WRITE} ('a', 'b', 'c', now())"));
+    let end: Lsn = scene.server.sql("select pg_current_wal_lsn()").parse().expect("an LSN");
+    let accepted = scene.accept(&["--yes"]).await;
+    assert_eq!(accepted.exit, Exit::Done, "{accepted:?}");
+    let to = accepted.out.lines().find_map(|line| line.strip_prefix("to ")).expect("an end");
+    let to: Lsn = to.split_whitespace().next().unwrap().parse().expect("an LSN");
+    assert!(to >= end, "{}", accepted.out);
+    for told in [
+        "rows      1 in public.outbox with created_at in that time",
+        "also      P032: publication \"outbox_router\" was altered between two looks at it",
+        "until that was mended are in no slot",
+    ] {
+        assert!(accepted.out.contains(told), "{told}\nin {}", accepted.out);
+    }
+}

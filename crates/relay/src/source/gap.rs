@@ -54,19 +54,27 @@ pub struct Gap {
 impl Gap {
     /// Writes the interval into the failure.
     pub fn new(mut failure: Failure, interval: Interval) -> Self {
-        let to = &interval.to;
-        failure.message = match &interval.from {
-            Some(from) => format!(
-                "{}; rows committed after {from} and up to {to} may be missing in kafka",
-                failure.message
-            ),
-            None => {
-                format!("{}; rows committed up to {to} may be missing in kafka", failure.message)
-            }
-        };
+        failure.message.push_str(&at_risk(&interval));
         failure.lsn = Some(interval.begins_at());
         failure.hint = Some(closing(failure.hint.take()));
         Self { failure, interval }
+    }
+
+    /// Whether rows are left out for as long as what is wrong is not mended, wherever the slot stands.
+    pub fn lasts(&self) -> bool {
+        self.failure.code.leaves_rows_out()
+    }
+
+    /// The same, seen later: when what was wrong was mended in between, nobody has seen.
+    pub(crate) fn lasted_until(&mut self, to: &Mark) {
+        if !self.lasts() || to.lsn <= self.interval.to.lsn {
+            return;
+        }
+        let told = at_risk(&self.interval);
+        self.interval.to = to.clone();
+        if let Some(what) = self.failure.message.strip_suffix(&told) {
+            self.failure.message = format!("{what}{}", at_risk(&self.interval));
+        }
     }
 
     /// Whether it is the same finding: the same code, beginning at the same position.
@@ -104,6 +112,12 @@ impl Gap {
         failure.lsn = Some(from);
         Self { failure, interval: Interval { from: Some(Mark { lsn: from, at: None }), to } }
     }
+}
+
+/// What ends every message of a gap.
+fn at_risk(Interval { from, to }: &Interval) -> String {
+    let after = from.as_ref().map_or_else(String::new, |from| format!("after {from} and "));
+    format!("; rows committed {after}up to {to} may be missing in kafka")
 }
 
 /// What ends every hint of a gap: mending what is wrong brings no row back, and the router waits for a person.

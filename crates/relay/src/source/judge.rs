@@ -28,8 +28,8 @@ pub enum Obstacle {
     },
     /// Rows may be missing: everything that shows it, the gravest first, and at least one.
     Gaps(Vec<Gap>),
-    /// This is not the server that the witness speaks of. Whoever reaches the right one sees nothing of it, so it is not
-    /// written down.
+    /// This is not the server that the witness speaks of, and shows it to whoever looks. Whoever reaches the right one sees
+    /// nothing of it, so it is not written down.
     Elsewhere(Box<Gap>),
     /// Something else is wrong.
     Failed(Failure),
@@ -223,6 +223,8 @@ pub fn judge_slot<'l>(
             Some(Mark { lsn: slot.confirmed_flush_lsn?, at: None })
         };
         let from = ours().or_else(remembered);
+        let was_fit = failure.code == Code::SlotUnsuitable && expected.witness.is_some();
+        let failure = if was_fit { verdict::made_unfit(failure) } else { failure };
         obstacle(at_risk(failure, from, look.mark()))
     })?;
     // While another process holds it, it stands where that one has brought it.

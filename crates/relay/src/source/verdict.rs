@@ -58,9 +58,18 @@ fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
             format!("belongs to database {theirs}, not {here}")
         }
     };
-    Some(
-        Failure::new(Code::SlotUnsuitable, format!("slot \"{name}\" {wrong}"))
-            .hint("name another slot in postgres.slot, then outbox-router setup --apply"),
+    Some(Failure::new(Code::SlotUnsuitable, format!("slot \"{name}\" {wrong}")).hint(
+        "name another slot in postgres.slot, or drop this one if nobody uses it; then \
+                 outbox-router setup --apply",
+    ))
+}
+
+/// The same of a slot that was fit when the witness was written: somebody has dropped it, and made another of that name.
+pub fn made_unfit(unsuitable: Failure) -> Failure {
+    let what = format!("{}; it was dropped, and made again as something else", unsuitable.message);
+    Failure::new(Code::SlotMoved, what).hint(
+        "look for who made it; drop it, then outbox-router setup --apply under the same name; \
+         publish the missing rows from the table, then outbox-router accept",
     )
 }
 

@@ -7,7 +7,7 @@
 
 use pgoutput::Lsn;
 
-use super::{ACCEPTED_MAX, Acceptance, Witness};
+use super::{ACCEPTED_MAX, Acceptance, LastTransaction, Witness};
 use crate::{
     failure::{Code, Failure},
     source::{Baseline, Gap, Mark},
@@ -137,6 +137,7 @@ impl Witness {
     pub fn accept(&self, closed: &[Open], anew: Self, by: &str) -> Self {
         let at = anew.checked.as_ref().and_then(|checked| checked.at.clone()).unwrap_or_default();
         let mut next = Self {
+            last: self.last.filter(|last| self.goes_on(closed, &anew, last)),
             generation: self.generation + 1,
             partitions: self.partitions.clone(),
             gaps: self.gaps.clone(),
@@ -160,9 +161,10 @@ impl Witness {
     }
 
     /// This record with what was found beside it, before anybody has written that down. What a recorded gap covers is no
-    /// other one; nor is a defect that a person has begun to mend, and that looks different now.
+    /// other one; nor is a defect that a person has begun to mend, and that looks different now. Rows that a defect leaves out
+    /// are missing until it is mended: now, at the latest.
     #[must_use]
-    pub fn with_found(&self, found: &[Gap]) -> Self {
+    pub fn with_found(&self, found: &[Gap], now: &Mark) -> Self {
         let of_this_name =
             |gaps: &[Gap], gap: &Gap| gaps.iter().filter(|one| one.is_same(gap)).count();
         let is_new = |gap: &&Gap| {
@@ -170,8 +172,21 @@ impl Witness {
                 && of_this_name(found, gap) > of_this_name(&self.gaps, gap)
         };
         let mut next = self.clone();
+        next.gaps.iter_mut().for_each(|gap| gap.lasted_until(now));
         next.gaps.extend(found.iter().filter(is_new).cloned());
         next
+    }
+
+    /// Whether the last transaction of this record is that of `anew`, too: same server, same Kafka, and the slot has not been
+    /// another one meanwhile.
+    fn goes_on(&self, closed: &[Open], anew: &Self, last: &LastTransaction) -> bool {
+        let is_of_table = |open: &Open| match open {
+            Open::Gap(gap) => gap.lasts(),
+            Open::Beginning(_) => true,
+        };
+        (&self.history, &self.cluster) == (&anew.history, &anew.cluster)
+            && (last.end_lsn..=self.position).contains(&anew.position)
+            && closed.iter().chain(&self.open()).all(is_of_table)
     }
 
     fn close(&mut self, closed: &[Open], by: &str, at: &str) {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use relay::{
     Code, Lsn,
-    source::{Expectations, Gap, Kept, Oid, Present, gaps_since},
-    witness::{Acceptance, Witness, Write},
+    source::{Expectations, Gap, Kept, Present, gaps_since},
+    witness::{Open, Witness, Write},
 };
 
 use super::{World, mending::Mend};
@@ -54,7 +54,7 @@ impl World {
         self.put_right();
         let best = self.with_what_is_found(best);
         let gaps = best.gaps.clone();
-        let witness = self.accepted(best);
+        let witness = self.accepted(&best);
         let number = witness.generation;
         let key = router::pipeline().key(&format!("accept {number}"));
         let position = witness.position.as_u64();
@@ -103,34 +103,24 @@ impl World {
             look: &self.server.slot_look(),
             catalog: self.server.catalog_look(),
         };
-        best.with_found(&gaps_since(&best, expected, present))
+        let now = present.look.mark();
+        best.with_found(&gaps_since(&best, expected, present), &now)
     }
 
     /// What `outbox-router accept` writes.
-    fn accepted(&self, best: Witness) -> Witness {
-        let accepted = best.gaps.iter().map(|gap| Acceptance {
-            code: gap.failure.code.to_string(),
-            lsn: gap.interval.begins_at(),
-            by: "somebody".to_owned(),
-            at: String::new(),
-            generation: best.generation + 1,
-        });
+    fn accepted(&self, best: &Witness) -> Witness {
         let catalog = self.server.catalog_look();
-        let tables: Vec<Oid> = catalog.relations.iter().map(|relation| relation.oid).collect();
-        Witness {
-            generation: best.generation + 1,
+        let anew = Witness {
             held: Some(self.server.slot_look().moment()),
             history: Some(self.server.identity.clone()),
             cluster: self.kafka.cluster(),
-            position: Lsn::from_u64(self.server.confirmed()),
-            last: None,
             checked: Some(self.server.slot_look().mark()),
-            accepted: best.accepted.iter().cloned().chain(accepted).collect(),
-            gaps: Vec::new(),
+            tables: catalog.relations.iter().map(|relation| relation.oid).collect(),
             catalog,
-            tables,
-            ..best
-        }
+            ..Witness::at(Lsn::from_u64(self.server.confirmed()))
+        };
+        let gaps: Vec<Open> = best.gaps.iter().cloned().map(Open::Gap).collect();
+        best.accept(&gaps, anew, "somebody")
     }
 
     /// What the slot does not send any more, and what the server leaves out, is accepted as missing, where the person was told

@@ -70,6 +70,7 @@ pub(super) async fn accept(
             show::rows(&counted, terminal.out)?;
         }
     }
+    show::alterations(&record::alterations(config, &facts.recorded, &facts.seen), terminal.out)?;
     let next = decide(args, config, access, facts, &chosen)?;
     show::consequence(&next, &chosen, terminal.out)?;
     let next = match (args.confirmation, terminal.audience) {

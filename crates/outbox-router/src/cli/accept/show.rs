@@ -60,16 +60,44 @@ pub(super) fn rows(counted: &[Counted], out: Out<'_>) -> io::Result<()> {
 
 /// What an acceptance means.
 pub(super) fn consequence(next: &Witness, chosen: &[Open], out: Out<'_>) -> io::Result<()> {
-    if chosen.iter().any(|open| matches!(open, Open::Gap(_))) {
+    let gaps = || {
+        chosen.iter().filter_map(|open| match open {
+            Open::Gap(gap) => Some(gap),
+            Open::Beginning(_) => None,
+        })
+    };
+    if gaps().next().is_none() {
+        return writeln!(
+            out,
+            "\nThe record stays as it is; what was before it is no longer asked about."
+        );
+    }
+    writeln!(
+        out,
+        "\nThe router goes on from {}, where the slot stands. What was committed before that and\n\
+         is not in kafka, it will not send: publish it from the table, if that is not done yet.",
+        next.position
+    )?;
+    if gaps().any(Gap::lasts) {
         writeln!(
             out,
-            "\nThe router goes on from {}, where the slot stands. What was committed before that and\n\
-             is not in kafka, it will not send: publish it from the table, if that is not done yet.",
-            next.position
-        )
-    } else {
-        writeln!(out, "\nThe record stays as it is; what was before it is no longer asked about.")
+            "Rows that a table or the publication left out until that was mended are in no slot,\n\
+             wherever it stands."
+        )?;
     }
+    writeln!(
+        out,
+        "A row's time is that of its transaction's beginning: begin earlier, by your longest\n\
+         transaction. What is there already comes twice, under the same id."
+    )
+}
+
+/// What is no gap, and will not be told again: the record begins anew.
+pub(super) fn alterations(told: &[Failure], out: Out<'_>) -> io::Result<()> {
+    for failure in told {
+        writeln!(out, "\nalso      {}: {}", failure.code, failure.message)?;
+    }
+    Ok(())
 }
 
 /// What was done.

@@ -192,7 +192,7 @@ fn gap_at(code: Code, lsn: u64, what: &str) -> Gap {
 fn what_nobody_has_written_down_yet_is_shown_beside_what_is_open() {
     let record = Witness::at(Lsn::from_u64(500)).with_gaps(&[gap_at(Code::SlotLost, 500, "lost")]);
     let names = |found: &[Gap]| -> Vec<String> {
-        record.with_found(found).gaps.iter().map(Gap::name).collect()
+        record.with_found(found, &mark(1_000)).gaps.iter().map(Gap::name).collect()
     };
     let table = gap_at(Code::PublicationLacksTable, 700, "outbox");
     assert_eq!(names(&[table]), ["P011@0/1F4", "P021@0/2BC"]);
@@ -208,8 +208,58 @@ fn a_defect_that_looks_different_since_it_is_being_mended_is_the_same_one() {
     let back = gap_at(Code::PublicationLacksTable, 700, "a was taken out and put back");
     let another = gap_at(Code::PublicationLacksTable, 700, "b was taken out and put back");
     let record = Witness::at(Lsn::from_u64(500)).with_gaps(&[out]);
-    assert_eq!(record.with_found(std::slice::from_ref(&back)).gaps.len(), 1);
-    assert_eq!(record.with_found(&[back, another]).gaps.len(), 3, "one of them was not known");
+    assert_eq!(record.with_found(std::slice::from_ref(&back), &mark(1_000)).gaps.len(), 1);
+    let shown = record.with_found(&[back, another], &mark(1_000));
+    assert_eq!(shown.gaps.len(), 3, "one of them was not known");
+}
+
+/// Whoever mends a table at five, two hours after that was found, gives up what was written at four, too.
+#[test]
+fn what_leaves_rows_out_lasts_until_somebody_looks_again() {
+    let found = [
+        gap_at(Code::PublicationLacksTable, 700, "out"),
+        gap_at(Code::PublicationMissing, 500, "gone"),
+    ];
+    let record = Witness::at(Lsn::from_u64(500)).with_gaps(&found);
+    let shown = record.with_found(&[], &mark(5_000));
+    let ends = |record: &Witness| -> Vec<u64> {
+        record.gaps.iter().map(|gap| gap.interval.to.lsn.as_u64()).collect()
+    };
+    assert_eq!(ends(&shown), [5_000, 1_000], "the slot ends what it does not send");
+    assert_eq!(
+        shown.gaps[0].failure.message,
+        "out; rows committed after 0/2BC and up to 0/1388 (2025-12-31T00:00:00Z) may be missing in kafka"
+    );
+    assert_eq!(record.with_found(&[], &mark(900)), record, "of a server that is further back");
+}
+
+/// A crash of the server, or a promotion, right after it: what comes again is known, and what was forgotten is missed.
+#[test]
+fn the_last_transaction_stays_known_where_only_a_table_left_rows_out() {
+    let (code, at) = (Code::PublicationLacksTable, Lsn::from_u64(40 << 20));
+    let last = LastTransaction { end_lsn: Lsn::from_u64(39 << 20), ..before().last.unwrap() };
+    let record = Witness {
+        history: Some(samples::server().history),
+        cluster: "there".to_owned(),
+        gaps: vec![gap(code, 5, 9)],
+        last: Some(last),
+        position: at,
+        ..before()
+    };
+    let kept = |record: &Witness| record.accept(&record.open(), anew(), "ann").last;
+    assert_eq!(kept(&record), Some(last));
+    let with = |change: &dyn Fn(&mut Witness)| {
+        let mut record = record.clone();
+        change(&mut record);
+        kept(&record)
+    };
+    assert_eq!(with(&|r| r.position = Lsn::from_u64(41 << 20)), Some(last), "told before a crash");
+    assert_eq!(with(&|r| r.position = Lsn::from_u64(39 << 20)), None, "the slot was moved");
+    assert_eq!(with(&|r| r.gaps.push(gap(Code::SlotMoved, 5, 9))), None);
+    assert_eq!(with(&|r| r.cluster = "elsewhere".to_owned()), None);
+    assert_eq!(with(&|r| r.history = None), None);
+    let ahead = LastTransaction { end_lsn: Lsn::from_u64(41 << 20), ..last };
+    assert_eq!(with(&|r| (r.last, r.position) = (Some(ahead), ahead.end_lsn)), None);
 }
 
 /// It has found the same as the person, and writes it down a moment later.
@@ -218,7 +268,7 @@ fn a_gap_that_a_router_writes_down_after_its_acceptance_is_not_open() {
     let gap = gap_at(Code::SlotMoved, 500, "moved");
     let record =
         Witness { held: Some(samples::look(None).moment()), ..Witness::at(Lsn::from_u64(500)) };
-    let shown = record.with_found(std::slice::from_ref(&gap));
+    let shown = record.with_found(std::slice::from_ref(&gap), &mark(1_000));
     let accepted = shown.accept(&shown.open(), anew(), "ann");
     let late = record.with_gaps(std::slice::from_ref(&gap));
     let joined = join([late.clone(), accepted.clone()]).unwrap();
