@@ -151,7 +151,10 @@ impl Fault {
             Self::DropPublication => &[Code::PublicationMissing, Code::PublicationReplaced],
             Self::WithholdInserts => &[Code::PublicationLacksInsert, Code::PublicationAltered],
             Self::TableOut => &[Code::PublicationLacksTable],
-            Self::PromoteLagging | Self::RestoreSnapshot => &[Code::HistoryChanged],
+            Self::PromoteLagging => &[Code::HistoryChanged],
+            // Who still sends what the server has forgotten saw more WAL than who has the slot by now: the record of the former
+            // counts, and the slot stands past it.
+            Self::RestoreSnapshot => &[Code::HistoryChanged, Code::SlotMoved],
             // The monitor has its own connection: it may see the other server first.
             Self::ExchangeServer => &[Code::HistoryChanged, Code::PublicationReplaced],
             Self::PromoteWithoutSlot => &[Code::SlotMissing, Code::SlotMoved],

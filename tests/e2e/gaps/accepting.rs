@@ -1,6 +1,6 @@
 //! A gap is closed by a person, by the commands that the hints name, and the router goes on by itself.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use e2e::{PUBLICATION, ROLE, SLOT, SOON, Stage, text};
 use serde_json::Value;
@@ -200,4 +200,58 @@ async fn a_pipeline_that_was_set_up_leaves_nothing_behind() {
             0
         );
     }
+}
+
+/// By the README: what is told is mended and published from the table, for the interval that `accept` shows, begun earlier by
+/// the longest transaction. One of these was open when all was well for the last time.
+#[tokio::test]
+async fn what_a_table_left_out_until_it_was_mended_is_published_by_the_recipe() {
+    let mut stage = flowing(Stage::builder().witnessed()).await;
+    let row = |id: &str| {
+        format!(
+            "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) \
+             VALUES ('order', '{id}', 'Left out')"
+        )
+    };
+    let long = stage.session().await.unwrap();
+    long.batch_execute(&format!("BEGIN; {}", row("begun before"))).await.unwrap();
+    // The monitor finds all well once more.
+    let checked = stage.postgres.current_wal_lsn().await.unwrap();
+    write(&mut stage, 50).await;
+    stage.wait_confirmed(SOON).await.unwrap();
+    let out = format!("ALTER PUBLICATION {PUBLICATION} DROP TABLE {}", stage.schema.table);
+    let done = damage(&stage, &out).await;
+    assert!(done.after > checked);
+    expect_gap(&mut stage, &["P021"], &done).await;
+    let session = stage.session().await.unwrap();
+    long.batch_execute("COMMIT").await.unwrap();
+    for id in ["found", "an hour later"] {
+        session.batch_execute(&row(id)).await.unwrap();
+    }
+    let status = stage.status().await.unwrap();
+    let hint = text(&status, "/reason/hint").unwrap();
+    let (remedy, _) = hint.split_once("commit;").unwrap();
+    session.batch_execute(&format!("{remedy}commit")).await.unwrap();
+
+    let shown = typed(&stage, &["accept"], 2).await;
+    let time = |end: &str| {
+        let line = shown.lines().find_map(|line| line.strip_prefix(end)).unwrap();
+        line.split(['(', ')']).nth(1).unwrap().to_owned()
+    };
+    let (from, to) = (time("from "), time("to "));
+    let recipe = format!(
+        "with again as (delete from outbox where created_at \
+           between '{from}'::timestamptz - interval '1 hour' and '{to}' returning *) \
+         insert into outbox select * from again order by created_at"
+    );
+    session.batch_execute(&recipe).await.unwrap();
+    typed(&stage, &["accept", "--yes"], 0).await;
+    stage.router.wait_state("streaming", GOES_ON).await.unwrap();
+    stage.wait_confirmed(SOON).await.unwrap();
+    let truth = stage.truth().await.unwrap().events;
+    let seen = stage.seen().await.unwrap();
+    let there: HashSet<String> =
+        seen.iter().map(|record| record.header("id").unwrap().to_owned()).collect();
+    let missing = truth.iter().filter(|event| !there.contains(&event.id.to_string())).count();
+    assert_eq!((missing, truth.is_empty()), (0, false), "of {} events", truth.len());
 }
