@@ -5,7 +5,7 @@ use outbox_router::cli::Exit;
 use relay::{
     Code, Failure, Lsn,
     source::{Gap, Interval, Mark},
-    witness::Witness,
+    witness::{Open, Witness},
 };
 use testbed::kafka::{Kafka, Options};
 
@@ -72,6 +72,33 @@ async fn setup_makes_the_first_record_and_then_leaves_it_alone() {
     assert_eq!(scene.kafka.record().await, Some(first));
 }
 
+/// The slot may have been moved or made again, and a gap forgotten, while there was no record.
+#[tokio::test]
+async fn a_record_that_is_made_for_an_older_slot_says_that_it_is_the_younger() {
+    let scene = Scene::start();
+    done(&scene.server.typed(&SETUP).await);
+    let made = scene.typed(&SETUP).await;
+    let first = scene.kafka.record().await.expect("a record");
+    let name = format!("K022@{}", scene.confirmed());
+    let open: Vec<String> = first.open().iter().map(Open::name).collect();
+    assert_eq!(open, std::slice::from_ref(&name));
+    assert_eq!((first.generation, first.position), (1, scene.confirmed()));
+    let told = format!("  {name} is open: the pipeline began at {} (", scene.confirmed());
+    let closes = ") without a record: whether anything before that is missing in kafka, no router \
+                  knows\n  compare the outbox table with the topics, then: outbox-router accept\n";
+    assert!(done(&made).contains("record: created in "), "{}", made.out);
+    assert!(made.out.contains(&told) && made.out.contains(closes), "{}", made.out);
+
+    // An init container types it before every start.
+    let again = scene.typed(&SETUP).await;
+    assert!(done(&again).contains("record: there already, "), "{}", again.out);
+    assert!(again.out.contains(&told) && again.out.contains(closes), "{}", again.out);
+    assert_eq!(scene.kafka.record().await, Some(first));
+    let accepted = scene.typed(&["accept", "--yes", "--by", "ann"]).await;
+    assert!(done(&accepted).contains(&format!("accepted {name} by ann\n")), "{}", accepted.out);
+    assert!(!done(&scene.typed(&SETUP).await).contains("is open"));
+}
+
 /// Whoever makes the slot again must hear that rows may be missing.
 #[tokio::test]
 async fn setup_says_what_is_open_and_how_it_is_closed() {
@@ -110,6 +137,7 @@ async fn without_kafka_setup_does_its_part_and_says_what_is_missing() {
                 topic outbox-router.state: K001: ";
     assert!(failed.err.starts_with(told), "{}", failed.err);
     assert!(failed.err.contains("outbox-router setup --apply again, before the router is started"));
+    assert!(failed.err.contains("then outbox-router accept closes K022"), "{}", failed.err);
 
     let skipped = server.typed(&[&line[..], &["--skip-kafka"]].concat()).await;
     assert!(done(&skipped).contains("record: left out; the router begins without one"));

@@ -211,7 +211,9 @@ async fn with_the_router_down_the_state_topic_says_what_is_open() {
     let nobody = nobody();
     let line = kafka.with(&["status", "--set", &nobody]);
     let absent = typed(&server, &line).await;
-    assert!(absent.out.contains("record    none in outbox-router.state: outbox-router setup"));
+    let told = "record    none in outbox-router.state: outbox-router setup --apply makes it, then \
+                outbox-router accept closes K022\n";
+    assert!(absent.out.contains(told), "{}", absent.out);
 
     kafka.put("router", &record()).await;
     let status = typed(&server, &line).await;
