@@ -111,6 +111,23 @@ pub(super) fn create_slot(slot: &str, version: i32) -> String {
     )
 }
 
+/// How many messages of a slot are looked at; the transaction that holds the last one is decoded to
+/// its end.
+const PEEKED: u32 = 1_000;
+
+/// Whether a slot has a row to send, and whether it has more than was looked at. Not every message
+/// is a row: before PostgreSQL 15 a transaction that wrote elsewhere sends its two ends, and a
+/// publication may publish more than inserts.
+pub(super) fn peek(slot: &str, publication: &str) -> String {
+    format!(
+        "select coalesce(bool_or(get_byte(data, 0) = ascii('I')), false), count(*) >= {PEEKED} \
+         from pg_logical_slot_peek_binary_changes({}, null, {PEEKED}, \
+         'proto_version', '1', 'publication_names', {})",
+        literal(slot),
+        literal(&quote_identifier(publication))
+    )
+}
+
 /// Drops the slot.
 pub(super) fn drop_slot(slot: &str) -> String {
     format!("select pg_drop_replication_slot({})", literal(slot))

@@ -11,9 +11,11 @@ use testbed::kafka::{Kafka, Options};
 
 use crate::{
     kafka::{self, STATE, StateCluster},
-    server::{Said, Server},
+    server::{Said, Server, said},
 };
 
+const WRITE: &str =
+    "insert into outbox (aggregate_type, aggregate_id, event_type) values ('a', 'b', 'c')";
 const SETUP: [&str; 3] = ["setup", "--apply", "--create-table"];
 const TEARDOWN: [&str; 3] = ["teardown", "--apply", "--yes"];
 
@@ -106,9 +108,7 @@ async fn setup_says_what_is_open_and_how_it_is_closed() {
     done(&scene.typed(&SETUP).await);
     let first = scene.kafka.record().await.expect("a record");
     scene.drop_slot();
-    scene.server.sql(
-        "insert into outbox (aggregate_type, aggregate_id, event_type) values ('a', 'b', 'c')",
-    );
+    scene.server.sql(WRITE);
     let again = scene.typed(&SETUP).await;
     let told = format!(
         "  P014@{} is open: rows may be missing in kafka\n  publish them from the table, then: \
@@ -148,6 +148,8 @@ async fn the_record_of_a_pipeline_that_is_retired_goes_with_its_slot() {
     let scene = Scene::start();
     done(&scene.typed(&SETUP).await);
     scene.kafka.put("router", &scene.kafka.record().await.expect("a record")).await;
+    // What is in WAL and not published is nobody's to deliver.
+    scene.server.sql("create table other (id int); insert into other values (1)");
     let skipped = scene.typed(&["teardown"]).await;
     assert!(done(&skipped).contains("-- the record in kafka is deleted by --apply alone\n"));
     let dropped = scene.typed(&TEARDOWN).await;
@@ -183,6 +185,50 @@ async fn a_record_that_says_that_rows_may_be_missing_stays() {
         let left = scene.kafka.record().await.expect("a record");
         assert_eq!((left.generation, left.gaps), (record.generation, record.gaps));
     }
+}
+
+/// What the slot has not delivered is not delivered by any other.
+#[tokio::test]
+async fn the_record_of_a_slot_that_has_not_delivered_everything_stays() {
+    let scene = Scene::start();
+    done(&scene.typed(&SETUP).await);
+    let first = scene.kafka.record().await.expect("a record");
+    scene.server.sql(WRITE);
+    let line = scene.kafka.with(&["teardown", "--apply"]);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let told = "the slot outbox_router has committed rows that were not delivered: outbox-router \
+                run delivers them first\nwhat it has not delivered will be lost; type ";
+    let refused = scene.server.answered(&line, "").await;
+    assert!(refused.out.contains(told), "{}", refused.out);
+    let dropped = scene.server.answered(&line, "outbox_router\n").await;
+    let kept = "record: kept, so that this is not forgotten: P010: the slot outbox_router was \
+                dropped before it had delivered every committed row: the rest is missing in kafka\n";
+    assert!(done(&dropped).contains(told) && dropped.out.contains(kept), "{}", dropped.out);
+    assert_eq!(scene.kafka.record().await, Some(first.clone()));
+    let again = scene.typed(&SETUP).await;
+    let open = format!("  P014@{} is open: rows may be missing in kafka\n", first.position);
+    assert!(done(&again).contains(&open), "{}", again.out);
+}
+
+#[tokio::test]
+async fn the_record_of_a_slot_that_cannot_be_asked_what_it_has_delivered_stays() {
+    let scene = Scene::start();
+    done(&scene.server.typed(&SETUP).await);
+    scene.server.sql(
+        "create role router login replication; alter publication outbox_router owner to router; \
+         revoke execute on function pg_logical_slot_peek_binary_changes from public",
+    );
+    done(&scene.typed(&SETUP).await);
+    let first = scene.kafka.record().await;
+    let line = scene.kafka.with(&TEARDOWN);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let dropped = said(&scene.server.url("router"), &line, "").await;
+    let unknown = "whether the slot outbox_router has delivered every committed row is not known: \
+                   P002: PostgreSQL said permission denied";
+    assert!(done(&dropped).contains(unknown), "{}", dropped.out);
+    let kept = format!("record: kept, so that this is not forgotten: P010: {unknown}");
+    assert!(dropped.out.contains(&kept), "{}", dropped.out);
+    assert_eq!(scene.kafka.record().await, first);
 }
 
 #[tokio::test]
