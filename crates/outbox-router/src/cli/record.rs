@@ -1,5 +1,7 @@
 //! The pipeline's record in the state topic, and the source that it is held against.
 
+use std::fmt;
+
 use relay::{
     Code, Failure, Outboxes, TopicName,
     source::{
@@ -204,6 +206,17 @@ pub(super) fn same_database(records: &Records, seen: &Seen) -> Result<(), Failur
         "name the database {routers} in --admin-url, or the database {here} in postgres.url"
     )))
 }
+
+/// A pipeline began here without a record.
+pub(super) fn beginning(mark: &impl fmt::Display) -> String {
+    format!(
+        "the pipeline began at {mark} without a record: whether anything before that is missing \
+         in kafka, no router knows"
+    )
+}
+
+/// What a person does before accepting that.
+pub(super) const COMPARE: &str = "compare the outbox table with the topics";
 
 /// Somebody streams from the slot.
 pub(super) fn in_use(slot: &str, pid: i32) -> Failure {

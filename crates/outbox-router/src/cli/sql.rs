@@ -91,12 +91,40 @@ pub(super) fn add_tables(publication: &str, tables: &[&TableName]) -> String {
     format!("alter publication {} add table {}", quote_identifier(publication), tables.join(", "))
 }
 
+/// Ends a table's row filter. PostgreSQL takes one action per statement; in one transaction no row
+/// falls between them, and the publication's other tables stay, which `set table` would remove.
+pub(super) fn publish_every_row(publication: &str, table: &TableName) -> String {
+    format!(
+        "begin; alter publication {} drop table {}; {}; commit",
+        quote_identifier(publication),
+        quote_table(table),
+        add_tables(publication, &[table])
+    )
+}
+
 /// The slot, for a server of this version.
 pub(super) fn create_slot(slot: &str, version: i32) -> String {
     let failover = if version >= FAILOVER_SINCE { ", failover => true" } else { "" };
     format!(
         "select lsn::text from pg_create_logical_replication_slot({}, 'pgoutput'{failover})",
         literal(slot)
+    )
+}
+
+/// How many messages of a slot are looked at; the transaction that holds the last one is decoded to
+/// its end.
+const PEEKED: u32 = 1_000;
+
+/// Whether a slot has a row to send, and whether it has more than was looked at. Not every message
+/// is a row: before PostgreSQL 15 a transaction that wrote elsewhere sends its two ends, and a
+/// publication may publish more than inserts.
+pub(super) fn peek(slot: &str, publication: &str) -> String {
+    format!(
+        "select coalesce(bool_or(get_byte(data, 0) = ascii('I')), false), count(*) >= {PEEKED} \
+         from pg_logical_slot_peek_binary_changes({}, null, {PEEKED}, \
+         'proto_version', '1', 'publication_names', {})",
+        literal(slot),
+        literal(&quote_identifier(publication))
     )
 }
 

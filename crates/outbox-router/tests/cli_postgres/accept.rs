@@ -254,6 +254,9 @@ async fn without_a_record_there_is_nothing_to_accept() {
     assert_eq!(other.exit, Exit::Failure, "{other:?}");
     let told = "error: K022: the state topic outbox-router.state has no record of this pipeline";
     assert!(other.err.starts_with(told), "{}", other.err);
+    let remedy = "outbox-router setup --apply makes the first record, then outbox-router accept \
+                  closes K022";
+    assert!(other.err.contains(remedy), "{}", other.err);
     let off = said(&scene.server.url("postgres"), &["accept", "--yes"], "").await;
     assert_eq!(off.exit, Exit::Failure);
     assert!(off.err.contains("every restart of the router closes every gap"), "{}", off.err);

@@ -5,15 +5,17 @@ use outbox_router::cli::Exit;
 use relay::{
     Code, Failure, Lsn,
     source::{Gap, Interval, Mark},
-    witness::Witness,
+    witness::{Open, Witness},
 };
 use testbed::kafka::{Kafka, Options};
 
 use crate::{
     kafka::{self, STATE, StateCluster},
-    server::{Said, Server},
+    server::{Said, Server, said},
 };
 
+const WRITE: &str =
+    "insert into outbox (aggregate_type, aggregate_id, event_type) values ('a', 'b', 'c')";
 const SETUP: [&str; 3] = ["setup", "--apply", "--create-table"];
 const TEARDOWN: [&str; 3] = ["teardown", "--apply", "--yes"];
 
@@ -72,6 +74,33 @@ async fn setup_makes_the_first_record_and_then_leaves_it_alone() {
     assert_eq!(scene.kafka.record().await, Some(first));
 }
 
+/// The slot may have been moved or made again, and a gap forgotten, while there was no record.
+#[tokio::test]
+async fn a_record_that_is_made_for_an_older_slot_says_that_it_is_the_younger() {
+    let scene = Scene::start();
+    done(&scene.server.typed(&SETUP).await);
+    let made = scene.typed(&SETUP).await;
+    let first = scene.kafka.record().await.expect("a record");
+    let name = format!("K022@{}", scene.confirmed());
+    let open: Vec<String> = first.open().iter().map(Open::name).collect();
+    assert_eq!(open, std::slice::from_ref(&name));
+    assert_eq!((first.generation, first.position), (1, scene.confirmed()));
+    let told = format!("  {name} is open: the pipeline began at {} (", scene.confirmed());
+    let closes = ") without a record: whether anything before that is missing in kafka, no router \
+                  knows\n  compare the outbox table with the topics, then: outbox-router accept\n";
+    assert!(done(&made).contains("record: created in "), "{}", made.out);
+    assert!(made.out.contains(&told) && made.out.contains(closes), "{}", made.out);
+
+    // An init container types it before every start.
+    let again = scene.typed(&SETUP).await;
+    assert!(done(&again).contains("record: there already, "), "{}", again.out);
+    assert!(again.out.contains(&told) && again.out.contains(closes), "{}", again.out);
+    assert_eq!(scene.kafka.record().await, Some(first));
+    let accepted = scene.typed(&["accept", "--yes", "--by", "ann"]).await;
+    assert!(done(&accepted).contains(&format!("accepted {name} by ann\n")), "{}", accepted.out);
+    assert!(!done(&scene.typed(&SETUP).await).contains("is open"));
+}
+
 /// Whoever makes the slot again must hear that rows may be missing.
 #[tokio::test]
 async fn setup_says_what_is_open_and_how_it_is_closed() {
@@ -79,9 +108,7 @@ async fn setup_says_what_is_open_and_how_it_is_closed() {
     done(&scene.typed(&SETUP).await);
     let first = scene.kafka.record().await.expect("a record");
     scene.drop_slot();
-    scene.server.sql(
-        "insert into outbox (aggregate_type, aggregate_id, event_type) values ('a', 'b', 'c')",
-    );
+    scene.server.sql(WRITE);
     let again = scene.typed(&SETUP).await;
     let told = format!(
         "  P014@{} is open: rows may be missing in kafka\n  publish them from the table, then: \
@@ -110,6 +137,7 @@ async fn without_kafka_setup_does_its_part_and_says_what_is_missing() {
                 topic outbox-router.state: K001: ";
     assert!(failed.err.starts_with(told), "{}", failed.err);
     assert!(failed.err.contains("outbox-router setup --apply again, before the router is started"));
+    assert!(failed.err.contains("then outbox-router accept closes K022"), "{}", failed.err);
 
     let skipped = server.typed(&[&line[..], &["--skip-kafka"]].concat()).await;
     assert!(done(&skipped).contains("record: left out; the router begins without one"));
@@ -120,6 +148,8 @@ async fn the_record_of_a_pipeline_that_is_retired_goes_with_its_slot() {
     let scene = Scene::start();
     done(&scene.typed(&SETUP).await);
     scene.kafka.put("router", &scene.kafka.record().await.expect("a record")).await;
+    // What is in WAL and not published is nobody's to deliver.
+    scene.server.sql("create table other (id int); insert into other values (1)");
     let skipped = scene.typed(&["teardown"]).await;
     assert!(done(&skipped).contains("-- the record in kafka is deleted by --apply alone\n"));
     let dropped = scene.typed(&TEARDOWN).await;
@@ -155,6 +185,50 @@ async fn a_record_that_says_that_rows_may_be_missing_stays() {
         let left = scene.kafka.record().await.expect("a record");
         assert_eq!((left.generation, left.gaps), (record.generation, record.gaps));
     }
+}
+
+/// What the slot has not delivered is not delivered by any other.
+#[tokio::test]
+async fn the_record_of_a_slot_that_has_not_delivered_everything_stays() {
+    let scene = Scene::start();
+    done(&scene.typed(&SETUP).await);
+    let first = scene.kafka.record().await.expect("a record");
+    scene.server.sql(WRITE);
+    let line = scene.kafka.with(&["teardown", "--apply"]);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let told = "the slot outbox_router has committed rows that were not delivered: outbox-router \
+                run delivers them first\nwhat it has not delivered will be lost; type ";
+    let refused = scene.server.answered(&line, "").await;
+    assert!(refused.out.contains(told), "{}", refused.out);
+    let dropped = scene.server.answered(&line, "outbox_router\n").await;
+    let kept = "record: kept, so that this is not forgotten: P010: the slot outbox_router was \
+                dropped before it had delivered every committed row: the rest is missing in kafka\n";
+    assert!(done(&dropped).contains(told) && dropped.out.contains(kept), "{}", dropped.out);
+    assert_eq!(scene.kafka.record().await, Some(first.clone()));
+    let again = scene.typed(&SETUP).await;
+    let open = format!("  P014@{} is open: rows may be missing in kafka\n", first.position);
+    assert!(done(&again).contains(&open), "{}", again.out);
+}
+
+#[tokio::test]
+async fn the_record_of_a_slot_that_cannot_be_asked_what_it_has_delivered_stays() {
+    let scene = Scene::start();
+    done(&scene.server.typed(&SETUP).await);
+    scene.server.sql(
+        "create role router login replication; alter publication outbox_router owner to router; \
+         revoke execute on function pg_logical_slot_peek_binary_changes from public",
+    );
+    done(&scene.typed(&SETUP).await);
+    let first = scene.kafka.record().await;
+    let line = scene.kafka.with(&TEARDOWN);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let dropped = said(&scene.server.url("router"), &line, "").await;
+    let unknown = "whether the slot outbox_router has delivered every committed row is not known: \
+                   P002: PostgreSQL said permission denied";
+    assert!(done(&dropped).contains(unknown), "{}", dropped.out);
+    let kept = format!("record: kept, so that this is not forgotten: P010: {unknown}");
+    assert!(dropped.out.contains(&kept), "{}", dropped.out);
+    assert_eq!(scene.kafka.record().await, first);
 }
 
 #[tokio::test]

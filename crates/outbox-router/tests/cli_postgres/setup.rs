@@ -102,7 +102,7 @@ async fn a_publication_that_does_not_fit_is_refused_with_the_remedy() {
             "for table outbox where (id > 5)",
             "outbox",
             "P023: the publication p filters rows of public.outbox: (id > 5)",
-            "alter publication \"p\" drop table \"public\".\"outbox\", add table \"public\".\"outbox\"",
+            "begin; alter publication \"p\" drop table \"public\".\"outbox\"; ",
         ),
         (
             "for table parted",
@@ -122,6 +122,23 @@ async fn a_publication_that_does_not_fit_is_refused_with_the_remedy() {
         assert_eq!(server.sql("select count(*) from pg_replication_slots"), "0");
         server.sql("drop publication p");
     }
+}
+
+/// A person pastes it into psql. Another table may be published for another reader.
+#[tokio::test]
+async fn the_remedy_for_filtered_rows_is_sql_that_ends_the_filter() {
+    let server = Server::start();
+    server.sql("create table outbox (id int); create table other (id int)");
+    server.sql("create publication p for table outbox where (id > 5), other where (id > 7)");
+    let line = ["setup", "--apply", "--set", "postgres.publication=p"];
+    let refused = server.typed(&line).await;
+    let (_, remedy) = refused.err.split_once("\n  hint: ").expect("a remedy");
+    server.sql(remedy);
+    let fitted = server.typed(&line).await;
+    assert_eq!(fitted.exit, Exit::Done, "{fitted:?}");
+    let left = "select r.prrelid::regclass, pg_get_expr(r.prqual, r.prrelid) \
+                from pg_publication_rel r order by r.prrelid::regclass::text";
+    assert_eq!(server.sql(left), "other|(id > 7)\noutbox|");
 }
 
 #[tokio::test]

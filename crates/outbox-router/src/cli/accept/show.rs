@@ -170,6 +170,6 @@ pub(super) fn no_record(topic: &TopicName) -> Failure {
     )
     .hint(
         "a record belongs to name, database and slot: see that all three are those of the router; \
-         the first record is made by outbox-router setup --apply",
+         outbox-router setup --apply makes the first record, then outbox-router accept closes K022",
     )
 }

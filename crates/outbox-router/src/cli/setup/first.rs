@@ -1,10 +1,17 @@
 //! The first record of a pipeline: made beside the slot, so that the router never begins without
-//! one. From then on the slot cannot be moved, dropped or made again without being noticed.
+//! one. From then on the slot cannot be moved, dropped or made again without being noticed. Whether
+//! that has happened before to a slot that is older than its record, nobody knows: a person accepts
+//! it.
 
 use std::io;
 
-use relay::{Code, Failure, TopicName, witness::Witness};
+use relay::{
+    Code, Failure, TopicName,
+    source::{Baseline, Mark},
+    witness::{Open, Witness},
+};
 
+use super::slot::Made;
 use crate::{
     app,
     cli::{
@@ -21,6 +28,7 @@ type Out<'o> = &'o mut (dyn io::Write + Send);
 /// Makes it, unless there is one.
 pub(super) async fn record(
     part: RecordPart,
+    made: Made,
     config: &Config,
     access: Access<'_>,
     out: Out<'_>,
@@ -40,7 +48,7 @@ pub(super) async fn record(
     let Some((records, seen, stored)) = found else { return Ok(()) };
     match &stored.record {
         Some(known) => tell(&record::found(config, known, &stored.cluster, &seen), out)?,
-        None => make(&records, &stored, config, seen, out).await?,
+        None => make(&records, &stored, made, config, seen, out).await?,
     }
     Ok(())
 }
@@ -63,6 +71,7 @@ async fn find(
 async fn make(
     records: &Records,
     stored: &Stored,
+    made: Made,
     config: &Config,
     seen: Seen,
     out: Out<'_>,
@@ -73,30 +82,53 @@ async fn make(
         // own.
         if failure.code == Code::SlotInUse { failure } else { missing(topic, &failure) }
     })?;
-    let first = Witness::begin(&baseline, &stored.cluster, &config.outboxes());
+    let first = Witness {
+        began_without: began_without(made, &baseline),
+        ..Witness::begin(&baseline, &stored.cluster, &config.outboxes())
+    };
     records.write("setup", &first).await.map_err(|failure| missing(topic, &failure))?;
     writeln!(out, "record: created in {topic}, everything after {} is noticed", first.position)?;
+    tell_open(&first, out)?;
     Ok(())
+}
+
+/// The mark is the one that a router makes which begins without a record, so that whoever is first
+/// gives it the same name.
+fn began_without(made: Made, baseline: &Baseline) -> Option<Mark> {
+    match made {
+        Made::Now => None,
+        Made::Before => Some(Mark { lsn: baseline.confirmed(), at: baseline.checked.at.clone() }),
+    }
 }
 
 /// There is one, and it stays as it is.
 fn tell(known: &Witness, out: Out<'_>) -> io::Result<()> {
     writeln!(out, "record: there already, everything before {} is acknowledged", known.position)?;
-    let open = known.open();
-    for open in &open {
-        writeln!(out, "  {} is open: rows may be missing in kafka", open.name())?;
+    tell_open(known, out)
+}
+
+/// What waits for a person, and what closes it.
+fn tell_open(record: &Witness, out: Out<'_>) -> io::Result<()> {
+    for open in record.open() {
+        let what = match &open {
+            Open::Gap(_) => "rows may be missing in kafka".to_owned(),
+            Open::Beginning(mark) => record::beginning(mark),
+        };
+        writeln!(out, "  {} is open: {what}", open.name())?;
     }
-    if !open.is_empty() {
-        writeln!(out, "  publish them from the table, then: outbox-router accept")?;
-    }
-    Ok(())
+    let first = match (&record.gaps[..], &record.began_without) {
+        ([_, ..], _) => "publish them from the table",
+        ([], Some(_)) => record::COMPARE,
+        ([], None) => return Ok(()),
+    };
+    writeln!(out, "  {first}, then: outbox-router accept")
 }
 
 /// PostgreSQL is done, Kafka is not.
 fn missing(topic: &TopicName, failure: &Failure) -> Failure {
     let mut hint = "when that is mended: outbox-router setup --apply again, before the router is \
-                    started; one that begins without a record cannot tell whether the slot was \
-                    moved before"
+                    started; then outbox-router accept closes K022, since nothing says whether \
+                    the slot was moved before there was a record"
         .to_owned();
     if let Some(own) = &failure.hint {
         hint = format!("{own}; {hint}");

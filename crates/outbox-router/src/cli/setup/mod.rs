@@ -23,6 +23,7 @@ use super::{
     sql,
 };
 use crate::config::Config;
+use slot::Made;
 
 /// Statements on tables wait for locks that long; the application's writers queue behind them
 /// meanwhile.
@@ -76,11 +77,17 @@ async fn apply(
         Ok((version, slot))
     });
     let (version, slot) = Box::pin(version).await?;
-    match slot {
-        Some(slot) => writeln!(out, "slot {name}: there already, at {}", slot.position)?,
-        None => Box::pin(slot::create(access, name, version, args.wait, out)).await?,
-    }
-    Box::pin(first::record(args.record, config, access, out)).await?;
+    let made = match slot {
+        Some(slot) => {
+            writeln!(out, "slot {name}: there already, at {}", slot.position)?;
+            Made::Before
+        }
+        None => {
+            Box::pin(slot::create(access, name, version, args.wait, out)).await?;
+            Made::Now
+        }
+    };
+    Box::pin(first::record(args.record, made, config, access, out)).await?;
     writeln!(out, "next: outbox-router run")?;
     Ok(())
 }

@@ -48,7 +48,11 @@ pub(super) fn print(
     )?;
     writeln!(out, "{};\n", sql::create_slot(config.postgres.slot.as_str(), 0))?;
     if let (RecordPart::Include, Some(command)) = (args.record, Records::topic_command(config)) {
-        writeln!(out, "-- the state topic, in a shell; the first record is made by --apply alone")?;
+        writeln!(
+            out,
+            "-- the state topic, in a shell; the first record is made by --apply alone,"
+        )?;
+        writeln!(out, "-- and of a slot that is older than it, outbox-router accept closes K022")?;
         writeln!(out, "-- {command}\n")?;
     }
     writeln!(out, "-- to run it: outbox-router setup --apply    to undo it: outbox-router teardown")

@@ -1,7 +1,7 @@
 //! The publication: made, or found to fit, or refused. A publication that hides inserts of an outbox table loses them
 //! in silence, so every way of hiding them is looked for.
 
-use crate::postgres::{quote_identifier, quote_table};
+use crate::postgres::quote_identifier;
 use std::io;
 
 use relay::{Code, Failure, TableName};
@@ -156,10 +156,8 @@ impl Publication {
             let table = &member.name;
             if let Some(filter) = &member.filter {
                 let message = format!("the publication {name} filters rows of {table}: {filter}");
-                return Err(Failure::new(Code::PublicationFiltersRows, message).hint(format!(
-                    "alter publication {quoted} drop table {t}, add table {t}",
-                    t = quote_table(table)
-                )));
+                return Err(Failure::new(Code::PublicationFiltersRows, message)
+                    .hint(sql::publish_every_row(name, table)));
             }
             if member.kind == "p" && matches!(self.partitions, Partitions::AsLeaves) {
                 let message = format!("the publication {name} publishes {table} by its partitions");

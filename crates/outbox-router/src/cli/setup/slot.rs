@@ -14,6 +14,15 @@ use crate::cli::{
     sql,
 };
 
+/// When the slot came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Made {
+    /// It was missing, and this command has made it.
+    Now,
+    /// It was there when this command came: what happened to it before, only a record says.
+    Before,
+}
+
 /// A slot that is there.
 pub(super) struct Slot {
     /// Where it stands.

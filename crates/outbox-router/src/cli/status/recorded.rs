@@ -6,7 +6,10 @@ use relay::witness::{Open, Witness};
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{connect::Access, record::Records},
+    cli::{
+        connect::Access,
+        record::{self, Records},
+    },
     config::Config,
 };
 
@@ -63,11 +66,8 @@ impl Opened {
         let at = at.map(|at| format!(" ({at})")).unwrap_or_default();
         Self {
             name,
-            message: format!(
-                "the pipeline began at {lsn}{at} without a record: whether anything before that is \
-                 missing in kafka, no router knows"
-            ),
-            hint: Some("compare the outbox table with the topics".to_owned()),
+            message: record::beginning(&format!("{lsn}{at}")),
+            hint: Some(record::COMPARE.to_owned()),
         }
     }
 }
@@ -169,9 +169,11 @@ impl Recorded {
         let topic = config.kafka.state_topic.as_ref().map_or("", |topic| topic.as_str());
         match self {
             Self::Off => writeln!(out, "record    none is kept: kafka.state_topic is empty"),
-            Self::Absent => {
-                writeln!(out, "record    none in {topic}: outbox-router setup --apply makes it")
-            }
+            Self::Absent => writeln!(
+                out,
+                "record    none in {topic}: outbox-router setup --apply makes it, then \
+                 outbox-router accept closes K022"
+            ),
             Self::Unknown(why) => {
                 writeln!(out, "record    unknown, and so is what is open: {why}")
             }

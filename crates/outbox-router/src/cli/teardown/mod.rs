@@ -2,9 +2,10 @@
 //! be undone: what it has not delivered is not delivered by any other, so a person types its name
 //! first.
 //!
-//! The record of a pipeline that is retired in good order goes with the slot. One that says that
-//! rows may be missing stays, and so does every other where a router would find something: whoever
-//! makes the slot again must be told.
+//! The record of a pipeline that is retired in good order goes with the slot: a router would find
+//! everything as it was left, and the server has no committed row left to send. Every other stays,
+//! also where the server cannot say: whoever makes the slot again must be told. What is committed
+//! between the last look and the drop nobody sees.
 
 use crate::wording;
 use relay::{Code, Failure};
@@ -16,8 +17,10 @@ use super::{
     sql,
 };
 use crate::config::Config;
+use backlog::Backlog;
 use record::{Dropped, Retiring};
 
+mod backlog;
 mod record;
 
 /// Prints or applies.
@@ -75,10 +78,14 @@ async fn apply(
 ) -> Result<Option<Dropped>, Trouble> {
     let (slot, publication) = (config.postgres.slot.as_str(), config.postgres.publication.as_str());
     let found = client.query_opt(SLOT, &[&slot]).await?;
+    let mut backlog = None;
     if let Some(row) = &found {
         refuse_active(row, slot)?;
         let behind = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or_default();
         writeln!(terminal.out, "the slot {slot} is {} behind", wording::bytes(behind))?;
+        let undelivered = Backlog::of(client, slot, publication).await;
+        undelivered.tell(slot, terminal.out)?;
+        backlog = Some(undelivered);
     }
     match args.confirmation {
         Confirmation::Yes => {}
@@ -87,10 +94,14 @@ async fn apply(
                 writeln!(terminal.err, "nothing was dropped")?;
                 return Ok(None);
             }
+            // A person may take an hour, and rows may be written meanwhile.
+            if found.is_some() {
+                backlog = Some(Backlog::of(client, slot, publication).await);
+            }
         }
     }
     client.batch_execute("set lock_timeout = '5s'; set statement_timeout = '60s'").await?;
-    if found.is_some() {
+    if backlog.is_some() {
         client.batch_execute(&sql::drop_slot(slot)).await?;
         writeln!(terminal.out, "slot {slot}: dropped")?;
     } else {
@@ -105,7 +116,7 @@ async fn apply(
     if let Some(role) = &args.role {
         drop_role(client, role, terminal).await?;
     }
-    Ok(Some(if found.is_some() { Dropped::Now } else { Dropped::Before }))
+    Ok(Some(backlog.map_or(Dropped::Before, Dropped::Now)))
 }
 
 const SLOT: &str = "\

@@ -4,6 +4,7 @@ use std::io;
 
 use relay::{Code, Failure};
 
+use super::backlog::Backlog;
 use crate::{
     app,
     cli::{
@@ -16,10 +17,9 @@ use crate::{
 };
 
 /// When the slot went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dropped {
-    /// It was there, and this command has dropped it.
-    Now,
+    /// It was there, and this command has dropped it, with this still to send.
+    Now(Backlog),
     /// It was gone when this command came.
     Before,
 }
@@ -69,7 +69,9 @@ impl Retiring {
             return Ok(());
         };
         let as_left = match dropped {
-            Dropped::Now => seen.and_then(|seen| record::is_as_left(config, record, seen)),
+            Dropped::Now(backlog) => seen
+                .and_then(|seen| record::is_as_left(config, record, seen))
+                .and_then(|()| backlog.is_delivered(config.postgres.slot.as_str())),
             Dropped::Before => {
                 Err(Failure::new(Code::SlotMissing, "somebody else has dropped the slot"))
             }

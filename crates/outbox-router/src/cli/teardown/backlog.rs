@@ -1,0 +1,79 @@
+//! What the slot has still to send, by the server's own word.
+
+use std::io;
+
+use relay::{Code, Failure};
+use tokio_postgres::{Client, Error};
+
+use crate::cli::{connect::failure, sql};
+
+/// Decoding starts where the slot's oldest transaction began, which may be far back.
+const PATIENCE: &str = "begin; set local statement_timeout = '30s'";
+
+/// What a slot has not delivered.
+pub(super) enum Backlog {
+    /// No row.
+    Nothing,
+    /// One at least.
+    Rows,
+    /// Nobody could say, and why.
+    Unknown(Failure),
+}
+
+impl Backlog {
+    /// Asks, and takes nothing from the slot.
+    pub(super) async fn of(client: &Client, slot: &str, publication: &str) -> Self {
+        let peeked = peek(client, slot, publication).await;
+        // The limit ends here, also where the statement has failed.
+        let ended = client.batch_execute("rollback").await;
+        let backlog = peeked.and_then(|backlog| ended.map(|()| backlog));
+        backlog.unwrap_or_else(|error| Self::Unknown(failure(&error)))
+    }
+
+    /// Says it before the question.
+    pub(super) fn tell(&self, slot: &str, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Rows => writeln!(
+                out,
+                "the slot {slot} has committed rows that were not delivered: outbox-router run \
+                 delivers them first"
+            ),
+            Self::Unknown(why) => writeln!(out, "{}", unknown(slot, why)),
+        }
+    }
+
+    /// Whether the slot that was dropped leaves nothing behind.
+    ///
+    /// # Errors
+    /// It does, or nobody knows.
+    pub(super) fn is_delivered(&self, slot: &str) -> Result<(), Failure> {
+        let message = match self {
+            Self::Nothing => return Ok(()),
+            Self::Rows => format!(
+                "the slot {slot} was dropped before it had delivered every committed row: the \
+                 rest is missing in kafka"
+            ),
+            Self::Unknown(why) => unknown(slot, why),
+        };
+        Err(Failure::new(Code::SlotMissing, message))
+    }
+}
+
+fn unknown(slot: &str, why: &Failure) -> String {
+    format!("whether the slot {slot} has delivered every committed row is not known: {why}")
+}
+
+async fn peek(client: &Client, slot: &str, publication: &str) -> Result<Backlog, Error> {
+    client.batch_execute(PATIENCE).await?;
+    let row = client.query_one(&sql::peek(slot, publication), &[]).await?;
+    let (has_rows, has_more): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
+    Ok(match (has_rows, has_more) {
+        (true, _) => Backlog::Rows,
+        (false, false) => Backlog::Nothing,
+        (false, true) => Backlog::Unknown(Failure::new(
+            Code::SlotMissing,
+            "it has more to send than was looked at, and no row was among the first of it",
+        )),
+    })
+}
