@@ -163,17 +163,16 @@ pub(super) fn baseline(config: &Config, seen: Seen) -> Result<Baseline, Failure>
 ///
 /// # Errors
 /// What it would find.
-pub(super) fn is_as_left(config: &Config, record: &Witness, seen: Seen) -> Result<(), Failure> {
-    if let Some(gap) = record.gaps.first() {
-        return Err(gap.failure.clone());
+pub(super) fn is_as_left(
+    config: &Config,
+    record: &Witness,
+    cluster: &str,
+    seen: Seen,
+) -> Result<(), Failure> {
+    match found(config, record, cluster, &seen).gaps.into_iter().next() {
+        Some(gap) => Err(gap.failure),
+        None => held_against(config, Some(record), seen).map(drop),
     }
-    if record.history.as_ref().is_some_and(|history| *history != seen.server.history) {
-        return Err(Failure::new(
-            Code::HistoryChanged,
-            "the record was made on another server, or on another timeline",
-        ));
-    }
-    held_against(config, Some(record), seen).map(drop)
 }
 
 fn held_against(

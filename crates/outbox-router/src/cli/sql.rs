@@ -85,23 +85,6 @@ pub(super) fn create_publication(publication: &str, tables: &[TableName]) -> Str
     )
 }
 
-/// Adds tables to a publication.
-pub(super) fn add_tables(publication: &str, tables: &[&TableName]) -> String {
-    let tables: Vec<String> = tables.iter().map(|name| quote_table(name)).collect();
-    format!("alter publication {} add table {}", quote_identifier(publication), tables.join(", "))
-}
-
-/// Ends a table's row filter. PostgreSQL takes one action per statement; in one transaction no row
-/// falls between them, and the publication's other tables stay, which `set table` would remove.
-pub(super) fn publish_every_row(publication: &str, table: &TableName) -> String {
-    format!(
-        "begin; alter publication {} drop table {}; {}; commit",
-        quote_identifier(publication),
-        quote_table(table),
-        add_tables(publication, &[table])
-    )
-}
-
 /// The slot, for a server of this version.
 pub(super) fn create_slot(slot: &str, version: i32) -> String {
     let failover = if version >= FAILOVER_SINCE { ", failover => true" } else { "" };

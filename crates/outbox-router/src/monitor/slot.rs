@@ -38,7 +38,7 @@ fn statement(version: i32, slot: &str) -> String {
     let slot = quote_literal(slot);
     format!(
         "select w.lsn, \
-           to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), \
+           to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), \
            (extract(epoch from clock_timestamp()) * 1000000)::bigint, \
            current_database(), s.slot_name is not null, s.confirmed_flush_lsn, s.restart_lsn, \
            s.safe_wal_size, s.wal_status, s.active_pid, s.plugin, s.database, s.slot_type, \

@@ -65,9 +65,11 @@ impl Gap {
         self.failure.code.leaves_rows_out()
     }
 
-    /// The same, seen later: when what was wrong was mended in between, nobody has seen.
+    /// The same, seen later: when what was wrong was mended in between, nobody has seen. A gap without a beginning has its name
+    /// from its end, which stays.
     pub(crate) fn lasted_until(&mut self, to: &Mark) {
-        if !self.lasts() || to.lsn <= self.interval.to.lsn {
+        let has_name = self.interval.from.is_some();
+        if !self.lasts() || !has_name || to.lsn <= self.interval.to.lsn {
             return;
         }
         let told = at_risk(&self.interval);

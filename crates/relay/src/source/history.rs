@@ -82,6 +82,9 @@ pub fn continued(
     if let Continuation::Promoted(left) = continues(&witness, server, timelines)? {
         witness.generation += 1;
         witness.position = witness.position.min(left);
+        // Where the former timeline ended says nothing about who held the slot later on this one. Counted as if it did, a second
+        // generation would begin, or not, by how far each router saw it: a late write of the one would hide the other.
+        witness.held = None;
     }
     witness.history = Some(server.history.clone());
     Ok(witness)
@@ -195,7 +198,10 @@ mod tests {
     use pgoutput::{PgTimestamp, Xid};
 
     use super::*;
-    use crate::{source::samples, witness::LastTransaction};
+    use crate::{
+        source::samples,
+        witness::{Held, LastTransaction},
+    };
 
     fn history(timeline: u32) -> History {
         History { system_id: "1".into(), timeline }
@@ -248,6 +254,19 @@ mod tests {
         assert_eq!(promoted(299), Err((299, 500)));
         let shorter = judged(&server(3, 400), "2\t0/258\ty\n");
         assert_eq!(shorter, Err((0, 500)), "such a server would be waited for in silence");
+    }
+
+    /// Two routers meet the promotion one after the other: the records of both are of one generation, and the later one counts.
+    #[test]
+    fn a_promotion_begins_one_generation_however_far_the_former_timeline_went() {
+        let held = |wal_end| Held { wal_end: Lsn::from_u64(wal_end), clock_micros: 0 };
+        let witness = Witness { held: Some(held(900)), ..witness() };
+        let timelines = TimelineHistory::parse("2\t0/258\ty\n").unwrap();
+        let begun = |wal_end| {
+            let continued = continued(witness.clone(), &server(3, wal_end), &timelines).unwrap();
+            continued.held_by(Some(held(wal_end))).generation
+        };
+        assert_eq!((begun(700), begun(1_000)), (2, 2));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::{
 mod altered;
 mod children;
 mod membership;
+pub mod remedy;
 mod rows;
 
 pub use altered::alterations;
@@ -206,7 +207,7 @@ impl Judge<'_> {
                     Code::PublicationFiltersRows,
                     format!("publication \"{publication}\" filters the rows of table {name}"),
                 )
-                .hint(self.added_again(name)),
+                .hint(remedy::add_again(self.watched.publication, name)),
             );
         }
         let mut left_out = mapped(outbox, &relation.columns);
@@ -218,7 +219,7 @@ impl Judge<'_> {
              will do"
                 .to_owned()
         } else {
-            self.added_again(name)
+            remedy::add_again(self.watched.publication, name)
         };
         (!left_out.is_empty()).then(|| {
             Failure::new(
@@ -238,7 +239,7 @@ impl Judge<'_> {
             Code::PublicationLacksTable,
             format!("table {table} is not in publication \"{}\"", self.watched.publication),
         )
-        .hint(self.added(&[table]))
+        .hint(remedy::add(self.watched.publication, &[table]))
     }
 
     fn by_leaf(&self, table: &TableName) -> Failure {
@@ -264,7 +265,7 @@ impl Judge<'_> {
             None => format!(
                 "{}; what the slot has of both tables will be produced: publish only the rows \
                  that were written to the new one before that, then {ACCEPT}",
-                self.added(&[table])
+                remedy::add(self.watched.publication, &[table])
             ),
         };
         Failure::new(
@@ -274,24 +275,6 @@ impl Judge<'_> {
             ),
         )
         .hint(hint)
-    }
-
-    fn added(&self, tables: &[&TableName]) -> String {
-        self.altered_at_rest(tables, &["add"])
-    }
-
-    /// In one transaction nothing is left out. `set table` would take every other table out of the publication.
-    fn added_again(&self, table: &TableName) -> String {
-        self.altered_at_rest(&[table], &["drop", "add"])
-    }
-
-    /// The lock waits for whoever is writing. Without it PostgreSQL before 13.21, 14.18, 15.13, 16.9 and 17.5 goes on with the
-    /// former publication for what comes after such a transaction (release notes of these versions).
-    fn altered_at_rest(&self, tables: &[&TableName], actions: &[&str]) -> String {
-        let tables = tables.iter().map(|table| quote_table(table)).collect::<Vec<_>>().join(", ");
-        let alter = |action: &&str| self.alter(&format!("{action} table {tables}"));
-        let statements = actions.iter().map(alter).collect::<Vec<_>>().join("; ");
-        format!("begin; lock table {tables} in share row exclusive mode; {statements}; commit")
     }
 
     fn alter(&self, what: &str) -> String {

@@ -139,7 +139,8 @@ impl World {
         if let Some(covered) = covered {
             self.judge.attests(covered);
         }
-        let from = confirmed.max(covered.unwrap_or(0));
+        // Of records that somebody has deleted, a router that held the slot later than the writer of what is left may know more.
+        let from = confirmed.max(covered.filter(|_| !self.is_state_lost).unwrap_or(0));
         // Without a witness that was there all the time: confirmed before a crash, or on a
         // connection that did not carry it.
         let known = match covered {

@@ -4,7 +4,7 @@
 use crate::postgres::quote_identifier;
 use std::io;
 
-use relay::{Code, Failure, TableName};
+use relay::{Code, Failure, TableName, source::publication::remedy};
 use tokio_postgres::{Client, Row};
 
 use super::Trouble;
@@ -121,7 +121,7 @@ pub(super) async fn fit(
             "publication {name}: there already, publishes inserts on every outbox table"
         )?;
     } else {
-        client.batch_execute(&sql::add_tables(name, &missing)).await?;
+        client.batch_execute(&remedy::add(name, &missing)).await?;
         let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
         let missing = missing.join(", ");
         writeln!(out, "publication {name}: there already, {missing} added")?;
@@ -157,7 +157,7 @@ impl Publication {
             if let Some(filter) = &member.filter {
                 let message = format!("the publication {name} filters rows of {table}: {filter}");
                 return Err(Failure::new(Code::PublicationFiltersRows, message)
-                    .hint(sql::publish_every_row(name, table)));
+                    .hint(remedy::add_again(name, table)));
             }
             if member.kind == "p" && matches!(self.partitions, Partitions::AsLeaves) {
                 let message = format!("the publication {name} publishes {table} by its partitions");

@@ -70,7 +70,7 @@ impl Retiring {
         };
         let as_left = match dropped {
             Dropped::Now(backlog) => seen
-                .and_then(|seen| record::is_as_left(config, record, seen))
+                .and_then(|seen| record::is_as_left(config, record, &stored.cluster, seen))
                 .and_then(|()| backlog.is_delivered(config.postgres.slot.as_str())),
             Dropped::Before => {
                 Err(Failure::new(Code::SlotMissing, "somebody else has dropped the slot"))

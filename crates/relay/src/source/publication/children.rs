@@ -2,7 +2,7 @@
 //! a table of its own, and is published under its own name or not at all (CREATE PUBLICATION, "Parameters": descendants
 //! are added when the publication is made, and not later).
 
-use super::{ACCEPT, Judge};
+use super::{ACCEPT, Judge, remedy};
 use crate::{
     failure::{Code, Failure},
     source::{
@@ -57,7 +57,7 @@ impl Judge<'_> {
         let unpublished = strays.iter().filter(|child| self.publication.table(child.oid).is_none());
         let tables: Vec<&TableName> = unpublished.map(|child| &child.name).collect();
         if !tables.is_empty() {
-            steps.push(self.added(&tables));
+            steps.push(remedy::add(self.watched.publication, &tables));
         }
         // Without a look before it, no row of it can have been ours.
         if self.before.is_some() {
