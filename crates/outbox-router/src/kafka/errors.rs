@@ -107,7 +107,9 @@ const MEANINGS: &[Meaning] = &[
         hint: Some(
             "set timestamp = \"now\" in [[outbox]], or \
              kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics --entity-name {topic} \
-             --add-config message.timestamp.before.max.ms=9223372036854775807",
+             --add-config message.timestamp.before.max.ms=9223372036854775807 \
+             (message.timestamp.difference.max.ms before kafka 3.6; message.timestamp.after.max.ms where the \
+             broker's clock is behind)",
         ),
     },
     Meaning {

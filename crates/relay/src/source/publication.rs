@@ -65,8 +65,10 @@ pub fn is_note(failure: &Failure) -> bool {
 }
 
 fn missing(name: &str) -> Failure {
-    Failure::new(Code::PublicationMissing, format!("publication \"{name}\" does not exist"))
-        .hint("outbox-router setup --apply creates it, before the slot that is to use it")
+    Failure::new(Code::PublicationMissing, format!("publication \"{name}\" does not exist")).hint(
+        "wal is decoded with the publications of its time: outbox-router teardown --apply, if the \
+             slot is there, then outbox-router setup --apply make it and a slot that can use it",
+    )
 }
 
 struct Judge<'a> {
@@ -312,7 +314,7 @@ fn rename_back(name: &TableName, now: &TableName) -> String {
 fn no_table(outbox: &OutboxTable) -> Failure {
     Failure::new(Code::TableMissing, format!("table {} does not exist", outbox.name)).hint(
         "if it was renamed, correct `table` in [[outbox]], which loses nothing; if it was never \
-         made: outbox-router setup --create-table",
+         made: outbox-router setup --apply --create-table",
     )
 }
 
