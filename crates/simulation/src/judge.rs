@@ -3,7 +3,7 @@
 use crate::{
     history::{Event, History, IDS, KEYS, Publishing, TYPES},
     invariant::{Invariant, Violation},
-    kafka::{Kafka, Lane, Taken, partition},
+    kafka::{Kafka, Lane, Taken, Topic, partition},
     plan::Keeping,
 };
 
@@ -173,7 +173,8 @@ impl Judge {
         }
         let pinned = self.sessions.get(session).filter(|one| event.serial < one.before);
         // A topic that was made again with fewer has nothing of what went out before.
-        let most = kafka.topics[topic].partitions.unwrap_or(0);
+        let Topic { partitions, fewest, .. } = &kafka.topics[topic];
+        let most = partitions.unwrap_or(0).min(fewest.unwrap_or(i32::MAX));
         let pin = pinned.and_then(|one| one.pins[topic]).filter(|count| *count <= most);
         if event.is_real && pin.is_some_and(|pin| partition::of_key(id, pin) != taken.partition) {
             self.accuse(Invariant::I3Order, || {

@@ -20,6 +20,8 @@ pub struct Topic {
     pub partitions: Option<i32>,
     /// The counts that it had since it was last made: a producer may still use an earlier one.
     pub counts: Vec<i32>,
+    /// The fewest partitions that it was made again with: who looked then may still use so many.
+    pub fewest: Option<i32>,
     /// Partitions without a leader, bit by bit.
     pub leaderless: u64,
     /// Its `max.message.bytes`.
@@ -64,6 +66,7 @@ impl Kafka {
             name: format!("outbox.event.{name}"),
             partitions: Some(partitions),
             counts: vec![partitions],
+            fewest: None,
             leaderless: 0,
             is_denied: false,
             limit: None,

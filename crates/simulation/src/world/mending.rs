@@ -106,6 +106,7 @@ impl World {
                 let topic = &mut self.kafka.topics[place];
                 topic.partitions = Some(partitions);
                 topic.counts.push(partitions);
+                topic.fewest = topic.fewest.into_iter().chain([partitions]).min();
             }
             Mend::Thaw(router) => self.thaw(router),
             Mend::Decoding => self.server.undecodable = None,

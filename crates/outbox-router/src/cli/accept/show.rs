@@ -4,12 +4,15 @@ use std::io;
 
 use relay::{
     Code, Failure, TopicName,
-    source::{Gap, Mark},
+    source::Gap,
     witness::{Open, Witness},
 };
 
 use super::rows::Counted;
-use crate::{cli::GapName, config::Config};
+use crate::{
+    cli::{GapName, record},
+    config::Config,
+};
 
 type Out<'o> = &'o mut (dyn io::Write + Send);
 
@@ -31,16 +34,8 @@ pub(super) fn open(open: &Open, out: Out<'_>) -> io::Result<()> {
             }
             writeln!(out, "to        {}", interval.to)
         }
-        Open::Beginning(mark) => writeln!(out, "what      {}", beginning(mark)),
+        Open::Beginning(mark) => writeln!(out, "what      {}", record::beginning(mark)),
     }
-}
-
-/// Where a pipeline began without a record.
-fn beginning(mark: &Mark) -> String {
-    format!(
-        "the pipeline began at {mark} without a record: whether anything before that is missing \
-         in kafka, no router knows"
-    )
 }
 
 /// What lies in the interval.
