@@ -287,7 +287,7 @@ impl Judge {
 
     /// What comes again comes again as a whole: whatever followed a repeated event follows it once more. Else the last record
     /// of a key would not be its last event. What a session that has lost the slot still sends comes between the records of
-    /// the next, which sends it again.
+    /// the next, which sends it again, or left it out before that was there.
     fn follows_its_forerunner(
         &mut self,
         history: &History,
@@ -295,8 +295,10 @@ impl Judge {
         session: usize,
         place: u64,
     ) {
+        let has_lost_the_slot = session + 1 < self.sessions.len();
         let next = match self.tail[key] {
             Some((newest, _)) if session < newest => return,
+            Some((_, last)) if has_lost_the_slot && place <= last => return,
             Some((_, last)) => last + 1,
             None => 0,
         };

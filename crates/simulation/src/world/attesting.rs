@@ -147,12 +147,13 @@ impl World {
 }
 
 impl World {
-    /// Whether a record of a later generation is on its way.
-    pub(super) fn begins_a_generation(&self, generation: u64) -> bool {
+    /// Whether a record is on its way that counts for more.
+    pub(super) fn is_outranked(&self, known: &Witness) -> bool {
         let producers = self.routers.iter().filter_map(|router| router.producer.as_ref());
         let writes = producers.flat_map(crate::kafka::Producer::writes);
         let mut on_their_way = writes.chain(&self.kafka.state.ghosts).filter_map(decoded);
-        on_their_way.any(|witness| witness.generation > generation)
+        on_their_way
+            .any(|witness| (witness.generation, witness.held) > (known.generation, known.held))
     }
 
     /// The next session deletes what it found, and does not know what a router that has lost the

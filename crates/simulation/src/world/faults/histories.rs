@@ -93,11 +93,10 @@ impl World {
         let until = self.soon();
         let Some(left) = exchange(self, until) else { return Outcome::Pointless };
         let last = attested.last.map(|last| last.end_lsn.as_u64());
-        // A session that begins on a new timeline starts its record with what it has read, and may
-        // not have written it yet.
-        let is_due = left == 0
-            || last.is_some_and(|last| last > left)
-                && !self.begins_a_generation(attested.generation);
+        // A session that begins starts its record with what it has read, and may not have written it
+        // yet: what one before it, which has lost the slot, has acknowledged since does not count.
+        let is_due =
+            left == 0 || last.is_some_and(|last| last > left) && !self.is_outranked(&attested);
         // What was produced may be attested yet, by a router that has not noticed.
         self.judge.interrupted();
         self.call.allow(fault.causes());
