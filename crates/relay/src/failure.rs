@@ -100,6 +100,8 @@ codes! {
     PublicationAltered = "P032", Gap;
     /// The monitor's own connection reaches another server than the one that streams.
     MonitorElsewhere = "P033", Mendable;
+    /// The server goes on with a former publication where somebody was writing while it was altered.
+    ServerOutdated = "P034", Mendable;
 
     /// No broker can be reached.
     KafkaUnreachable = "K001", Transport;

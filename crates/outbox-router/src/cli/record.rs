@@ -8,7 +8,7 @@ use relay::{
         Baseline, Expectations, Gap, Interval, Kept, Obstacle, Present, SlotHealth, gaps_since,
         judge, publication,
     },
-    witness::{Pipeline, StateRecord, Witness, combine},
+    witness::{Open, Pipeline, StateRecord, Witness, combine},
 };
 use uuid::Uuid;
 
@@ -169,8 +169,11 @@ pub(super) fn is_as_left(
     cluster: &str,
     seen: Seen,
 ) -> Result<(), Failure> {
-    match found(config, record, cluster, &seen).gaps.into_iter().next() {
-        Some(gap) => Err(gap.failure),
+    match found(config, record, cluster, &seen).open().into_iter().next() {
+        Some(Open::Gap(gap)) => Err(gap.failure),
+        Some(Open::Beginning(mark)) => {
+            Err(Failure::new(Code::WitnessMissing, beginning(&mark)).hint(COMPARE))
+        }
         None => held_against(config, Some(record), seen).map(drop),
     }
 }

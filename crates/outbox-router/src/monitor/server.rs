@@ -82,6 +82,28 @@ pub async fn version(sql: &mut impl TextQuery) -> Result<i32, Failure> {
     if row.boolean()? { Err(is_standby()) } else { Ok(version) }
 }
 
+/// The minor versions since which decoding takes note of a publication that was altered while a transaction was open, for what
+/// comes after that transaction (release notes of these, "Avoid data loss when DDL operations that don't take a strong lock
+/// affect tables that are being logically replicated").
+const PUBLICATIONS_SINCE: [(i32, i32); 5] = [(13, 21), (14, 18), (15, 13), (16, 9), (17, 5)];
+
+/// Whether an alteration of the publication may leave rows out for longer than it lasts.
+pub fn outdated(version: i32) -> Option<Failure> {
+    let (major, minor) = (version / 10_000, version % 10_000);
+    let (_, since) = PUBLICATIONS_SINCE.into_iter().find(|(known, _)| *known == major)?;
+    (minor < since).then(|| {
+        let what = format!(
+            "postgresql {major}.{minor} goes on with the former publication for what comes after a \
+             transaction that was open while the publication was altered: rows may be left out then, and \
+             nothing shows it"
+        );
+        Failure::new(Code::ServerOutdated, what).hint(format!(
+            "update to {major}.{since}; until then alter the publication, or take up a table, only \
+             while nobody writes to any table of the database"
+        ))
+    })
+}
+
 /// The control file has the timeline of the last checkpoint, and after a promotion the next may be minutes away; what is
 /// written now is written on the present one.
 const IDENTITY: &str = "\
@@ -97,4 +119,17 @@ const IDENTITY: &str = "\
 pub async fn identity(sql: &mut impl TextQuery) -> Result<relay::witness::History, Failure> {
     let mut row = one_row(sql, "the server's identity", IDENTITY).await?;
     Ok(relay::witness::History { system_id: row.text()?, timeline: row.parsed()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minor_versions_that_lose_rows_behind_an_altered_publication_are_told() {
+        let told = |version| outdated(version).is_some();
+        assert!([130_020, 140_017, 150_012, 160_008, 170_004].into_iter().all(told));
+        assert!(![130_021, 140_018, 150_013, 160_009, 170_005, 180_000].into_iter().any(told));
+        assert!(outdated(170_004).unwrap().message.starts_with("postgresql 17.4 goes on"));
+    }
 }

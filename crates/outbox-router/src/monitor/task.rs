@@ -156,7 +156,8 @@ struct StopTold;
 struct Look {
     slot: SlotLook,
     catalog: Catalog,
-    moves: Vec<Moves>,
+    /// What people should hear of besides.
+    notes: Vec<Failure>,
     pin: Option<WalPin>,
     history: Option<History>,
 }
@@ -196,7 +197,7 @@ impl<C: Connect> Monitor<C> {
             remembered: before.as_ref(),
         };
         let Session { connection: SqlSession { client, driver }, version, history } = &mut session;
-        let history = history.clone();
+        let (history, outdated) = (history.clone(), server::outdated(*version));
         let look = drive(driver, async {
             let slot = slot::look(&mut &*client, *version, &self.settings.slot).await?;
             let catalog = catalog::look(&mut &*client, *version, sought).await?;
@@ -205,7 +206,8 @@ impl<C: Connect> Monitor<C> {
                 Some(slot) if pins::is_worth_asking(slot) => pins::oldest(client).await?,
                 _ => None,
             };
-            Ok(Look { slot, catalog, moves, pin, history })
+            let notes = moves.iter().map(Moves::finding).chain(outdated).collect();
+            Ok(Look { slot, catalog, notes, pin, history })
         })
         .await?;
         self.session = Some(session);
@@ -266,7 +268,7 @@ impl<C> Monitor<C> {
         self.report.polled_at = Some(Polled { at, wall: SystemTime::now() });
         self.report.pin = look.pin;
         match self.elsewhere(look.history.as_ref()) {
-            None => self.judge(&look.slot, look.catalog, &look.moves),
+            None => self.judge(&look.slot, look.catalog, look.notes),
             Some(finding) => self.report.findings = vec![finding],
         }
         self.report.slot = match look.slot.slot {
@@ -303,7 +305,7 @@ impl<C> Monitor<C> {
         )
     }
 
-    fn judge(&mut self, look: &SlotLook, catalog: Catalog, moves: &[Moves]) {
+    fn judge(&mut self, look: &SlotLook, catalog: Catalog, notes: Vec<Failure>) {
         let before = self.before();
         let watched =
             Watched { publication: &self.settings.publication, outboxes: &self.settings.outboxes };
@@ -311,8 +313,7 @@ impl<C> Monitor<C> {
         let slot = verdict::fit(&self.settings.slot, look);
         let published = compare(watched, before.as_ref(), &catalog);
         let confirmed = slot.as_ref().ok().and_then(|slot| slot.confirmed_flush_lsn);
-        let moves = moves.iter().map(Moves::finding);
-        let findings: Vec<Failure> = slot.err().into_iter().chain(published).chain(moves).collect();
+        let findings: Vec<Failure> = slot.err().into_iter().chain(published).chain(notes).collect();
         self.announce_notes(&findings);
         self.report.findings = findings;
         for failure in self.report.findings.clone() {

@@ -61,7 +61,7 @@ pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) ->
 
 /// Whether it is only for people to hear of: no row is missing or will be, so a stream starts and goes on.
 pub fn is_note(failure: &Failure) -> bool {
-    matches!(failure.code, Code::TableRenamed | Code::RowsMove)
+    matches!(failure.code, Code::TableRenamed | Code::RowsMove | Code::ServerOutdated)
 }
 
 fn missing(name: &str) -> Failure {

@@ -186,6 +186,9 @@ impl Witness {
         };
         (&self.history, &self.cluster) == (&anew.history, &anew.cluster)
             && (last.end_lsn..=self.position).contains(&anew.position)
+            // The rows of another table before that were none of ours, and nothing in the record would say so.
+            && self.added.is_empty()
+            && anew.tables.iter().all(|table| self.tables.contains(table))
             && closed.iter().chain(&self.open()).all(is_of_table)
     }
 

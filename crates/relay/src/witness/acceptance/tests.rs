@@ -242,6 +242,7 @@ fn the_last_transaction_stays_known_where_only_a_table_left_rows_out() {
         history: Some(samples::server().history),
         cluster: "there".to_owned(),
         gaps: vec![gap(code, 5, 9)],
+        tables: anew().tables,
         last: Some(last),
         position: at,
         ..before()
@@ -258,6 +259,8 @@ fn the_last_transaction_stays_known_where_only_a_table_left_rows_out() {
     assert_eq!(with(&|r| r.gaps.push(gap(Code::SlotMoved, 5, 9))), None);
     assert_eq!(with(&|r| r.cluster = "elsewhere".to_owned()), None);
     assert_eq!(with(&|r| r.history = None), None);
+    assert_eq!(with(&|r| r.tables.clear()), None, "an outbox since");
+    assert_eq!(with(&|r| r.added = BTreeMap::from([(10, at)])), None);
     let ahead = LastTransaction { end_lsn: Lsn::from_u64(41 << 20), ..last };
     assert_eq!(with(&|r| (r.last, r.position) = (Some(ahead), ahead.end_lsn)), None);
 }

@@ -60,17 +60,17 @@ fn assert_nothing_but_the_good_look(told: &mut mpsc::Receiver<MonitorEvent>) {
 fn a_gap_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
     let (mut monitor, mut told) = monitor();
     let source = Source::of("outbox", 16_400, &COLUMNS);
-    monitor.judge(&source.look(), source.catalog(), &[]);
+    monitor.judge(&source.look(), source.catalog(), Vec::new());
     assert_eq!(monitor.report.findings, []);
     let gone = SlotLook { slot: None, ..source.look() };
     fill(&monitor);
-    monitor.judge(&gone, source.catalog(), &[]);
+    monitor.judge(&gone, source.catalog(), Vec::new());
     assert_nothing_but_the_good_look(&mut told);
 
-    monitor.judge(&gone, source.catalog(), &[]);
+    monitor.judge(&gone, source.catalog(), Vec::new());
     let Ok(MonitorEvent::GapSuspected(gap)) = told.try_recv() else { panic!("it is not told") };
     assert_eq!(gap.failure.code, Code::SlotMissing);
-    monitor.judge(&gone, source.catalog(), &[]);
+    monitor.judge(&gone, source.catalog(), Vec::new());
     assert!(told.is_empty(), "it was told");
 }
 
@@ -125,15 +125,15 @@ fn an_alteration_from_before_the_session_is_shown_once_also_when_the_monitor_loo
     let source = Source::of("outbox", 16_400, &COLUMNS);
     // The monitor of a new process has seen nothing else.
     let (mut late, _told) = monitor();
-    late.judge(&source.look(), owned_by_another(&source), &[]);
+    late.judge(&source.look(), owned_by_another(&source), Vec::new());
     begin(&mut late, &source);
     assert_eq!(late.report.alterations.len(), 1);
     assert_eq!(late.report.alterations[0].message, "it was altered");
 
     // Another saw it happen.
     let (mut early, _told) = monitor();
-    early.judge(&source.look(), source.catalog(), &[]);
-    early.judge(&source.look(), owned_by_another(&source), &[]);
+    early.judge(&source.look(), source.catalog(), Vec::new());
+    early.judge(&source.look(), owned_by_another(&source), Vec::new());
     assert_eq!(early.report.alterations.len(), 1);
     begin(&mut early, &source);
     assert_eq!(early.report.alterations.len(), 1, "{:?}", early.report.alterations);
@@ -165,11 +165,11 @@ fn standby_with_a_gap_at(generation: u64) -> (Monitor<()>, mpsc::Receiver<Monito
     let (mut monitor, mut told) = monitor();
     relay_says(&mut monitor, State::Standby, generation, vec![]);
     let source = Source::of("outbox", 16_400, &COLUMNS);
-    monitor.judge(&held_by(&source, Some(7)), source.catalog(), &[]);
+    monitor.judge(&held_by(&source, Some(7)), source.catalog(), Vec::new());
     assert!(told.is_empty(), "there is room for what is wrong alone");
     let mut replaced = source.catalog();
     replaced.publication.as_mut().unwrap().oid = relay::source::Oid::from_u32(99_999);
-    monitor.judge(&held_by(&source, Some(7)), replaced.clone(), &[]);
+    monitor.judge(&held_by(&source, Some(7)), replaced.clone(), Vec::new());
     let Ok(MonitorEvent::GapSuspected(gap)) = told.try_recv() else { panic!("it is not told") };
     assert_eq!(gap.failure.code, Code::PublicationReplaced);
     assert!(monitor.report.gap.is_some());
@@ -183,16 +183,16 @@ fn a_gap_that_was_accepted_is_over_on_a_standby_too_and_the_same_one_is_told_aga
     let source = Source::of("outbox", 16_400, &COLUMNS);
     let open = monitor.report.gap.clone().unwrap();
     relay_says(&mut monitor, State::Failed, 2, vec![open]);
-    monitor.judge(&held_by(&source, None), replaced.clone(), &[]);
+    monitor.judge(&held_by(&source, None), replaced.clone(), Vec::new());
     assert!(monitor.report.gap.is_some(), "nobody has accepted it");
 
     relay_says(&mut monitor, State::Standby, 3, vec![]);
-    monitor.judge(&held_by(&source, Some(8)), replaced.clone(), &[]);
+    monitor.judge(&held_by(&source, Some(8)), replaced.clone(), Vec::new());
     assert_eq!((&monitor.report.gap, &*monitor.report.findings), (&None, &[][..]));
-    monitor.judge(&held_by(&source, Some(8)), replaced, &[]);
+    monitor.judge(&held_by(&source, Some(8)), replaced, Vec::new());
     while told.try_recv().is_ok() {}
 
-    monitor.judge(&held_by(&source, Some(8)), source.catalog(), &[]);
+    monitor.judge(&held_by(&source, Some(8)), source.catalog(), Vec::new());
     assert!(monitor.report.gap.is_some());
     let Ok(MonitorEvent::GapSuspected(gap)) = told.try_recv() else { panic!("it is not told") };
     assert_eq!(gap.failure.code, Code::PublicationReplaced);
@@ -213,16 +213,16 @@ fn a_gap_that_was_accepted_is_over_although_the_monitor_sees_nothing() {
 fn a_defect_that_is_gone_is_over_once_another_session_holds_the_slot() {
     let (mut monitor, mut told, replaced) = standby_with_a_gap();
     let source = Source::of("outbox", 16_400, &COLUMNS);
-    monitor.judge(&held_by(&source, Some(7)), source.catalog(), &[]);
+    monitor.judge(&held_by(&source, Some(7)), source.catalog(), Vec::new());
     assert!(monitor.report.gap.is_some(), "the session of before");
-    monitor.judge(&held_by(&source, None), source.catalog(), &[]);
+    monitor.judge(&held_by(&source, None), source.catalog(), Vec::new());
     assert!(monitor.report.gap.is_some(), "nobody has judged it");
-    monitor.judge(&held_by(&source, Some(8)), replaced.clone(), &[]);
+    monitor.judge(&held_by(&source, Some(8)), replaced.clone(), Vec::new());
     assert!(monitor.report.gap.is_some(), "it is wrong still");
-    monitor.judge(&held_by(&source, Some(8)), source.catalog(), &[]);
+    monitor.judge(&held_by(&source, Some(8)), source.catalog(), Vec::new());
     assert_eq!(monitor.report.gap, None);
     while told.try_recv().is_ok() {}
-    monitor.judge(&held_by(&source, Some(8)), replaced, &[]);
+    monitor.judge(&held_by(&source, Some(8)), replaced, Vec::new());
     assert!(matches!(told.try_recv(), Ok(MonitorEvent::GapSuspected(_))), "it is told again");
 }
 
@@ -232,13 +232,13 @@ fn a_gap_of_the_router_that_streams_is_over_only_with_its_acceptance() {
     let (mut monitor, mut told) = monitor();
     relay_says(&mut monitor, State::Streaming, 1, vec![]);
     let source = Source::of("outbox", 16_400, &COLUMNS);
-    monitor.judge(&held_by(&source, Some(7)), source.catalog(), &[]);
+    monitor.judge(&held_by(&source, Some(7)), source.catalog(), Vec::new());
     while told.try_recv().is_ok() {}
     let gone = SlotLook { slot: None, ..source.look() };
-    monitor.judge(&gone, source.catalog(), &[]);
+    monitor.judge(&gone, source.catalog(), Vec::new());
     for state in [State::Streaming, State::Failed, State::Starting] {
         relay_says(&mut monitor, state, 1, vec![]);
-        monitor.judge(&held_by(&source, Some(8)), source.catalog(), &[]);
+        monitor.judge(&held_by(&source, Some(8)), source.catalog(), Vec::new());
         assert!(monitor.report.gap.is_some(), "{state:?}");
     }
 }
@@ -250,7 +250,7 @@ fn a_gap_that_was_found_before_the_state_topic_was_read_is_not_over_when_it_is()
     let source = Source::of("outbox", 16_400, &COLUMNS);
     for (generation, is_open) in [(5, true), (5, true), (6, false)] {
         relay_says(&mut monitor, State::Standby, generation, vec![]);
-        monitor.judge(&held_by(&source, Some(7)), replaced.clone(), &[]);
+        monitor.judge(&held_by(&source, Some(7)), replaced.clone(), Vec::new());
         assert_eq!(monitor.report.gap.is_some(), is_open, "generation {generation}");
     }
 }
