@@ -194,6 +194,20 @@ fn a_server_whose_wal_was_shorter_stays_another_one_as_it_grows() {
     assert_eq!(world.script.state(), (State::Streaming, None));
 }
 
+/// Else whoever accepts the gap would find another one behind it, which begins earlier.
+#[test]
+fn a_gap_is_written_down_with_all_that_is_acknowledged_by_then() {
+    let mut world = World::streaming();
+    world.settle_down();
+    world.script.take(&wire::keepalive(400));
+    world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    world.script.source.slot_at = 500;
+    assert_eq!(world.witness().position.as_u64(), 16, "the topic does not say it yet");
+    world.settle_down();
+    assert_eq!((world.gap().0, world.gap().1), (Some(Code::SlotMoved), 400));
+    assert_eq!(world.witness().position.as_u64(), 400);
+}
+
 /// Kafka was away since this process began, so nobody had told it of which record it was.
 #[test]
 fn a_gap_that_the_monitor_saw_before_the_record_was_read_is_not_forgotten() {

@@ -37,8 +37,8 @@ impl Keeper {
             self.outdated.push_back(present.key);
             present.witness
         });
-        let known = self.known.clone();
-        let base = join(known.into_iter().chain(base))
+        // What was acknowledged when a session ended counts, although the topic does not say it yet.
+        let base = join(self.latest().into_iter().chain(base))
             .unwrap_or_else(|| Witness::at(gap.interval.begins_at()));
         let witness = base.with_gaps(gaps);
         self.opened = Opened { gaps: gaps.to_vec(), generation: witness.generation };
