@@ -12,7 +12,7 @@
 //!
 //! A router that was stopped (SIGSTOP) or cut off may write late. Such a write must not count, and it cannot be prevented:
 //! Kafka compares nothing before it stores a record. So a late write is made harmless instead. Each session writes under
-//! a key of its own, and of all records of a pipeline the one with the greatest (generation, [`Held`], position) counts
+//! a key of its own, and of all records of a pipeline the one with the greatest (generation, timeline, [`Held`], position) counts
 //! ([`combine`]). What starts a new history (a promotion, an acceptance by a person) or opens a gap starts a new
 //! generation. Within one, whoever held the slot last counts, although an earlier holder may have had more acknowledged:
 //! the later one has sent part of that again, and the rest has to follow it, else the last record of a key would not be
@@ -163,9 +163,14 @@ impl Witness {
     }
 
     /// How records of one pipeline compare.
-    fn rank(&self) -> (u64, Option<Held>, Lsn) {
-        let held = self.held.filter(|_| !bug::is(Bug::RankByPosition));
-        (self.generation, held, self.position)
+    fn rank(&self) -> (u64, Option<u32>, Option<Held>, Lsn) {
+        let (timeline, held) = self.holder();
+        (self.generation, timeline, held.filter(|_| !bug::is(Bug::RankByPosition)), self.position)
+    }
+
+    /// Who held the slot later, of one generation: a promotion begins one, and the next may be met before its record is there.
+    fn holder(&self) -> (Option<u32>, Option<Held>) {
+        (self.history.as_ref().map(|history| history.timeline), self.held)
     }
 
     /// From here on the rows of these tables count as events.

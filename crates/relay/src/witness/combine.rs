@@ -19,7 +19,7 @@ pub struct StateRecord {
 
 /// What all records of a pipeline say together; `None` when there are none.
 ///
-/// The order in which they were written says nothing. The greatest (generation, held, position) counts, with every gap that is
+/// The order in which they were written says nothing. The greatest (generation, timeline, held, position) counts, with every gap that is
 /// open in its generation, since two routers may have found different ones, with every acceptance, and with every topic's
 /// greatest partition count: a greater one is used only when nothing of the smaller one is unsettled.
 ///
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::{
         source::{Gap, Interval, Mark},
-        witness::Held,
+        witness::{Held, History},
     };
 
     fn at(generation: u64, position: u64) -> Witness {
@@ -103,6 +103,18 @@ mod tests {
         assert_eq!(position([held(600, 1, 500), held(700, 0, 300)]), 300);
         assert_eq!(position([held(600, 2, 300), held(600, 1, 500)]), 300);
         assert_eq!(position([at(1, 500), held(600, 1, 300)]), 300, "no session wrote the first");
+    }
+
+    /// Promoted twice within seconds: a session on the first timeline began a generation, and one on the second did not know.
+    #[test]
+    fn a_late_write_of_a_timeline_that_was_left_counts_for_less() {
+        let on = |timeline, wal_end, position| {
+            let held = Held { wal_end: Lsn::from_u64(wal_end), clock_micros: 0 };
+            let history = History { system_id: "1".to_owned(), timeline };
+            Witness { held: Some(held), history: Some(history), ..at(2, position) }
+        };
+        let joined = join([on(2, 800, 100), on(3, 700, 300)]).unwrap();
+        assert_eq!(joined.position.as_u64(), 300);
     }
 
     #[test]

@@ -222,7 +222,9 @@ impl Keeper {
         // A promotion begins a generation, too: a gap may be of the one that this session has begun.
         let seen = match (known.generation.cmp(&present.witness.generation), &known.gaps[..]) {
             // It has held the slot after this session.
-            (Ordering::Equal, []) if known.held > present.witness.held => Seen::AnotherHistory,
+            (Ordering::Equal, []) if known.holder() > present.witness.holder() => {
+                Seen::AnotherHistory
+            }
             (Ordering::Less, _) | (Ordering::Equal, []) => Seen::Nothing,
             (Ordering::Equal | Ordering::Greater, gaps @ [_, ..]) => Seen::Gaps(gaps.to_vec()),
             (Ordering::Greater, []) => Seen::AnotherHistory,

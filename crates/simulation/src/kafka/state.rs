@@ -41,7 +41,9 @@ impl StateTopic {
     /// The record that counts: the product's rule, written a second time.
     pub fn best(&self) -> Option<Witness> {
         let all = self.all();
-        let best = all.iter().max_by_key(|one| (one.generation, one.held, one.position))?;
+        let timeline = |one: &Witness| one.history.as_ref().map(|history| history.timeline);
+        let rank = |one: &&Witness| (one.generation, timeline(one), one.held, one.position);
+        let best = all.iter().max_by_key(rank)?;
         let mut best = best.clone();
         best.gaps.clear();
         for same in all.into_iter().filter(|one| one.generation == best.generation) {

@@ -152,8 +152,9 @@ impl World {
         let producers = self.routers.iter().filter_map(|router| router.producer.as_ref());
         let writes = producers.flat_map(crate::kafka::Producer::writes);
         let mut on_their_way = writes.chain(&self.kafka.state.ghosts).filter_map(decoded);
-        on_their_way
-            .any(|witness| (witness.generation, witness.held) > (known.generation, known.held))
+        let timeline = |one: &Witness| one.history.as_ref().map(|history| history.timeline);
+        let standing = |one: &Witness| (one.generation, timeline(one), one.held);
+        on_their_way.any(|witness| standing(&witness) > standing(known))
     }
 
     /// The next session deletes what it found, and does not know what a router that has lost the
