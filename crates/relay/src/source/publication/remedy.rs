@@ -1,8 +1,9 @@
 //! Statements that put a table into a publication, for people to type and for `setup` to run.
 //!
 //! Each is one transaction, so that nothing is left out between its statements, and touches no other table: `set table` would
-//! take every other one out. The lock waits for whoever is writing, and whoever comes to write waits for it, so not for long. Without it PostgreSQL before 13.21, 14.18, 15.13, 16.9 and
-//! 17.5 goes on with the former publication for what comes after such a transaction (release notes of these versions).
+//! take every other one out. The lock waits for whoever is writing, and whoever comes to write waits for it, so not for long.
+//! Without it PostgreSQL before 13.21, 14.18, 15.13, 16.9 and 17.5 goes on with the former publication for what comes after
+//! such a transaction (release notes of these versions).
 
 use crate::{
     source::quote::{quote_identifier, quote_table},
