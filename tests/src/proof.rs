@@ -106,6 +106,10 @@ impl Stage {
     ///
     /// Fails when the command does, or when the router does not go on.
     pub async fn accept(&mut self) -> anyhow::Result<()> {
+        // Until then the router may still hold the slot, and what it has found is known to nobody else.
+        let is_recorded =
+            |status: &Value| status.pointer("/witness/gaps_recorded") == Some(&Value::Bool(true));
+        self.router.wait_status("a gap that is written down", SOON, is_recorded).await?;
         let url = self.postgres.url(SUPERUSER, DATABASE);
         let output = self.router.command(&["accept", "--yes", "--admin-url", &url]).await?;
         let [said, complained] =
