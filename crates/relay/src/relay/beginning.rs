@@ -9,7 +9,7 @@ use crate::{
     clock::Moment,
     ledger::Evidence,
     session::{Beginning, Covered, Resume, Session},
-    source::{Baseline, Catalog, Kept, Mark, SlotLook},
+    source::{Baseline, Catalog, Kept, SlotLook},
     witness::Witness,
 };
 
@@ -61,8 +61,8 @@ impl Relay {
     /// What the session that begins will write.
     fn witness_of(&self, known: Option<Witness>, cluster: String, baseline: &Baseline) -> Witness {
         let mut witness = known.unwrap_or_else(|| {
-            let slot_at = Mark { lsn: baseline.confirmed(), at: baseline.checked.at.clone() };
-            let began_without = (self.keeper.evidence() == Evidence::Witness).then_some(slot_at);
+            let is_noted = self.keeper.evidence() == Evidence::Witness;
+            let began_without = is_noted.then(|| baseline.beginning());
             Witness { began_without, ..Witness::at(baseline.confirmed()) }
         });
         let (is_kept, has_last) = (self.keeper.kept() == Kept::InKafka, witness.last.is_some());

@@ -57,6 +57,12 @@ impl Baseline {
     pub fn confirmed(&self) -> Lsn {
         self.slot.confirmed_flush_lsn.unwrap_or(Lsn::from_u64(0))
     }
+
+    /// Where a pipeline begins that has no record. A person names it by this position, whoever writes
+    /// it down first.
+    pub fn beginning(&self) -> Mark {
+        Mark { lsn: self.confirmed(), at: self.checked.at.clone() }
+    }
 }
 
 /// The server at the other end of the replication connection.

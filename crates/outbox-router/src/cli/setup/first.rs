@@ -7,7 +7,6 @@ use std::io;
 
 use relay::{
     Code, Failure, TopicName,
-    source::{Baseline, Mark},
     witness::{Open, Witness},
 };
 
@@ -83,22 +82,13 @@ async fn make(
         if failure.code == Code::SlotInUse { failure } else { missing(topic, &failure) }
     })?;
     let first = Witness {
-        began_without: began_without(made, &baseline),
+        began_without: (made == Made::Before).then(|| baseline.beginning()),
         ..Witness::begin(&baseline, &stored.cluster, &config.outboxes())
     };
     records.write("setup", &first).await.map_err(|failure| missing(topic, &failure))?;
     writeln!(out, "record: created in {topic}, everything after {} is noticed", first.position)?;
     tell_open(&first, out)?;
     Ok(())
-}
-
-/// The mark is the one that a router makes which begins without a record, so that whoever is first
-/// gives it the same name.
-fn began_without(made: Made, baseline: &Baseline) -> Option<Mark> {
-    match made {
-        Made::Now => None,
-        Made::Before => Some(Mark { lsn: baseline.confirmed(), at: baseline.checked.at.clone() }),
-    }
 }
 
 /// There is one, and it stays as it is.
