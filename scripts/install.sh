@@ -29,6 +29,7 @@ for what in "${@:-build}"; do
             need_command docker-compose docker-compose
             need_command setpriv util-linux
             need_command flock util-linux
+            need_command ipcrm util-linux
             need_command valgrind valgrind
             ;;
         *) die "usage: scripts/install.sh [build] [test]" ;;

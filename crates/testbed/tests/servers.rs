@@ -1,8 +1,10 @@
 //! The servers of this crate are real: they survive a kill with their data, and go when dropped.
 //! A server that is missing fails these tests.
 
+use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Context;
 use testbed::kafka::{self, Kafka};
 use testbed::postgres::{Options, Postgres, Stop};
 use testbed::wait::until_ok;
@@ -35,6 +37,36 @@ async fn postgres_comes_back_with_its_data_and_slots_after_kill9_and_stop() {
     assert_eq!(timeout, "6s");
     postgres.stop(Stop::Fast, Duration::from_secs(30)).await.unwrap();
     postgres.start_again().await.unwrap();
+}
+
+/// The kernel has a limited number of shared memory segments (`kernel.shmmni`, 4096), and a postmaster that was killed
+/// leaves its own behind: after enough tests no server on the machine could start any more.
+#[tokio::test]
+async fn a_dropped_postgres_leaves_no_shared_memory_behind() {
+    let mut killed = Postgres::start(Options::version(15)).await.unwrap();
+    let running = Postgres::start(Options::version(15)).await.unwrap();
+    let session = running.connect().await.unwrap();
+    let row = session.query_one("SHOW dynamic_shared_memory_type", &[]).await.unwrap();
+    assert_eq!(row.get::<_, &str>(0), "mmap", "files outside of the data directory stay behind");
+    killed.kill9().await.unwrap();
+
+    let segments = [&killed, &running].map(|postgres| segment_of(&postgres.data_dir()).unwrap());
+    assert!(segments.iter().all(|segment| exists(segment).unwrap()), "{segments:?}");
+    drop(killed);
+    drop(running);
+    assert!(!segments.iter().any(|segment| exists(segment).unwrap()), "{segments:?}");
+}
+
+/// The identifier of a server's shared memory segment, as its lock file tells it.
+fn segment_of(data_dir: &Path) -> anyhow::Result<String> {
+    let lock = std::fs::read_to_string(data_dir.join("postmaster.pid"))?;
+    let segment = lock.lines().nth(6).and_then(|line| line.split_whitespace().nth(1));
+    Ok(segment.context("the lock file tells no segment")?.to_owned())
+}
+
+fn exists(segment: &str) -> anyhow::Result<bool> {
+    let segments = std::fs::read_to_string("/proc/sysvipc/shm")?;
+    Ok(segments.lines().any(|line| line.split_whitespace().nth(1) == Some(segment)))
 }
 
 #[tokio::test]

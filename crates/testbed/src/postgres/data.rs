@@ -26,6 +26,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("max_wal_senders", "20"),
     ("max_replication_slots", "20"),
     ("max_prepared_transactions", "100"),
+    ("dynamic_shared_memory_type", "mmap"),
     ("log_line_prefix", "%m [%p] %a "),
     ("log_replication_commands", "on"),
 ];

@@ -6,6 +6,7 @@
 
 mod binaries;
 mod data;
+mod leftovers;
 mod session;
 mod slot;
 
@@ -83,7 +84,6 @@ pub enum Stop {
 /// A PostgreSQL server of its own.
 #[derive(Debug)]
 pub struct Postgres {
-    // Before `dir`: fields are dropped in order, and the server goes before its files.
     server: Option<Process>,
     binaries: PathBuf,
     version: u16,
@@ -346,6 +346,14 @@ impl Postgres {
         let fixed = fixed.iter().map(|(name, value)| (*name, value.as_str()));
         let chosen = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         data::write_settings(&self.data_dir(), fixed.chain(chosen))
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // The server goes before what it leaves behind and before its files, which go with `dir`.
+        drop(self.server.take());
+        leftovers::remove(&self.data_dir());
     }
 }
 
