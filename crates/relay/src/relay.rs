@@ -26,7 +26,7 @@ use crate::{
     failure::{Code, Failure},
     ports::RecordSink,
     record::TopicId,
-    session::{Course, Hold, Session, Step, Terms},
+    session::{Hold, Session, Step, Terms},
     source::{Baseline, Gap},
     telemetry::{Latencies, Reconnects},
     ticket::SessionId,
@@ -103,6 +103,7 @@ pub struct Relay {
     drain: Duration,
     on_fatal: OnFatal,
     phase: Phase,
+    /// While it is being replaced there is no session, and none is begun.
     sink: Sink,
     sink_trouble: Option<Failure>,
     troubles: Troubles,
@@ -233,11 +234,7 @@ impl Relay {
     #[inline]
     pub fn wants_wal(&self) -> bool {
         match &self.phase {
-            // A session can begin while the sink is being replaced.
-            Phase::Streaming(session) => {
-                (self.sink == Sink::Ready || session.course == Course::Finishing)
-                    && session.wants_wal(self.terms.window)
-            }
+            Phase::Streaming(session) => session.wants_wal(self.terms.window),
             Phase::Waiting { .. }
             | Phase::Connecting(_)
             | Phase::Standby { .. }
@@ -277,8 +274,7 @@ impl Relay {
             Phase::Waiting { until } => (self.sink == Sink::Ready).then_some(*until),
             Phase::Standby { look_at } => *look_at,
             Phase::Streaming(session) => {
-                let look_at = self.look_at.filter(|_| self.sink == Sink::Ready);
-                let due = [session.deadline(&self.topics), self.attest_at(session), look_at];
+                let due = [session.deadline(&self.topics), self.attest_at(session), self.look_at];
                 due.into_iter().flatten().min()
             }
             // A process that stops waits longer, for its gap to be written down.
@@ -310,8 +306,7 @@ impl Relay {
     }
 
     fn look_up(&mut self, topic: TopicId, at: Moment) {
-        if self.sink == Sink::Ready
-            && self.topics.ask(topic, at)
+        if self.topics.ask(topic, at)
             && let Some(name) = self.topics.name(topic)
         {
             self.actions.push_back(Action::LookUpTopic(topic, name.clone()));

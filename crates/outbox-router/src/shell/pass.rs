@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use relay::{Input, Record, RecordSink, Refusal, RefusalReason, Step, Ticket};
+use relay::{Input, Step};
 use tokio::time::Instant;
 
 use super::{
@@ -18,15 +18,6 @@ use crate::postgres::{
 const PASS_LIMIT: Duration = Duration::from_millis(5);
 /// How many frames go by between two looks at the clock.
 const FRAMES_PER_LOOK: u32 = 64;
-
-/// Stands in while there is no producer.
-struct NoSink;
-
-impl RecordSink for NoSink {
-    fn produce(&mut self, _record: &Record<'_>, ticket: Ticket) -> Result<(), Refusal> {
-        Err(Refusal { ticket, reason: RefusalReason::Closed })
-    }
-}
 
 /// Why a pass ended, where that needs an answer.
 enum End {
@@ -94,18 +85,17 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// A few frames, without looking at the clock.
     fn offer_some(&mut self) -> Option<End> {
         let now = self.clock.now();
-        let Self { relay, stream: Some(stream), sink, .. } = self else { return None };
+        // The core has no session without a producer.
+        let Self { relay, stream: Some(stream), sink: Some(sink), .. } = self else {
+            return None;
+        };
         for _ in 0..FRAMES_PER_LOOK {
             if !relay.wants_wal() {
                 return None;
             }
             let step = match stream.peek() {
                 Ok(None) => return None,
-                Ok(Some(Incoming::Frame(payload))) => match sink {
-                    Some(sink) => relay.frame(payload, now, sink),
-                    // A session that is finishing reads on to the server's CopyDone while the sink is being replaced.
-                    None => relay.frame(payload, now, &mut NoSink),
-                },
+                Ok(Some(Incoming::Frame(payload))) => relay.frame(payload, now, sink),
                 Ok(Some(Incoming::Oversized { announced, prefix })) => {
                     relay.oversized(announced, prefix, now)
                 }

@@ -20,7 +20,7 @@ impl Relay {
     /// Writes what is due.
     pub(super) fn write_witness(&mut self, now: Now) {
         let Phase::Streaming(session) = &self.phase else { return };
-        if self.sink != Sink::Ready || session.is_within_covered() || self.keeper.is_writing() {
+        if session.is_within_covered() || self.keeper.is_writing() {
             return;
         }
         if self.topics.take_news() {
@@ -57,7 +57,7 @@ impl Relay {
 
     /// When the next write is due, if nothing else happens before.
     pub(super) fn attest_at(&self, session: &Session) -> Option<Moment> {
-        if self.sink != Sink::Ready || session.is_within_covered() || self.keeper.is_writing() {
+        if session.is_within_covered() || self.keeper.is_writing() {
             return None;
         }
         self.want(session).and_then(|want| self.keeper.due_at(want))
@@ -84,8 +84,7 @@ impl Relay {
 
     /// While it streams, a router looks now and then what others have written.
     pub(super) fn look_at_state(&mut self, now: Now) {
-        let is_due = self.look_at.is_some_and(|look_at| look_at <= now.at);
-        if self.sink == Sink::Ready && is_due {
+        if self.look_at.is_some_and(|look_at| look_at <= now.at) {
             if bug::is(Bug::NeverLook) {
                 self.look_at = self.next_look_at(now.at);
                 return;

@@ -9,7 +9,7 @@ use crate::{
     failpoint::{self, Failpoint},
     failure::{Class, Failure},
     session::Session,
-    source::{Gap, Kept},
+    source::Gap,
     ticket::TransactionRef,
 };
 
@@ -159,18 +159,15 @@ impl Relay {
         self.replace_sink();
         let session = match &self.phase {
             Phase::Streaming(session) => session,
-            // The state was read before the producer that will write it was made: it may be another cluster's by then.
-            Phase::Connecting(_) if self.keeper.kept() == Kept::InKafka => {
+            // Its session would read nothing, and a server that stops would wait for it; and the state was read before the
+            // producer that will write it was made: it may be another cluster's by then.
+            Phase::Connecting(_) => {
                 self.give_up_connecting();
                 self.totals.count_error(failure.code);
                 self.phase = Phase::Waiting { until: at };
                 return;
             }
-            Phase::Waiting { .. }
-            | Phase::Connecting(_)
-            | Phase::Standby { .. }
-            | Phase::Halted(_)
-            | Phase::Over => {
+            Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Halted(_) | Phase::Over => {
                 self.totals.count_error(failure.code);
                 return;
             }

@@ -252,12 +252,13 @@ impl Session {
         }
     }
 
-    /// Whether nothing of ours keeps a server from stopping.
+    /// Whether nothing of ours keeps a server from stopping: everything received is confirmed, and the rest is read.
     fn is_at_rest(&self) -> bool {
         self.ledger.is_settled()
             && !self.ledger.has_unattested()
             && self.covered.is_none()
             && self.hold.is_none()
+            && self.repin.is_none()
     }
 
     /// The server is stopping: it has until `by` to get everything confirmed.

@@ -239,6 +239,21 @@ fn a_row_for_a_person_does_not_keep_a_server_from_stopping() {
 }
 
 #[test]
+fn a_row_that_waits_for_an_earlier_sessions_records_does_not_keep_a_server_from_stopping() {
+    let mut script = Script::streaming();
+    let topic = script.relay.topics_in_use().next().unwrap().0;
+    script.transaction(100, &["a"]);
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    script.connect();
+    script.handle(Input::Partitions(topic, NonZeroI32::new(64).unwrap()));
+    assert!(!script.relay.wants_wal(), "not before the producer has nothing of the old count");
+    script.actions();
+    script.handle(Input::ServerStopping);
+    script.run_for(Duration::from_secs(3));
+    assert!(script.actions().contains(&Action::Disconnect));
+}
+
+#[test]
 fn a_process_that_stood_still_throws_away_what_it_held_and_starts_over() {
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
@@ -311,16 +326,16 @@ fn a_server_that_sends_one_very_large_row_is_not_silent() {
 }
 
 #[test]
-fn a_server_that_is_not_read_while_the_sink_is_replaced_is_not_silent() {
-    let mut script = Script::new(settings());
-    script.handle(Input::SinkReady);
-    script
-        .handle(Input::DeliveryFailed { transaction: None, failure: failure(Code::ProducerFatal) });
-    script.answer();
-    script.actions();
+fn a_server_that_is_not_read_is_not_silent() {
+    let mut script = Script::streaming();
+    script.begin(100);
+    assert_eq!(script.frame(&row_of("invoice", "a", "{}")), Step::Held);
+    let topic = looked_up(&script.actions())[0];
+    script.handle(Input::Topic(topic, Err(failure(Code::TopicMissing))));
     script.run_for(Duration::from_secs(60));
     assert!(!script.actions().contains(&Action::Disconnect));
-    script.new_sink();
+    script.handle(Input::Topic(topic, Ok(facts(3))));
+    assert!(script.relay.wants_wal());
     script.run_for(Duration::from_secs(4));
     assert!(!script.actions().contains(&Action::Disconnect), "it is asked first");
 }

@@ -160,11 +160,20 @@ fn a_second_signal_does_not_move_the_deadline() {
 }
 
 #[test]
-fn the_servers_goodbye_is_read_while_the_sink_is_replaced() {
+fn what_the_server_sends_before_its_goodbye_is_read_and_dropped() {
     let mut script = Script::streaming();
     script.handle(Input::Shutdown);
     assert_eq!(script.actions().last(), Some(&Action::CopyDone));
-    script.relay.sink = Sink::Replacing;
     assert!(script.relay.wants_wal(), "or draining waits for the whole deadline");
     assert_eq!(script.frame(&wire::begin(100, 0)), Step::Taken);
+}
+
+#[test]
+fn a_sink_that_fails_after_the_last_update_keeps_no_process_from_leaving() {
+    let mut script = Script::streaming();
+    script.handle(Input::Shutdown);
+    assert_eq!(script.actions().last(), Some(&Action::CopyDone));
+    script
+        .handle(Input::DeliveryFailed { transaction: None, failure: failure(Code::ProducerFatal) });
+    assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::Drained)));
 }
