@@ -26,6 +26,7 @@ use pgoutput::{Lsn, PgTimestamp, Xid};
 use crate::{
     bug::{self, Bug},
     source::{Catalog, Gap, Mark, Oid, wording},
+    table::TableName,
 };
 
 mod acceptance;
@@ -66,6 +67,8 @@ pub struct Witness {
     pub tables: Vec<Oid>,
     /// Those of them that were none before, with the position since which their rows count.
     pub added: BTreeMap<u32, Lsn>,
+    /// Tables that counted until a person accepted that others have taken their names, by OID.
+    pub former: BTreeMap<u32, Former>,
     /// What nobody has accepted yet.
     pub gaps: Vec<Gap>,
     /// What somebody has accepted, the latest last.
@@ -107,6 +110,16 @@ pub struct LastTransaction {
     pub committed_at: PgTimestamp,
 }
 
+/// A table whose place another has taken. It may have been renamed long before, with its rows produced as before, so the
+/// slot may have many rows that bear another name than the configured one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Former {
+    /// The configured name that its rows counted under.
+    pub table: TableName,
+    /// The end of WAL when that was accepted: rows before it count as events.
+    pub until: Lsn,
+}
+
 /// A gap that a person has accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acceptance {
@@ -143,6 +156,7 @@ impl Witness {
             catalog: Catalog::default(),
             tables: Vec::new(),
             added: BTreeMap::new(),
+            former: BTreeMap::new(),
             gaps: Vec::new(),
             accepted: Vec::new(),
             began_without: None,
@@ -173,8 +187,11 @@ impl Witness {
         (self.history.as_ref().map(|history| history.timeline), self.held)
     }
 
-    /// From here on the rows of these tables count as events.
-    pub(crate) fn count(&mut self, tables: Vec<Oid>) {
+    /// From here on the rows of these tables count as events, and those of tables whose place was taken.
+    pub(crate) fn count(&mut self, mut tables: Vec<Oid>) {
+        let former = self.former.keys().map(|oid| Oid::from_u32(*oid));
+        let former: Vec<Oid> = former.filter(|oid| !tables.contains(oid)).collect();
+        tables.extend(former);
         self.added.retain(|oid, _| tables.iter().any(|table| table.as_u32() == *oid));
         let is_new = |table: &&Oid| !self.tables.is_empty() && !self.tables.contains(table);
         let new: Vec<u32> = tables.iter().filter(is_new).map(|table| table.as_u32()).collect();

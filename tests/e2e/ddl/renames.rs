@@ -166,3 +166,35 @@ async fn a_swapped_table_is_a_gap_after_which_the_rows_of_both_tables_are_produc
     write(&session, "outbox").await;
     expect_everything(&stage).await;
 }
+
+/// Rows of the former table that bear neither the configured name nor its OID now, written before the swap and after it.
+#[tokio::test]
+async fn a_table_that_was_renamed_and_then_replaced_loses_none_of_its_rows() {
+    let (mut stage, session) = flowing().await;
+    rename(&session, "outbox", "outbox_old").await;
+    let told = |status: &Value| found(status, "P029").is_some();
+    stage.router.wait_status("the rename told", SOON, told).await.unwrap();
+    write(&session, "outbox_old").await;
+    stage.kill_router().await.unwrap();
+    write(&session, "outbox_old").await;
+    let another = "BEGIN; CREATE TABLE outbox (LIKE outbox_old INCLUDING ALL);
+        ALTER PUBLICATION outbox_router ADD TABLE outbox; COMMIT";
+    session.batch_execute(another).await.unwrap();
+    write(&session, "outbox_old").await;
+    write(&session, "outbox").await;
+    stage.router.start_again().unwrap();
+    let status = stage.router.wait_state("failed", SOON).await.unwrap();
+    assert_eq!(text(&status, "/reason/code"), Some("P027"), "{status}");
+    stage.accept().await.unwrap();
+    expect_everything(&stage).await;
+
+    // Once they are through, the former table is an archive.
+    stage.kill_router().await.unwrap();
+    stage.restart().await.unwrap();
+    session
+        .batch_execute("INSERT INTO outbox_old (aggregate_type, aggregate_id, event_type) VALUES ('order', 'x', 'Archived')")
+        .await
+        .unwrap();
+    write(&session, "outbox").await;
+    expect_everything(&stage).await;
+}

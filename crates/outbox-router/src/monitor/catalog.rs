@@ -29,7 +29,13 @@ pub struct Sought<'a> {
     pub remembered: Option<&'a Catalog>,
 }
 
-/// Looks, in one snapshot: a publication that is dropped between two statements would look like one without tables.
+/// How often the catalog is read again when it has changed while it was read.
+const LOOKS: u32 = 5;
+
+/// Looks, in one snapshot: a publication that is dropped between two statements would look like one without tables. Only
+/// what the view of published tables calls (`pg_get_publication_tables`) sees the catalog as it is at that moment, whatever
+/// the snapshot is of. A table that was put back in between would be published without an entry of its own, and whether it
+/// had been out could not be told any more: such a look is not believed.
 ///
 /// # Errors
 /// The server did not answer, or not with what its version should have.
@@ -39,19 +45,35 @@ pub async fn look(
     sought: Sought<'_>,
 ) -> Result<Catalog, Failure> {
     let name = "the snapshot of the catalog";
-    sql.rows(name, "begin isolation level repeatable read read only").await?;
-    let seen = look_within(sql, version, sought).await;
-    // Ends a transaction that has failed, too.
-    let ended = sql.rows(name, "commit").await;
-    let catalog = seen?;
-    ended.map(|_| catalog)
+    let mut looks = 0;
+    loop {
+        sql.rows(name, "begin isolation level repeatable read read only").await?;
+        let seen = look_within(sql, version, sought).await;
+        // Ends a transaction that has failed, too.
+        let ended = sql.rows(name, "commit").await;
+        let (catalog, published) = seen?;
+        ended?;
+        looks += 1;
+        // Later servers may have ways to publish a table that are not known here.
+        if published == Explained::Yes || looks == LOOKS {
+            return Ok(catalog);
+        }
+    }
+}
+
+/// Whether it is known of every published table what it is published by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Explained {
+    No,
+    Yes,
 }
 
 async fn look_within(
     sql: &mut impl TextQuery,
     version: i32,
     sought: Sought<'_>,
-) -> Result<Catalog, Failure> {
+) -> Result<(Catalog, Explained), Failure> {
+    let mut explained = Explained::Yes;
     let mut names: Vec<TableName> =
         sought.outboxes.tables.iter().map(|outbox| outbox.name.clone()).collect();
     let mut oids = Vec::new();
@@ -61,7 +83,8 @@ async fn look_within(
     let publication = match publication(sql, sought.publication).await? {
         Some(mut publication) => {
             let wanted = Wanted { names: &names, oids: &oids };
-            publication.tables = published(sql, version, sought.publication, wanted).await?;
+            (publication.tables, explained) =
+                published(sql, version, sought.publication, wanted).await?;
             oids.extend(publication.tables.iter().map(|table| table.oid));
             Some(publication)
         }
@@ -73,7 +96,7 @@ async fn look_within(
     let mut relations = relations(sql, Wanted { names: &names, oids: &oids }).await?;
     add_children(sql, &mut relations).await?;
     rows::add_partitions(sql, version, &mut relations).await?;
-    Ok(Catalog { publication, relations })
+    Ok((Catalog { publication, relations }, explained))
 }
 
 async fn publication(sql: &mut impl TextQuery, name: &str) -> Result<Option<Publication>, Failure> {
@@ -121,14 +144,15 @@ impl Wanted<'_> {
     }
 }
 
-/// Those that are wanted, and children (`INHERITS`) always; all, where none has a name. The view, not `pg_publication_rel`: it is the server's own answer to what a subscriber would get. What comes
-/// from the latter is only which entry it is, its own or its schema's.
+/// Those that are wanted, and children (`INHERITS`) always; all, where none has a name. The view, not `pg_publication_rel`:
+/// it is the server's own answer to what a subscriber would get. What comes from the latter is only which entry it is, its
+/// own or its schema's. A partition may be there by what it is a partition of.
 async fn published(
     sql: &mut impl TextQuery,
     version: i32,
     publication: &str,
     wanted: Wanted<'_>,
-) -> Result<Vec<PublishedTable>, Failure> {
+) -> Result<(Vec<PublishedTable>, Explained), Failure> {
     let (filter, columns) = if version >= GENERATED_SINCE {
         ("t.rowfilter", "array_to_json(t.attnames)".to_owned())
     } else if version >= FILTERS_SINCE {
@@ -146,8 +170,8 @@ async fn published(
     let (schema_entry, schemas) =
         if version >= FILTERS_SINCE { (SCHEMA_ENTRY, SCHEMAS) } else { ("null, null", "") };
     let statement = format!(
-        "select c.oid, t.schemaname, t.tablename, c.relkind, c.relispartition, r.oid, \
-           {schema_entry}, {filter}, {columns} \
+        "select c.oid, t.schemaname, t.tablename, c.relkind, c.relispartition, \
+           p.puballtables, r.oid, {schema_entry}, {filter}, {columns} \
          from pg_publication_tables t \
          join pg_publication p on p.pubname = t.pubname \
          join pg_namespace n on n.nspname = t.schemaname \
@@ -156,8 +180,16 @@ async fn published(
          where t.pubname = {} and {wanted} order by 2, 3",
         quote_literal(publication)
     );
-    let rows = sql.rows("the published tables", &statement).await?;
-    rows.into_iter().map(read_published).collect()
+    let mut tables = Vec::new();
+    let mut explained = Explained::Yes;
+    for row in sql.rows("the published tables", &statement).await? {
+        let (table, by) = read_published(row)?;
+        if by == Explained::No {
+            explained = Explained::No;
+        }
+        tables.push(table);
+    }
+    Ok((tables, explained))
 }
 
 /// The entry of the table's schema, and who wrote that the table is in it. Every schema but those of the system itself has
@@ -169,11 +201,13 @@ const SCHEMAS: &str = "\
       and d.objid = c.oid and d.objsubid = 0 and d.refclassid = 'pg_namespace'::regclass \
       and d.refobjid = n.oid";
 
-fn read_published(mut row: TextRow) -> Result<PublishedTable, Failure> {
-    Ok(PublishedTable {
-        oid: oid(&mut row)?,
-        name: read_name(&mut row)?,
-        kind: read_kind(&mut row)?,
+fn read_published(mut row: TextRow) -> Result<(PublishedTable, Explained), Failure> {
+    let (oid, name, kind) = (oid(&mut row)?, read_name(&mut row)?, read_kind(&mut row)?);
+    let with_all = row.boolean()?;
+    let table = PublishedTable {
+        oid,
+        name,
+        kind,
         entry: row.parsed_nullable()?.map(Oid::from_u32),
         schema_entry: match (row.parsed_nullable()?, row.parsed_nullable()?) {
             (Some(entry), Some(placed_by)) => {
@@ -183,7 +217,10 @@ fn read_published(mut row: TextRow) -> Result<PublishedTable, Failure> {
         },
         row_filter: row.nullable()?,
         columns: row.json()?,
-    })
+    };
+    let by_entry = table.entry.is_some() || table.schema_entry.is_some();
+    let is_explained = with_all || by_entry || kind == Kind::Leaf;
+    Ok((table, if is_explained { Explained::Yes } else { Explained::No }))
 }
 
 /// The names of the columns of `c` for which this is true, as JSON.

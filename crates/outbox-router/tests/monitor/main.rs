@@ -10,3 +10,4 @@ mod numbers;
 mod postgres;
 mod preflight;
 mod stopping;
+mod torn;

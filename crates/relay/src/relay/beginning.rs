@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, sync::Arc};
 
-use pgoutput::Lsn;
+use pgoutput::{Lsn, Oid};
 
 use super::{Phase, Pinned, Relay, connecting::Found};
 use crate::{
@@ -83,6 +83,7 @@ impl Relay {
             witness.cluster = cluster;
         }
         witness.checked = Some(baseline.checked.clone());
+        witness.former.retain(|oid, _| baseline.tables.table(Oid::from_u32(*oid)).is_some());
         witness.count(baseline.catalog.outbox_tables(&self.terms.outboxes));
         witness.catalog = baseline.catalog.clone();
         witness

@@ -85,13 +85,18 @@ pub fn judge(
     }
     let seen = expected.witness.and_then(|witness| witness.checked.clone());
     let between = Interval { from: seen, to: look.mark() };
+    let tables = TableOids::of(expected.outboxes, &catalog, remembered);
+    let slot_at = slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
     Ok(Baseline {
         server,
         alterations: remembered.map_or_else(Vec::new, |before| {
             alterations(before, &catalog, expected.publication, &between)
         }),
         slot: slot.clone(),
-        tables: TableOids::of(expected.outboxes, &catalog, remembered),
+        tables: match expected.witness {
+            Some(Witness { former, .. }) => tables.with_former(expected.outboxes, former, slot_at),
+            None => tables,
+        },
         catalog: catalog.remember(expected.outboxes, remembered),
         checked: look.mark(),
         seen: look.moment(),

@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use pgoutput::Oid;
+use pgoutput::{Lsn, Oid};
 
 use super::catalog::Catalog;
-use crate::table::{Outboxes, TableName};
+use crate::{
+    table::{Outboxes, TableName},
+    witness::Former,
+};
 
 /// The OIDs that belong to each configured table. Empty when none is configured: then every table is an outbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,6 +28,23 @@ impl TableOids {
             by_oid.extend(names.filter(configured).map(|name| (relation.oid, name.clone())));
         }
         Self { by_oid }
+    }
+
+    /// Those whose place another has taken, as long as the slot may have rows that were written to them before that.
+    #[must_use]
+    pub fn with_former(
+        mut self,
+        outboxes: &Outboxes,
+        former: &BTreeMap<u32, Former>,
+        slot: Lsn,
+    ) -> Self {
+        let configured = |former: &Former| outboxes.tables.iter().any(|t| t.name == former.table);
+        for (oid, former) in former {
+            if former.until > slot && configured(former) {
+                self.by_oid.entry(Oid::from_u32(*oid)).or_insert_with(|| former.table.clone());
+            }
+        }
+        self
     }
 
     /// All of them.

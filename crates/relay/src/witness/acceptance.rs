@@ -5,12 +5,14 @@
 //! from before the gap, the next start would find the same gap again; if it kept none, a slot that
 //! is moved between the acceptance and that start would not be noticed.
 
+use std::collections::BTreeMap;
+
 use pgoutput::Lsn;
 
-use super::{ACCEPTED_MAX, Acceptance, LastTransaction, Witness};
+use super::{ACCEPTED_MAX, Acceptance, Former, LastTransaction, Witness};
 use crate::{
     failure::{Code, Failure},
-    source::{Baseline, Gap, Mark},
+    source::{Baseline, Gap, Mark, Oid},
     table::Outboxes,
 };
 
@@ -143,6 +145,7 @@ impl Witness {
             gaps: self.gaps.clone(),
             accepted: self.accepted.clone(),
             began_without: self.began_without.clone(),
+            former: self.replaced_by(&anew),
             ..anew
         };
         next.close(closed, by, &at);
@@ -175,6 +178,21 @@ impl Witness {
         next.gaps.iter_mut().for_each(|gap| gap.lasted_until(now));
         next.gaps.extend(found.iter().filter(is_new).cloned());
         next
+    }
+
+    /// Tables that count by this record and not by `anew`: where another has taken the name of one, the slot may still have
+    /// rows of both.
+    fn replaced_by(&self, anew: &Self) -> BTreeMap<u32, Former> {
+        let until = anew.held.map_or(anew.position, |held| held.wal_end);
+        let is_gone = |oid: &&Oid| !anew.tables.contains(oid);
+        let gone = self.tables.iter().filter(is_gone).filter_map(|oid| {
+            let relation = self.catalog.with_oid(*oid)?;
+            let table = relation.formerly.first().unwrap_or(&relation.name).clone();
+            Some((oid.as_u32(), Former { table, until }))
+        });
+        // What was replaced before that keeps its position.
+        let before = self.former.iter().filter(|(_, former)| former.until > anew.position);
+        gone.chain(before.map(|(oid, former)| (*oid, former.clone()))).collect()
     }
 
     /// Whether the last transaction of this record is that of `anew`, too: same server, same Kafka, and the slot has not been

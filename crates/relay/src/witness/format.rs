@@ -7,10 +7,11 @@ use pgoutput::{Lsn, PgTimestamp, Xid};
 use serde::{Deserialize, Serialize};
 
 use self::catalog::{PublicationText, RelationText};
-use super::{Acceptance, Held, History, LastTransaction, PARTITIONS_MAX, Witness};
+use super::{Acceptance, Former, Held, History, LastTransaction, PARTITIONS_MAX, Witness};
 use crate::{
     failure::{Code, Failure},
     source::{Catalog, Gap, Interval, Mark, Oid},
+    table::TableName,
 };
 
 mod catalog;
@@ -50,6 +51,8 @@ struct WitnessText {
     tables: Vec<u32>,
     #[serde(default)]
     added: BTreeMap<u32, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    former: BTreeMap<u32, FormerText>,
     gaps: Vec<GapText>,
     accepted: Vec<AcceptanceText>,
     began_without: Option<MarkText>,
@@ -80,6 +83,13 @@ struct LastText {
 struct MarkText {
     lsn: String,
     at: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct FormerText {
+    schema: String,
+    name: String,
+    until: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -135,6 +145,7 @@ impl Witness {
             relations: RelationText::all(&self.catalog.relations),
             tables: self.tables.iter().map(|oid| oid.as_u32()).collect(),
             added: self.added.iter().map(|(oid, since)| (*oid, since.to_string())).collect(),
+            former: self.former.iter().map(|(oid, it)| (*oid, FormerText::of(it))).collect(),
             gaps: self.gaps.iter().map(GapText::of).collect(),
             accepted: self.accepted.iter().map(AcceptanceText::of).collect(),
             began_without: self.began_without.as_ref().map(MarkText::of),
@@ -176,6 +187,11 @@ impl Witness {
                 .into_iter()
                 .map(|(oid, since)| Ok((oid, lsn(&since)?)))
                 .collect::<Result<_, Unreadable>>()?,
+            former: text
+                .former
+                .into_iter()
+                .map(|(oid, former)| Ok((oid, former.read()?)))
+                .collect::<Result<_, Unreadable>>()?,
             gaps: text.gaps.into_iter().map(GapText::read).collect::<Result<_, _>>()?,
             accepted: text
                 .accepted
@@ -215,6 +231,18 @@ impl MarkText {
 
     fn read(self) -> Result<Mark, Unreadable> {
         Ok(Mark { lsn: lsn(&self.lsn)?, at: self.at })
+    }
+}
+
+impl FormerText {
+    fn of(former: &Former) -> Self {
+        let TableName { schema, name } = former.table.clone();
+        Self { schema, name, until: former.until.to_string() }
+    }
+
+    fn read(self) -> Result<Former, Unreadable> {
+        let table = TableName { schema: self.schema, name: self.name };
+        Ok(Former { table, until: lsn(&self.until)? })
     }
 }
 
@@ -292,6 +320,10 @@ mod tests {
             catalog,
             tables: vec![Oid::from_u32(10)],
             added: BTreeMap::from([(10, Lsn::from_u64(9))]),
+            former: BTreeMap::from([(
+                11,
+                Former { table: samples::name("outbox"), until: Lsn::from_u64(8) },
+            )]),
             gaps: vec![Gap::new(failure, interval)],
             accepted: vec![Acceptance {
                 code: "P014".into(),

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     source::{
         Child, Inserts, WalStatus,
-        samples::{healthy, look, name, server, slot},
+        samples::{healthy, look, name, published, relation, server, slot},
     },
     table::Outboxes,
     witness::LastTransaction,
@@ -220,4 +220,44 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
     assert_eq!(third.tables.table(Oid::from_u32(10)), Some(&name("outbox")));
     let unknown = judged(None, renamed("outbox_v2")).unwrap_err();
     assert!(matches!(unknown, Obstacle::Failed(failure) if failure.code == Code::TableMissing));
+}
+
+/// The table was renamed, with its rows produced as before, and then another took its name: the slot may have rows of the
+/// former one that bear neither the configured name nor its OID now.
+#[test]
+fn rows_of_a_table_whose_place_was_taken_are_known_until_they_are_through() {
+    let outboxes =
+        Outboxes { tables: vec![crate::table::OutboxTable::with_defaults(name("outbox"))] };
+    let judged = |witness: Option<&Witness>, slot_at: u64, now: Catalog| {
+        let slot = SlotHealth { confirmed_flush_lsn: Some(Lsn::from_u64(slot_at)), ..slot() };
+        let kept = Kept::InKafka;
+        let expected =
+            Expectations { slot: "s", publication: "p", outboxes: &outboxes, witness, kept };
+        judge(expected, server(), &look(Some(slot)), now)
+    };
+    let mut renamed = healthy();
+    renamed.relations[0].name = name("outbox_old");
+    renamed.publication.as_mut().unwrap().tables[0].name = name("outbox_old");
+    let mut taken = renamed.clone();
+    taken.relations.push(relation(11, "outbox"));
+    taken.publication.as_mut().unwrap().tables.push(published(11, "outbox"));
+
+    let first = judged(None, 40 * MIB, healthy()).unwrap();
+    let record = Witness::begin(&first, "c", &outboxes);
+    let record = Witness { catalog: renamed.remember(&outboxes, Some(&first.catalog)), ..record };
+    let refused = judged(Some(&record), 40 * MIB, taken.clone()).unwrap_err();
+    let Obstacle::Gaps(gaps) = refused else { panic!("{refused:?}") };
+    assert_eq!(gaps[0].failure.code, Code::TableReplaced);
+    let anew = Witness::begin(&judged(None, 40 * MIB, taken.clone()).unwrap(), "c", &outboxes);
+    let record = record.with_gaps(&gaps);
+    let record = record.accept(&record.open(), anew, "ann");
+
+    let wal_end = look(None).current_wal_lsn.as_u64();
+    let table = |slot_at: u64| {
+        let record = Witness { position: Lsn::from_u64(slot_at), ..record.clone() };
+        let baseline = judged(Some(&record), slot_at, taken.clone()).unwrap();
+        baseline.tables.table(Oid::from_u32(10)).cloned()
+    };
+    assert_eq!(table(40 * MIB), Some(name("outbox")));
+    assert_eq!(table(wal_end), None, "what is written to it from now on is no event");
 }

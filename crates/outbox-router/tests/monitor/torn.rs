@@ -1,0 +1,75 @@
+//! A catalog that changes while it is read.
+
+use outbox_router::{
+    monitor::{
+        Settings,
+        catalog::{self, Sought},
+        server,
+    },
+    postgres::{TextQuery, TextRow},
+};
+use relay::{Failure, State, source::Catalog};
+use tokio_postgres::Client;
+
+use crate::{
+    bench::{Bench, set_up, settings},
+    postgres::Postgres,
+};
+
+/// Reads the catalog; right before one of its statements somebody else does something, once.
+struct Interrupted<'a> {
+    client: &'a Client,
+    other: &'a Client,
+    before: &'static str,
+    what: Option<&'static str>,
+}
+
+impl TextQuery for Interrupted<'_> {
+    async fn rows(&mut self, name: &'static str, sql: &str) -> Result<Vec<TextRow>, Failure> {
+        if name == self.before
+            && let Some(what) = self.what.take()
+        {
+            self.other.batch_execute(what).await.unwrap();
+        }
+        (&mut &*self.client).rows(name, sql).await
+    }
+}
+
+/// The function that the view of published tables calls sees the catalog as it is at that moment, and not as the snapshot
+/// has it: a table that came back in between looked published by nothing, and its next entry was compared with none.
+#[tokio::test]
+async fn a_table_that_comes_back_while_the_catalog_is_read_has_been_out() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    let other = postgres.client().await;
+    set_up(&other, "x").await;
+    let version = server::version(&mut &client).await.unwrap();
+    let Settings { publication, outboxes, .. } = &settings("x");
+    let sought = Sought { publication, outboxes, remembered: None };
+    let entry = |catalog: &Catalog| catalog.publication.as_ref().unwrap().tables[0].entry;
+    let before = catalog::look(&mut &client, version, sought).await.unwrap();
+    assert!(entry(&before).is_some());
+
+    other.batch_execute("alter publication p_x drop table outbox_x").await.unwrap();
+    let mut interrupted = Interrupted {
+        client: &client,
+        other: &other,
+        before: "the published tables",
+        what: Some("alter publication p_x add table outbox_x"),
+    };
+    let torn = catalog::look(&mut interrupted, version, sought).await.unwrap();
+    assert!(entry(&torn).is_some() && entry(&torn) != entry(&before), "{torn:?}");
+}
+
+/// What is published FOR ALL TABLES has no entry, and is read once.
+#[tokio::test]
+async fn a_publication_of_all_tables_is_read_at_once() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    let all =
+        "drop publication p_x; create publication p_x for all tables with (publish = 'insert')";
+    client.batch_execute(all).await.unwrap();
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    bench.until_well().await;
+}
