@@ -267,6 +267,7 @@ fn catalog() -> Catalog {
     let relation = Relation {
         oid,
         name,
+        named_by: None,
         formerly: Vec::new(),
         kind,
         columns: Vec::new(),

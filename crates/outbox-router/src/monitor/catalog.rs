@@ -233,8 +233,9 @@ fn columns_where(condition: &str) -> String {
 
 async fn relations(sql: &mut impl TextQuery, wanted: Wanted<'_>) -> Result<Vec<Relation>, Failure> {
     let statement = format!(
-        "select c.oid, n.nspname, c.relname, c.relkind, c.relispartition, {}, {}, {} \
-         from pg_class c join pg_namespace n on n.oid = c.relnamespace {} \
+        "select c.oid, n.nspname, c.relname, t.xmin::text, c.relkind, c.relispartition, {}, {}, {} \
+         from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+         left join pg_type t on t.oid = c.reltype {} \
          where c.relkind in ('r', 'p') and ({})",
         columns_where("true"),
         columns_where("a.attgenerated <> ''"),
@@ -250,6 +251,7 @@ fn read_relation(mut row: TextRow) -> Result<Relation, Failure> {
     Ok(Relation {
         oid: oid(&mut row)?,
         name: read_name(&mut row)?,
+        named_by: row.parsed_nullable()?,
         formerly: Vec::new(),
         kind: read_kind(&mut row)?,
         columns: row.json()?,

@@ -143,3 +143,41 @@ async fn a_table_that_moves_out_of_a_published_schema_and_back_between_two_looks
     assert_eq!(failure.code, Code::PublicationLacksTable);
     assert!(failure.message.contains("out of that and back"), "{failure}");
 }
+
+/// What a rename leaves behind, and what else writes that row.
+#[tokio::test]
+async fn what_gives_a_table_its_name_again_is_told_once_and_nothing_else_is() {
+    let postgres = Postgres::start(&[]).await;
+    let client = postgres.client().await;
+    set_up(&client, "x").await;
+    client.batch_execute("create schema aside; create role another").await.unwrap();
+    let mut bench = Bench::start(&postgres, settings("x"), State::Streaming);
+    bench.until_well().await;
+    let mut expected = 0;
+    for (statement, told) in [
+        ("alter table outbox_x add column note text", 0),
+        ("alter table outbox_x rename column note to remark", 0),
+        ("vacuum full outbox_x; analyze outbox_x", 0),
+        ("vacuum full pg_type", 0),
+        ("vacuum freeze pg_type", 0),
+        ("grant select on outbox_x to another", 0),
+        ("create index on outbox_x (event_type)", 0),
+        ("truncate outbox_x", 0),
+        ("begin; alter table outbox_x rename to y; alter table y rename to outbox_x; commit", 1),
+        (
+            "begin; alter table outbox_x set schema aside; \
+             alter table aside.outbox_x set schema public; commit",
+            1,
+        ),
+        ("alter table outbox_x owner to another", 1),
+    ] {
+        for part in statement.split("; ").collect::<Vec<_>>().chunks(if told == 0 { 1 } else { 9 }) {
+            client.batch_execute(&part.join("; ")).await.unwrap();
+        }
+        bench.rounds(3).await;
+        expected += told;
+        let alterations = bench.report.borrow().alterations.clone();
+        assert_eq!(alterations.len(), expected, "{statement}: {alterations:?}");
+        bench.assert_no_event();
+    }
+}

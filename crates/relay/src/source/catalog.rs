@@ -54,6 +54,7 @@ impl Catalog {
             }
         }
         if let (Some(now), Some(before)) = (&mut self.publication, &before.publication) {
+            now.tables.iter_mut().for_each(|table| table.keep_entry(before.table(table.oid)));
             let is_gone = |table: &&PublishedTable| now.table(table.oid).is_none();
             let gone: Vec<PublishedTable> =
                 before.tables.iter().filter(is_gone).take(GONE_MAX).cloned().collect();
@@ -148,6 +149,17 @@ pub struct PublishedTable {
     pub columns: Vec<String>,
 }
 
+impl PublishedTable {
+    /// What it was published by, where that could not be seen: with nothing to compare, the next entry would look well. A
+    /// partition may be there by what it is a partition of, and has none then.
+    fn keep_entry(&mut self, before: Option<&Self>) {
+        let is_known = self.entry.is_some() || self.schema_entry.is_some();
+        if let Some(before) = before.filter(|_| !is_known && self.kind != Kind::Leaf) {
+            (self.entry, self.schema_entry) = (before.entry, before.schema_entry);
+        }
+    }
+}
+
 /// What shows that a table is published because its schema is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchemaEntry {
@@ -165,6 +177,10 @@ pub struct Relation {
     pub oid: Oid,
     /// Its name at the time.
     pub name: TableName,
+    /// The transaction that gave it its name, its schema or its owner (`pg_type`, `xmin` of its row type): nothing else
+    /// that befalls a table writes that row, but a GRANT on the type (seen on 15 and 18). None: an earlier router did not
+    /// write it down.
+    pub named_by: Option<u32>,
     /// Configured names that it bore before, and that no other table bears. A look at the server alone does not know.
     pub formerly: Vec<TableName>,
     /// What it is.

@@ -72,11 +72,15 @@ impl Gap {
         if !self.lasts() || !has_name || to.lsn <= self.interval.to.lsn {
             return;
         }
-        let told = at_risk(&self.interval);
+        let what = self.what().to_owned();
         self.interval.to = to.clone();
-        if let Some(what) = self.failure.message.strip_suffix(&told) {
-            self.failure.message = format!("{what}{}", at_risk(&self.interval));
-        }
+        self.failure.message = what + &at_risk(&self.interval);
+    }
+
+    /// What is wrong, without the interval.
+    pub(crate) fn what(&self) -> &str {
+        let message = &self.failure.message;
+        message.strip_suffix(&at_risk(&self.interval)).unwrap_or(message)
     }
 
     /// Whether it is the same finding: the same code, beginning at the same position.

@@ -9,7 +9,7 @@ use pgoutput::Oid;
 use super::{
     catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation},
     mapping::mapped,
-    quote::{quote_identifier, quote_table},
+    quote::quote_identifier,
 };
 use crate::{
     bug::{self, Bug},
@@ -21,6 +21,7 @@ mod altered;
 mod children;
 mod membership;
 pub mod remedy;
+mod renamed;
 mod rows;
 
 pub use altered::alterations;
@@ -135,20 +136,23 @@ impl Judge<'_> {
         }
     }
 
-    /// Tables that were published and are not. One that was dropped altogether takes no rows any more and those that it
-    /// took are in the WAL, so nothing is missing, unless another took its name.
+    /// Tables that were published and are not, or whose name another has. One that was dropped altogether takes no rows any
+    /// more and those that it took are in the WAL, so nothing is missing, unless another took its name.
     fn withdrawn(&self, before: &Publication) -> Vec<Failure> {
-        let unpublished = before.tables.iter().filter(|t| self.publication.table(t.oid).is_none());
-        unpublished
-            .filter_map(|table| {
-                if self.now.with_oid(table.oid).is_some() {
-                    return Some(self.lacks(&table.name));
-                }
-                let heir = self.now.named(&table.name)?;
-                (self.publication.table(heir.oid).is_none())
-                    .then(|| self.exchanged(&table.name, table.oid, heir.oid))
-            })
-            .collect()
+        let missing = before.tables.iter().filter_map(|table| {
+            let is_published = self.publication.table(table.oid).is_some();
+            if !is_published && self.now.with_oid(table.oid).is_some() {
+                return Some(self.lacks(&table.name));
+            }
+            let heir = self.now.named(&table.name).filter(|heir| heir.oid != table.oid)?;
+            // What is published without an entry of its own has been so since it was made.
+            let is_at_risk = match self.publication.table(heir.oid) {
+                Some(now) => now.entry.is_some() && before.table(heir.oid).is_none(),
+                None => true,
+            };
+            is_at_risk.then(|| self.exchanged(&table.name, table.oid, heir.oid))
+        });
+        missing.collect()
     }
 
     fn configured(&self, outbox: &OutboxTable, failures: &mut Vec<Failure>) {
@@ -161,7 +165,7 @@ impl Judge<'_> {
             (_, Some(now)) => Some(now),
             (Some(before), None) => {
                 let renamed = self.now.with_oid(before.oid);
-                failures.extend(renamed.map(|now| renamed_to(outbox, now)));
+                failures.extend(renamed.map(|now| renamed::renamed_to(outbox, now)));
                 renamed
             }
             (None, None) => None,
@@ -237,11 +241,24 @@ impl Judge<'_> {
     }
 
     fn lacks(&self, table: &TableName) -> Failure {
+        let publication = self.watched.publication;
+        // Of a partition that is published with what it is a partition of the publication takes no entry.
+        let is_leaf = self.now.named(table).is_some_and(|now| now.kind == Kind::Leaf);
+        let (what, hint) = if is_leaf && self.publication.partitions == Partitions::ViaRoot {
+            let mend = format!(
+                "detach it from the table that it is a partition of; if it is not in the \
+                 publication then: {}",
+                remedy::add(publication, &[table])
+            );
+            (" by itself: it is a partition now, published under another table's name", mend)
+        } else {
+            ("", remedy::add(publication, &[table]))
+        };
         Failure::new(
             Code::PublicationLacksTable,
-            format!("table {table} is not in publication \"{}\"", self.watched.publication),
+            format!("table {table} is not in publication \"{publication}\"{what}"),
         )
-        .hint(remedy::add(self.watched.publication, &[table]))
+        .hint(hint)
     }
 
     fn by_leaf(&self, table: &TableName) -> Failure {
@@ -262,7 +279,8 @@ impl Judge<'_> {
         let hint = match self.publication.table(now) {
             Some(_) => format!(
                 "what the slot has of both tables will be produced: publish only the rows that \
-                 were written to the new one before it was in the publication, then {ACCEPT}"
+                 were written to the new one before it was in the publication (where schemas were \
+                 renamed, those of the whole interval that are not in kafka), then {ACCEPT}"
             ),
             None => format!(
                 "{}; what the slot has of both tables will be produced: publish only the rows \
@@ -282,33 +300,6 @@ impl Judge<'_> {
     fn alter(&self, what: &str) -> String {
         format!("alter publication {} {what}", quote_identifier(self.watched.publication))
     }
-}
-
-/// The stream knows it by its OID, so nothing is missing.
-fn renamed_to(outbox: &OutboxTable, now: &Relation) -> Failure {
-    let name = &outbox.name;
-    Failure::new(
-        Code::TableRenamed,
-        format!("table {name} is now called {}; its rows are produced as before", now.name),
-    )
-    .hint(format!("name {} in [[outbox]] instead, or {}; neither loses anything", now.name, {
-        rename_back(name, &now.name)
-    }))
-}
-
-/// Into the other schema first, which keeps the name.
-fn rename_back(name: &TableName, now: &TableName) -> String {
-    let mut statements = Vec::new();
-    let here = TableName { schema: name.schema.clone(), name: now.name.clone() };
-    if now.schema != name.schema {
-        let schema = quote_identifier(&name.schema);
-        statements.push(format!("alter table {} set schema {schema}", quote_table(now)));
-    }
-    if now.name != name.name {
-        let to = quote_identifier(&name.name);
-        statements.push(format!("alter table {} rename to {to}", quote_table(&here)));
-    }
-    statements.join("; ")
 }
 
 fn no_table(outbox: &OutboxTable) -> Failure {

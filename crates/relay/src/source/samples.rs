@@ -92,6 +92,7 @@ pub(crate) fn relation(oid: u32, called: &str) -> Relation {
     Relation {
         oid: Oid::from_u32(oid),
         name: name(called),
+        named_by: Some(700),
         formerly: Vec::new(),
         kind: Kind::Plain,
         columns: texts(&COLUMNS),

@@ -142,6 +142,7 @@ impl Source {
         let relation = Relation {
             oid: Oid::from_u32(oid),
             name,
+            named_by: None,
             formerly: Vec::new(),
             kind: Kind::Plain,
             columns: self.columns.clone(),

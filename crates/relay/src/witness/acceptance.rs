@@ -164,16 +164,17 @@ impl Witness {
     }
 
     /// This record with what was found beside it, before anybody has written that down. What a recorded gap covers is no
-    /// other one; nor is a defect that a person has begun to mend, and that looks different now. Rows that a defect leaves out
-    /// are missing until it is mended: now, at the latest.
+    /// other one. All that is found since one look has one name, although it may be of several tables: so what says the same
+    /// is the same, and a defect that a person has begun to mend, and that looks different now, is shown as both. Rows that a
+    /// defect leaves out are missing until it is mended: now, at the latest.
     #[must_use]
     pub fn with_found(&self, found: &[Gap], now: &Mark) -> Self {
-        let of_this_name =
-            |gaps: &[Gap], gap: &Gap| gaps.iter().filter(|one| one.is_same(gap)).count();
-        let is_new = |gap: &&Gap| {
-            !self.gaps.iter().any(|open| open.covers(gap))
-                && of_this_name(found, gap) > of_this_name(&self.gaps, gap)
+        let is_known = |gap: &Gap| {
+            self.gaps
+                .iter()
+                .any(|open| open.covers(gap) || (open.is_same(gap) && open.what() == gap.what()))
         };
+        let is_new = |gap: &&Gap| !is_known(gap);
         let mut next = self.clone();
         next.gaps.iter_mut().for_each(|gap| gap.lasted_until(now));
         next.gaps.extend(found.iter().filter(is_new).cloned());

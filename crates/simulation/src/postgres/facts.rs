@@ -98,6 +98,7 @@ impl Postgres {
         let relation = Relation {
             oid,
             name,
+            named_by: None,
             formerly: Vec::new(),
             kind: Kind::Plain,
             columns,

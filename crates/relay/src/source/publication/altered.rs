@@ -1,7 +1,7 @@
 //! A publication whose row was written again (`xmin`) between two looks. Its tables have entries of their own; the row
 //! itself holds the owner, the name, and which changes are published and how.
 
-use super::{Judge, rows};
+use super::{Judge, renamed, rows};
 use crate::{
     failure::{Code, Failure},
     source::{
@@ -54,8 +54,9 @@ pub fn alterations(
     let Some((was, is)) = before.publication.as_ref().zip(now.publication.as_ref()) else {
         return Vec::new();
     };
-    let of_tables = rows::explained(before, now, is, between);
-    of_publication(was, is, name, between).into_iter().chain(of_tables).collect()
+    let of_rows = rows::explained(before, now, is, between);
+    let of_names = renamed::renamed_back(before, now, is, between);
+    of_publication(was, is, name, between).into_iter().chain(of_rows).chain(of_names).collect()
 }
 
 fn of_publication(

@@ -233,6 +233,76 @@ fn a_table_that_takes_the_name_of_a_renamed_one_is_another_however_late() {
     assert_eq!(codes(&outboxes, Some(&accepted), &now), []);
 }
 
+/// No table is configured: whatever is published counts, and what has the name of a published table is meant to be.
+#[test]
+fn without_configured_tables_another_that_took_a_published_name_is_told() {
+    let swapped = |is_added: bool| {
+        let mut now = healthy();
+        now.relations = vec![relation(10, "outbox_old"), relation(11, "outbox")];
+        publication(&mut now).tables[0].name = name("outbox_old");
+        if is_added {
+            publication(&mut now).tables.push(published(11, "outbox"));
+        }
+        now
+    };
+    let all = |before: &Catalog, now: &Catalog| codes(&Outboxes::default(), Some(before), now);
+    assert_eq!(all(&healthy(), &swapped(false)), [Code::TableReplaced]);
+    assert_eq!(all(&healthy(), &swapped(true)), [Code::TableReplaced], "added when?");
+    let mut of_all_tables = swapped(true);
+    for table in &mut publication(&mut of_all_tables).tables {
+        table.entry = None;
+    }
+    assert_eq!(all(&healthy(), &of_all_tables), [], "published since it was made");
+    let mut back = swapped(true);
+    back.relations = vec![relation(10, "outbox"), relation(11, "outbox_old")];
+    assert_eq!(all(&swapped(true), &back), [], "both were published before");
+}
+
+/// A migration that was rolled back: nothing but the transaction that wrote the name is left of it.
+#[test]
+fn a_table_that_has_its_name_again_is_announced() {
+    let named_again = |name_by| {
+        let mut now = healthy();
+        now.relations[0].named_by = name_by;
+        now
+    };
+    let now = named_again(Some(701));
+    assert_eq!(codes(&configured(), Some(&healthy()), &now), []);
+    let warning = announced(&healthy(), &now).unwrap();
+    assert_eq!(warning.code, Code::TableRenamed);
+    assert!(warning.message.contains("table public.outbox was renamed and renamed back"));
+    for quiet in [named_again(Some(700)), named_again(None), named_again(Some(2))] {
+        assert_eq!(announced(&healthy(), &quiet), None);
+    }
+    let mut renamed = now;
+    renamed.relations[0].name = name("outbox_v2");
+    assert_eq!(announced(&healthy(), &renamed), None, "told as long as it is so");
+}
+
+/// Whether it had been out could not be told any more.
+#[test]
+fn a_table_whose_entry_could_not_be_seen_keeps_the_one_that_was() {
+    let mut unseen = healthy();
+    publication(&mut unseen).tables[0].entry = None;
+    let kept = unseen.remember(&configured(), Some(&healthy()));
+    let mut back = healthy();
+    publication(&mut back).tables[0].entry = Some(Oid::from_u32(999));
+    let found = codes(&configured(), Some(&kept), &back);
+    assert_eq!(found, [Code::PublicationLacksTable]);
+}
+
+#[test]
+fn a_table_that_became_a_partition_is_to_be_detached() {
+    let mut now = healthy();
+    now.relations[0].kind = Kind::Leaf;
+    publication(&mut now).tables =
+        vec![PublishedTable { kind: Kind::Partitioned, ..published(12, "events") }];
+    let watched = Watched { publication: "p", outboxes: &configured() };
+    let found = compare(watched, Some(&healthy()), &now);
+    assert_eq!(found[0].code, Code::PublicationLacksTable);
+    assert!(found[0].hint.as_ref().unwrap().starts_with("detach it"), "{:?}", found[0]);
+}
+
 #[test]
 fn a_table_that_moved_to_another_schema_moves_back_before_it_is_renamed() {
     let elsewhere = |called: &str| TableName { schema: "old".to_owned(), name: called.to_owned() };
@@ -244,7 +314,7 @@ fn a_table_that_moved_to_another_schema_moves_back_before_it_is_renamed() {
              alter table \"public\".\"o\" rename to \"outbox\"",
         ),
     ] {
-        assert_eq!(rename_back(&name("outbox"), &now), expected);
+        assert_eq!(renamed::rename_back(&name("outbox"), &now), expected);
     }
 }
 

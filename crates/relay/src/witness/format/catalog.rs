@@ -62,6 +62,8 @@ pub(super) struct RelationText {
     oid: u32,
     schema: String,
     name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    named_by: Option<u32>,
     formerly: Vec<NameText>,
     kind: KindText,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -203,6 +205,7 @@ impl RelationText {
             oid: relation.oid.as_u32(),
             schema: relation.name.schema.clone(),
             name: relation.name.name.clone(),
+            named_by: relation.named_by,
             formerly: relation.formerly.iter().map(NameText::of).collect(),
             kind: KindText::of(relation.kind),
             toast: relation.storage.toast.map(|oid| oid.as_u32()),
@@ -214,6 +217,7 @@ impl RelationText {
         Relation {
             oid: Oid::from_u32(self.oid),
             name: TableName { schema: self.schema, name: self.name },
+            named_by: self.named_by,
             formerly: self.formerly.into_iter().map(NameText::read).collect(),
             kind: self.kind.read(),
             columns: Vec::new(),
@@ -281,9 +285,11 @@ mod tests {
         assert!(table.remove("schema_entry").is_some());
         let relation = text.pointer_mut("/relations/0").unwrap().as_object_mut().unwrap();
         assert!(relation.remove("toast").is_some() && relation.remove("partitions").is_some());
+        assert!(relation.remove("named_by").is_some());
         let mut expected = written;
         expected.catalog.publication.as_mut().unwrap().tables[0].schema_entry = None;
         expected.catalog.relations[0].storage = storage(None);
+        expected.catalog.relations[0].named_by = None;
         expected.catalog.relations[0].partitions.clear();
         assert_eq!(Witness::decode(text.to_string().as_bytes()), Ok(expected));
     }

@@ -1,0 +1,74 @@
+//! Tables that were renamed. A table is its OID, so that loses none of its own rows; what another table has taken in under
+//! the name meanwhile is lost, if that one is not published.
+
+use super::altered::is_written_again;
+use crate::{
+    failure::{Code, Failure},
+    source::{
+        catalog::{Catalog, Publication, Relation},
+        gap::Interval,
+        quote::{quote_identifier, quote_table},
+    },
+    table::{OutboxTable, TableName},
+};
+
+/// The stream knows it by its OID, so nothing is missing.
+pub(super) fn renamed_to(outbox: &OutboxTable, now: &Relation) -> Failure {
+    let name = &outbox.name;
+    Failure::new(
+        Code::TableRenamed,
+        format!("table {name} is now called {}; its rows are produced as before", now.name),
+    )
+    .hint(format!("name {} in [[outbox]] instead, or {}; neither loses anything", now.name, {
+        rename_back(name, &now.name)
+    }))
+}
+
+/// Into the other schema first, which keeps the name.
+pub(super) fn rename_back(name: &TableName, now: &TableName) -> String {
+    let mut statements = Vec::new();
+    let here = TableName { schema: name.schema.clone(), name: now.name.clone() };
+    if now.schema != name.schema {
+        let schema = quote_identifier(&name.schema);
+        statements.push(format!("alter table {} set schema {schema}", quote_table(now)));
+    }
+    if now.name != name.name {
+        let to = quote_identifier(&name.name);
+        statements.push(format!("alter table {} rename to {to}", quote_table(&here)));
+    }
+    statements.join("; ")
+}
+
+/// Published tables that bear the name that they bore, and were given it anew. Mostly nothing is missing; whether another
+/// table had the name in between, and what was written to that one, nothing tells.
+pub(super) fn renamed_back<'a>(
+    before: &'a Catalog,
+    now: &'a Catalog,
+    publication: &'a Publication,
+    between: &'a Interval,
+) -> impl Iterator<Item = Failure> {
+    publication.tables.iter().filter_map(|published| {
+        let (before, now) = (before.with_oid(published.oid)?, now.with_oid(published.oid)?);
+        let is_named_again = is_written_again(before.named_by?, now.named_by?);
+        if before.name != now.name || !is_named_again {
+            return None;
+        }
+        let Interval { from, to } = between;
+        let from = from.as_ref()?;
+        Some(
+            Failure::new(
+                Code::TableRenamed,
+                format!(
+                    "table {} was renamed and renamed back between two looks at it, or given to \
+                     another owner; if another table bore its name meanwhile, rows committed to that \
+                     one after {from} and up to {to} are missing in kafka",
+                    now.name
+                ),
+            )
+            .hint(
+                "ask who altered it, or look for alter table in postgresql's log; publish those \
+                 rows from the table that they are in",
+            ),
+        )
+    })
+}
