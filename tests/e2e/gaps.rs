@@ -45,17 +45,25 @@ fn copy_files(from: &Path, to: &Path) {
     assert!(status.success(), "cp: {status}");
 }
 
-/// What somebody did to the server, with the WAL positions around it.
+/// What somebody did to the server.
 struct Damage {
     at: Instant,
-    /// Nothing that was committed before this is missing.
-    after: PgLsn,
+    /// The interval begins here at the latest. The router may go on after the damage, up to the first row that is missing.
+    latest_from: PgLsn,
 }
 
 async fn damage(stage: &Stage, sql: &str) -> Damage {
     let at = Instant::now();
     stage.session().await.unwrap().batch_execute(sql).await.unwrap();
-    Damage { at, after: stage.postgres.current_wal_lsn().await.unwrap() }
+    Damage { at, latest_from: stage.postgres.current_wal_lsn().await.unwrap() }
+}
+
+/// The same, and a row that will be missing is committed after it.
+async fn damage_and_write(stage: &mut Stage, sql: &str) -> Damage {
+    let damage = damage(stage, sql).await;
+    write(stage, 1).await;
+    let behind_the_row = u64::from(stage.postgres.current_wal_lsn().await.unwrap());
+    Damage { latest_from: (behind_the_row - 1).into(), ..damage }
 }
 
 /// The router says within ten seconds that rows may be missing, since when and until when; and then it
@@ -92,7 +100,7 @@ fn expect_interval(status: &Value, damage: &Damage) {
         lsn.unwrap_or_else(|| panic!("no {end} of an interval: {status}")).parse().unwrap()
     };
     let (from, to) = (position("from"), position("to"));
-    assert!(from <= damage.after, "rows before {from} are missing, too: {status}");
+    assert!(from <= damage.latest_from, "rows before {from} are missing, too: {status}");
     assert!(to >= from, "{status}");
     let message = text(status, "/reason/message").unwrap();
     for end in [from, to] {
@@ -249,9 +257,8 @@ async fn a_slot_that_was_lost_while_the_router_was_away_is_not_mended_by_it() {
 #[tokio::test]
 async fn a_publication_that_is_dropped_is_a_gap() {
     let mut stage = flowing(Stage::builder()).await;
-    let done = damage(&stage, &format!("DROP PUBLICATION {PUBLICATION}")).await;
-    // At this row PostgreSQL 17 ends the stream, and 18 warns and skips it.
-    write(&mut stage, 1).await;
+    // At the row PostgreSQL 17 ends the stream, and 18 warns and skips it.
+    let done = damage_and_write(&mut stage, &format!("DROP PUBLICATION {PUBLICATION}")).await;
     expect_gap(&mut stage, &["P020"], &done).await;
 }
 
@@ -259,8 +266,7 @@ async fn a_publication_that_is_dropped_is_a_gap() {
 async fn a_publication_that_was_dropped_for_a_moment_is_a_gap_after_a_restart_too() {
     let mut stage = flowing(Stage::builder()).await;
     let session = stage.session().await.unwrap();
-    let done = damage(&stage, &format!("DROP PUBLICATION {PUBLICATION}")).await;
-    write(&mut stage, 1).await;
+    let done = damage_and_write(&mut stage, &format!("DROP PUBLICATION {PUBLICATION}")).await;
     let again =
         format!("CREATE PUBLICATION {PUBLICATION} FOR TABLE outbox WITH (publish = 'insert')");
     session.batch_execute(&again).await.unwrap();
@@ -278,8 +284,7 @@ async fn a_publication_that_was_dropped_for_a_moment_is_a_gap_after_a_restart_to
 /// Somebody narrows what is published; at this the stream itself says nothing at all.
 async fn expect_gap_after(change: &str, code: &str) {
     let mut stage = flowing(Stage::builder()).await;
-    let done = damage(&stage, change).await;
-    write(&mut stage, 1).await;
+    let done = damage_and_write(&mut stage, change).await;
     expect_gap(&mut stage, &[code], &done).await;
 }
 
@@ -319,8 +324,7 @@ async fn a_publication_that_was_narrowed_while_the_router_was_away_is_a_gap_too(
     stage.kill_router().await.unwrap();
     let session = stage.session().await.unwrap();
     let narrowed = "ALTER PUBLICATION outbox_router SET (publish = 'update')";
-    let done = damage(&stage, narrowed).await;
-    write(&mut stage, 1).await;
+    let done = damage_and_write(&mut stage, narrowed).await;
     stage.router.start_again().unwrap();
     let status = stage.router.wait_state("failed", WITHIN).await.unwrap();
     assert_eq!(status["reason"]["code"], "P022", "{status}");

@@ -102,6 +102,8 @@ codes! {
     MonitorElsewhere = "P033", Mendable;
     /// The server goes on with a former publication where somebody was writing while it was altered.
     ServerOutdated = "P034", Mendable;
+    /// A table that was an outbox is published, and not configured any more. Told; it stops nothing.
+    TableUnconfigured = "P035", Mendable;
 
     /// No broker can be reached.
     KafkaUnreachable = "K001", Transport;

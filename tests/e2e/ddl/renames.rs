@@ -198,3 +198,27 @@ async fn a_table_that_was_renamed_and_then_replaced_loses_none_of_its_rows() {
     write(&session, "outbox").await;
     expect_everything(&stage).await;
 }
+
+/// A migration that was rolled back: for a while another table, which nobody published, had the name.
+#[tokio::test]
+async fn a_table_that_was_swapped_and_swapped_back_is_told() {
+    let (mut stage, session) = flowing().await;
+    stage.kill_router().await.unwrap();
+    let swapped = "BEGIN; ALTER TABLE outbox RENAME TO outbox_old;
+        CREATE TABLE outbox (LIKE outbox_old INCLUDING ALL); COMMIT;
+        INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('order', 'x', 'Lost');
+        BEGIN; ALTER TABLE outbox RENAME TO outbox_failed;
+        ALTER TABLE outbox_old RENAME TO outbox; COMMIT";
+    session.batch_execute(swapped).await.unwrap();
+    write(&session, "outbox").await;
+    stage.restart().await.unwrap();
+    let alteration = |status: &Value| status.pointer("/monitor/alterations/0").cloned();
+    let told = |status: &Value| alteration(status).is_some();
+    let status = stage.router.wait_status("the names told", SOON, told).await.unwrap();
+    let alteration = alteration(&status).unwrap();
+    assert_eq!(text(&alteration, "/code"), Some("P029"), "{status}");
+    let message = text(&alteration, "/message").unwrap();
+    assert!(message.contains("renamed and renamed back") && message.contains("up to"), "{message}");
+    assert_eq!(text(&status, "/state"), Some("streaming"), "{status}");
+    expect_everything(&stage).await;
+}

@@ -221,7 +221,7 @@ async fn what_a_table_left_out_until_it_was_mended_is_published_by_the_recipe() 
     stage.wait_confirmed(SOON).await.unwrap();
     let out = format!("ALTER PUBLICATION {PUBLICATION} DROP TABLE {}", stage.schema.table);
     let done = damage(&stage, &out).await;
-    assert!(done.after > checked);
+    assert!(done.latest_from > checked);
     expect_gap(&mut stage, &["P021"], &done).await;
     let session = stage.session().await.unwrap();
     long.batch_execute("COMMIT").await.unwrap();

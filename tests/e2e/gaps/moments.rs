@@ -6,15 +6,15 @@ use serde_json::Value;
 use testbed::wait::eventually;
 
 use super::{
-    WITHIN, damage, expect_gap, expect_standstill, expect_told, flowing, looked_again, produced,
-    write,
+    WITHIN, damage_and_write, expect_gap, expect_standstill, expect_told, flowing, looked_again,
+    produced, write,
 };
 
 #[tokio::test]
 async fn a_publication_that_is_renamed_is_a_gap() {
     let mut stage = flowing(Stage::builder()).await;
-    let done = damage(&stage, &format!("ALTER PUBLICATION {PUBLICATION} RENAME TO other")).await;
-    write(&mut stage, 1).await;
+    let renamed = format!("ALTER PUBLICATION {PUBLICATION} RENAME TO other");
+    let done = damage_and_write(&mut stage, &renamed).await;
     expect_gap(&mut stage, &["P020"], &done).await;
 }
 

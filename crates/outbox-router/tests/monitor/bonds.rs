@@ -171,7 +171,8 @@ async fn what_gives_a_table_its_name_again_is_told_once_and_nothing_else_is() {
         ),
         ("alter table outbox_x owner to another", 1),
     ] {
-        for part in statement.split("; ").collect::<Vec<_>>().chunks(if told == 0 { 1 } else { 9 }) {
+        for part in statement.split("; ").collect::<Vec<_>>().chunks(if told == 0 { 1 } else { 9 })
+        {
             client.batch_execute(&part.join("; ")).await.unwrap();
         }
         bench.rounds(3).await;

@@ -11,6 +11,7 @@ use super::{
     publication::{Watched, alterations, compare, is_note},
     slot::{SlotHealth, SlotLook},
     tables::TableOids,
+    unconfigured::unconfigured,
     verdict,
 };
 use crate::{
@@ -87,16 +88,19 @@ pub fn judge(
     let between = Interval { from: seen, to: look.mark() };
     let tables = TableOids::of(expected.outboxes, &catalog, remembered);
     let slot_at = slot.confirmed_flush_lsn.unwrap_or(Lsn::ZERO);
+    let tables = match expected.witness {
+        Some(Witness { former, .. }) => tables.with_former(expected.outboxes, former, slot_at),
+        None => tables,
+    };
+    let unconfigured =
+        expected.witness.map(|witness| unconfigured(witness, expected.outboxes, &catalog, &tables));
+    let altered =
+        remembered.map(|before| alterations(before, &catalog, expected.publication, &between));
     Ok(Baseline {
         server,
-        alterations: remembered.map_or_else(Vec::new, |before| {
-            alterations(before, &catalog, expected.publication, &between)
-        }),
+        alterations: altered.into_iter().chain(unconfigured).flatten().collect(),
         slot: slot.clone(),
-        tables: match expected.witness {
-            Some(Witness { former, .. }) => tables.with_former(expected.outboxes, former, slot_at),
-            None => tables,
-        },
+        tables,
         catalog: catalog.remember(expected.outboxes, remembered),
         checked: look.mark(),
         seen: look.moment(),

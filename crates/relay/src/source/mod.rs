@@ -24,6 +24,7 @@ mod slot;
 mod storage;
 mod suspicion;
 mod tables;
+mod unconfigured;
 pub mod verdict;
 pub mod wording;
 

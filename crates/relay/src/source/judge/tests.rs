@@ -6,7 +6,7 @@ use crate::{
         Child, Inserts, WalStatus,
         samples::{healthy, look, name, published, relation, server, slot},
     },
-    table::Outboxes,
+    table::{OutboxTable, Outboxes},
     witness::LastTransaction,
 };
 
@@ -202,8 +202,7 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
         catalog.publication.as_mut().unwrap().tables[0].name = name(called);
         catalog
     };
-    let outboxes =
-        Outboxes { tables: vec![crate::table::OutboxTable::with_defaults(name("outbox"))] };
+    let outboxes = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] };
     let seen = look(Some(slot()));
     let judged = |remembered: Option<Catalog>, now: Catalog| {
         let witness = remembered.map(|catalog| Witness { catalog, ..witness(40 * MIB) });
@@ -226,8 +225,7 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
 /// former one that bear neither the configured name nor its OID now.
 #[test]
 fn rows_of_a_table_whose_place_was_taken_are_known_until_they_are_through() {
-    let outboxes =
-        Outboxes { tables: vec![crate::table::OutboxTable::with_defaults(name("outbox"))] };
+    let outboxes = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] };
     let judged = |witness: Option<&Witness>, slot_at: u64, now: Catalog| {
         let slot = SlotHealth { confirmed_flush_lsn: Some(Lsn::from_u64(slot_at)), ..slot() };
         let kept = Kept::InKafka;
@@ -260,4 +258,32 @@ fn rows_of_a_table_whose_place_was_taken_are_known_until_they_are_through() {
     };
     assert_eq!(table(40 * MIB), Some(name("outbox")));
     assert_eq!(table(wal_end), None, "what is written to it from now on is no event");
+}
+
+/// A rollback to a configuration that does not know one of the outboxes.
+#[test]
+fn an_outbox_that_is_not_configured_any_more_is_told() {
+    let configured = |names: &[&str]| {
+        let tables = names.iter().map(|&called| OutboxTable::with_defaults(name(called)));
+        Outboxes { tables: tables.collect() }
+    };
+    let mut both = healthy();
+    both.relations.push(relation(11, "second"));
+    both.publication.as_mut().unwrap().tables.push(published(11, "second"));
+    let seen = look(Some(slot()));
+    let alterations = |outboxes: &Outboxes, tables: &[u32], now: &Catalog| {
+        let tables = tables.iter().map(|oid| Oid::from_u32(*oid)).collect();
+        let witness = Witness { tables, catalog: both.clone(), ..witness(40 * MIB) };
+        let (witness, kept) = (Some(&witness), Kept::InKafka);
+        let expected = Expectations { slot: "s", publication: "p", outboxes, witness, kept };
+        judge(expected, server(), &seen, now.clone()).unwrap().alterations
+    };
+    let told = alterations(&configured(&["outbox"]), &[10, 11], &both);
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].code, Code::TableUnconfigured);
+    assert!(told[0].message.contains("table public.second was an outbox"), "{}", told[0]);
+    assert_eq!(alterations(&configured(&["outbox"]), &[10], &both), [], "told before");
+    assert_eq!(alterations(&configured(&["outbox", "second"]), &[10, 11], &both), []);
+    assert_eq!(alterations(&Outboxes::default(), &[10, 11], &both), []);
+    assert_eq!(alterations(&configured(&["outbox"]), &[10, 11], &healthy()), [], "no event");
 }
