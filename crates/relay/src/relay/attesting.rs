@@ -84,6 +84,10 @@ impl Relay {
 
     /// While it streams, a router looks now and then what others have written.
     pub(super) fn look_at_state(&mut self, now: Now) {
+        // The session may have ended in this pass, and the process with it: nobody would wait for the answer.
+        if !matches!(self.phase, Phase::Streaming(_)) {
+            return;
+        }
         if self.look_at.is_some_and(|look_at| look_at <= now.at) {
             if bug::is(Bug::NeverLook) {
                 self.look_at = self.next_look_at(now.at);
