@@ -8,7 +8,7 @@ use crate::{
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Class, Failure},
-    session::Session,
+    session::{Course, Session},
     source::Gap,
     ticket::TransactionRef,
 };
@@ -145,8 +145,29 @@ impl Relay {
             self.replace_sink();
             return;
         }
+        if self.has_nothing_to_produce() {
+            self.totals.count_error(failure.code);
+            return;
+        }
         self.tell_the_rest(now);
         self.sink_failed(transaction, failure, now.at);
+    }
+
+    /// Whether a failure of the producer changes nothing any more. The server's goodbye is read on without it, because closing
+    /// with unread bytes can lose the last status update; the deadline ends that, too. Records that an earlier session has
+    /// left come late: they are thrown away with the session.
+    fn has_nothing_to_produce(&self) -> bool {
+        match &self.phase {
+            Phase::Streaming(session) => {
+                // Everything of this session's is acknowledged, or it would not be finishing.
+                session.course == Course::Finishing && self.left_in_flight == 0
+            }
+            Phase::Over => true,
+            Phase::Waiting { .. }
+            | Phase::Connecting(_)
+            | Phase::Standby { .. }
+            | Phase::Halted(_) => false,
+        }
     }
 
     /// As [`Relay::delivery_failed`], but nothing more is confirmed.
