@@ -9,8 +9,8 @@
 //! ```
 //! The shell turns sockets, timers and delivery reports into [`Input`]s and carries [`Action`]s out; nothing here
 //! waits, reads a clock, or knows tokio, a socket or librdkafka. How a connection is made is in `connecting`, how a session
-//! begins in `beginning`, what each input means in `inputs`, how a session ends in `ending`, what follows from the state by
-//! itself in `proceed`, and how the witness is written in `attesting`.
+//! begins in `beginning`, what each input means in `inputs`, how a session ends in `ending`, when a producer is replaced in `sink`, what
+//! follows from the state by itself in `proceed`, and how the witness is written in `attesting`.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -35,6 +35,7 @@ use crate::{
     witness::Keeper,
 };
 use connecting::Attempt;
+use sink::Sink;
 use troubles::Troubles;
 
 mod attesting;
@@ -47,6 +48,7 @@ mod inputs;
 mod planted;
 mod proceed;
 mod report;
+mod sink;
 mod troubles;
 
 pub(crate) use exchange::Traffic;
@@ -75,12 +77,6 @@ struct Halt {
     since: Moment,
     /// When to see whether somebody has accepted it, unless that is being looked at.
     look_at: Option<Moment>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sink {
-    Ready,
-    Replacing,
 }
 
 /// See the module's documentation.
@@ -175,7 +171,7 @@ impl Relay {
             drain,
             on_fatal,
             phase: Phase::Waiting { until: at },
-            sink: Sink::Replacing,
+            sink: Sink::new(seed),
             sink_trouble: None,
             troubles: Troubles::default(),
             careful_at: None,
@@ -271,7 +267,7 @@ impl Relay {
     pub fn deadline(&self) -> Option<Moment> {
         let phase = match &self.phase {
             // Not before the sink is there: its arrival is an input of its own.
-            Phase::Waiting { until } => (self.sink == Sink::Ready).then_some(*until),
+            Phase::Waiting { until } => self.sink.is_ready().then_some(*until),
             Phase::Standby { look_at } => *look_at,
             Phase::Streaming(session) => {
                 let due = [session.deadline(&self.topics), self.attest_at(session), self.look_at];
