@@ -22,6 +22,7 @@ use pgoutput::Lsn;
 
 use crate::{
     backoff::Backoff,
+    bug::{self, Bug},
     clock::{Moment, Now},
     failure::{Code, Failure},
     ports::RecordSink,
@@ -99,7 +100,7 @@ pub struct Relay {
     drain: Duration,
     on_fatal: OnFatal,
     phase: Phase,
-    /// While it is being replaced there is no session, and none is begun.
+    /// While it is being replaced there is no session, and none is begun: [`Relay::handle`] asserts it.
     sink: Sink,
     sink_trouble: Option<Failure>,
     troubles: Troubles,
@@ -194,7 +195,7 @@ impl Relay {
     #[inline]
     pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> Step {
         #[cfg(feature = "seeded-bugs")]
-        if crate::bug::is(crate::bug::Bug::PassOnFull) {
+        if bug::is(Bug::PassOnFull) {
             return self.pass_on_full(payload, now, sink);
         }
         self.offer(payload, now, sink)
@@ -255,6 +256,16 @@ impl Relay {
     pub fn handle(&mut self, input: Input<'_>, now: Now) {
         self.apply(input, now);
         self.proceed(now);
+        debug_assert!(
+            self.has_sink_if_it_streams(),
+            "a session without a producer reads nothing, and nothing would ever end it"
+        );
+    }
+
+    /// See [`Relay::sink`]. The one seeded bug breaks it: what follows is for other invariants to find.
+    fn has_sink_if_it_streams(&self) -> bool {
+        let streams = matches!(self.phase, Phase::Streaming(_));
+        !streams || self.sink.is_ready() || bug::is(Bug::GoOnAfterFailure)
     }
 
     /// What to do next; call until it has nothing more.

@@ -229,9 +229,6 @@ impl Relay {
     fn sink_ready(&mut self, at: Moment) {
         self.sink.ready(at);
         self.sink_trouble = None;
-        if let Phase::Streaming(session) = &mut self.phase {
-            session.sink_ready();
-        }
     }
 
     /// A look-up was answered.
