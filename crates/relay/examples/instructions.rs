@@ -233,7 +233,7 @@ impl Shell {
                 | Action::WatchSlot
                 | Action::Disconnect
                 | Action::CopyDone
-                | Action::ReplaceSink
+                | Action::ReplaceSink { .. }
                 | Action::Exit(_) => {}
             }
         }

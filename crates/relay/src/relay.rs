@@ -9,8 +9,8 @@
 //! ```
 //! The shell turns sockets, timers and delivery reports into [`Input`]s and carries [`Action`]s out; nothing here
 //! waits, reads a clock, or knows tokio, a socket or librdkafka. How a connection is made is in `connecting`, how a session
-//! begins in `beginning`, what each input means in `inputs`, how a session ends in `ending`, what follows from the state by
-//! itself in `proceed`, and how the witness is written in `attesting`.
+//! begins in `beginning`, what each input means in `inputs`, how a session ends in `ending`, when a producer is replaced in `sink`, what
+//! follows from the state by itself in `proceed`, and how the witness is written in `attesting`.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,6 +22,7 @@ use pgoutput::Lsn;
 
 use crate::{
     backoff::Backoff,
+    bug::{self, Bug},
     clock::{Moment, Now},
     failure::{Code, Failure},
     ports::RecordSink,
@@ -35,6 +36,7 @@ use crate::{
     witness::Keeper,
 };
 use connecting::Attempt;
+use sink::Sink;
 use troubles::Troubles;
 
 mod attesting;
@@ -47,6 +49,7 @@ mod inputs;
 mod planted;
 mod proceed;
 mod report;
+mod sink;
 mod troubles;
 
 pub(crate) use exchange::Traffic;
@@ -77,12 +80,6 @@ struct Halt {
     look_at: Option<Moment>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sink {
-    Ready,
-    Replacing,
-}
-
 /// See the module's documentation.
 pub struct Relay {
     terms: Terms,
@@ -103,7 +100,7 @@ pub struct Relay {
     drain: Duration,
     on_fatal: OnFatal,
     phase: Phase,
-    /// While it is being replaced there is no session, and none is begun.
+    /// While it is being replaced there is no session, and none is begun: [`Relay::handle`] asserts it.
     sink: Sink,
     sink_trouble: Option<Failure>,
     troubles: Troubles,
@@ -175,7 +172,7 @@ impl Relay {
             drain,
             on_fatal,
             phase: Phase::Waiting { until: at },
-            sink: Sink::Replacing,
+            sink: Sink::new(seed),
             sink_trouble: None,
             troubles: Troubles::default(),
             careful_at: None,
@@ -198,7 +195,7 @@ impl Relay {
     #[inline]
     pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> Step {
         #[cfg(feature = "seeded-bugs")]
-        if crate::bug::is(crate::bug::Bug::PassOnFull) {
+        if bug::is(Bug::PassOnFull) {
             return self.pass_on_full(payload, now, sink);
         }
         self.offer(payload, now, sink)
@@ -259,6 +256,16 @@ impl Relay {
     pub fn handle(&mut self, input: Input<'_>, now: Now) {
         self.apply(input, now);
         self.proceed(now);
+        debug_assert!(
+            self.has_sink_if_it_streams(),
+            "a session without a producer reads nothing, and nothing would ever end it"
+        );
+    }
+
+    /// See [`Relay::sink`]. The one seeded bug breaks it: what follows is for other invariants to find.
+    fn has_sink_if_it_streams(&self) -> bool {
+        let streams = matches!(self.phase, Phase::Streaming(_));
+        !streams || self.sink.is_ready() || bug::is(Bug::GoOnAfterFailure)
     }
 
     /// What to do next; call until it has nothing more.
@@ -271,7 +278,7 @@ impl Relay {
     pub fn deadline(&self) -> Option<Moment> {
         let phase = match &self.phase {
             // Not before the sink is there: its arrival is an input of its own.
-            Phase::Waiting { until } => (self.sink == Sink::Ready).then_some(*until),
+            Phase::Waiting { until } => self.sink.is_ready().then_some(*until),
             Phase::Standby { look_at } => *look_at,
             Phase::Streaming(session) => {
                 let due = [session.deadline(&self.topics), self.attest_at(session), self.look_at];

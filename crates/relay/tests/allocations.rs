@@ -333,7 +333,7 @@ impl Shell {
                 | Action::WatchSlot
                 | Action::Disconnect
                 | Action::CopyDone
-                | Action::ReplaceSink
+                | Action::ReplaceSink { .. }
                 | Action::Exit(_)) => panic!("{trouble:?} in a run without trouble"),
             }
         }

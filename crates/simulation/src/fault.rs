@@ -65,7 +65,7 @@ faults! {
     RejectBatch = "reject-batch";
     /// One record is refused until somebody mends it.
     RejectRecord = "reject-record";
-    /// The producer meets an error after which it may not go on.
+    /// The producer meets an error after which it may not go on; or for a while every one does that is made.
     FatalProducer = "fatal-producer";
     /// A topic that is there is reported missing.
     MetadataFlap = "metadata-flap";

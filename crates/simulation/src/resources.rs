@@ -100,7 +100,7 @@ impl Stream {
                 | Action::Disconnect
                 | Action::Status(_)
                 | Action::CopyDone
-                | Action::ReplaceSink
+                | Action::ReplaceSink { .. }
                 | Action::Exit(_) => self.source.answer(&action),
             };
             if let Some(answer) = answer {

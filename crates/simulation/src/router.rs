@@ -55,6 +55,10 @@ pub struct Router {
     pub relay: Relay,
     /// None while it is being made.
     pub producer: Option<Producer>,
+    /// Before this moment no other is made.
+    pub producer_at: Moment,
+    /// Producers that were given up in the present second.
+    pub given_up: (u64, u32),
     /// The server that the connection leads to, by its starts so far; `None`: there is no
     /// connection.
     pub link: Option<u64>,
@@ -137,6 +141,8 @@ impl Router {
             number,
             relay: Relay::new(settings, at),
             producer: None,
+            producer_at: at,
+            given_up: (0, 0),
             link: None,
             connection: None,
             session: usize::MAX,

@@ -1,12 +1,12 @@
 //! What runs beside the streaming task, because it blocks or takes long.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use relay::{
     Code, Failure, Input, StateRead, TopicFacts, TopicId, TopicName,
     source::{Catalog, Server, SlotLook, TimelineHistory},
 };
-use tokio::task::JoinError;
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
 use super::{
     Shell,
@@ -27,8 +27,10 @@ pub(super) enum Job<K: Kafka> {
     Connect(Step),
     /// Wait until the slot is free.
     WatchSlot,
-    /// Destroy the present producer, if there is one, and make a new one.
+    /// Make a producer.
     OpenSink,
+    /// Destroy the present producer, and make another after this wait.
+    ReplaceSink(Duration),
     /// The pipeline's records in the state topic.
     ReadState(u64),
     /// The same, unless nobody else has written there.
@@ -80,6 +82,18 @@ impl<P: Postgres, K: Kafka> Done<P, K> {
     }
 }
 
+/// What a part of a job on another thread came to; its panic is the job's.
+async fn done<T>(part: JoinHandle<T>) -> T {
+    match part.await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // Nobody calls off a part alone: everything ends.
+            Err(_cancelled) => std::future::pending().await,
+        },
+    }
+}
+
 impl<P: Postgres, K: Kafka> Shell<P, K> {
     pub(super) fn start(&mut self, job: Job<K>) {
         match job {
@@ -90,7 +104,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     self.jobs.spawn(async move { Done::SlotWatched(postgres.watch_slot().await) });
                 self.connecting = Some(handle);
             }
-            Job::OpenSink => self.open_sink(),
+            Job::OpenSink => self.open_sink(Duration::ZERO),
+            Job::ReplaceSink(wait) => self.open_sink(wait),
             Job::ReadState(number) => self.read_state(number),
             Job::LookAtState(number) => self.look_at_state(number),
             Job::LookUpTopic(id, name) => self.look_up(id, name),
@@ -165,17 +180,20 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         });
     }
 
-    /// The old producer is gone before the new one is made: its threads and its memory with it.
-    fn open_sink(&mut self) {
+    /// The old producer is gone before the new one is made, its threads and its memory with it; and before the wait, or what is
+    /// left in its queue would still be sent meanwhile.
+    fn open_sink(&mut self, wait: Duration) {
         let kafka = self.kafka.clone();
-        let old = self.sink.take();
+        // Begun here, so that it is done even if the job is called off.
+        let closing = self.sink.take().map(|old| spawn_blocking(move || old.close()));
         self.waiting_write = None;
         self.care.opening();
-        self.jobs.spawn_blocking(move || {
-            if let Some(old) = old {
-                old.close();
+        self.jobs.spawn(async move {
+            if let Some(closing) = closing {
+                done(closing).await;
             }
-            Done::SinkOpened(Box::new(kafka.open()))
+            tokio::time::sleep(wait).await;
+            Done::SinkOpened(Box::new(done(spawn_blocking(move || kafka.open())).await))
         });
     }
 

@@ -265,7 +265,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     stream.queue_copy_done();
                 }
             }
-            Action::ReplaceSink => self.start(Job::OpenSink),
+            Action::ReplaceSink { wait } => self.start(Job::ReplaceSink(wait)),
             Action::LookUpTopic(id, name) => self.start(Job::LookUpTopic(id, name)),
             Action::Exit(outcome) => self.outcome = Some(outcome),
         }

@@ -1,6 +1,6 @@
 //! When the witness is written, and what follows when it is.
 
-use super::{Action, Halt, OnFatal, Phase, Relay, Sink, StateRead};
+use super::{Action, Halt, OnFatal, Phase, Relay, StateRead};
 use crate::{
     bug::{self, Bug},
     clock::{Moment, Now},
@@ -65,6 +65,7 @@ impl Relay {
 
     /// A write is acknowledged.
     pub(super) fn state_written(&mut self, number: u64) {
+        self.sink.proved();
         let attestation = self.keeper.written(number);
         self.topics.vouch(self.keeper.vouched());
         if let (Some(attestation), Phase::Streaming(session)) = (attestation, &mut self.phase) {
@@ -84,6 +85,10 @@ impl Relay {
 
     /// While it streams, a router looks now and then what others have written.
     pub(super) fn look_at_state(&mut self, now: Now) {
+        // The session may have ended in this pass, and the process with it: nobody would wait for the answer.
+        if !matches!(self.phase, Phase::Streaming(_)) {
+            return;
+        }
         if self.look_at.is_some_and(|look_at| look_at <= now.at) {
             if bug::is(Bug::NeverLook) {
                 self.look_at = self.next_look_at(now.at);
@@ -120,7 +125,7 @@ impl Relay {
 
     /// What a halted router does: it writes the gap down, then waits for a person.
     pub(super) fn proceed_halted(&mut self, now: Now) {
-        if self.sink != Sink::Ready {
+        if !self.sink.is_ready() {
             return;
         }
         if let Some(write) = self.keeper.write_gap(now.at) {
@@ -147,7 +152,7 @@ impl Relay {
         let look = halt.look_at.filter(|_| self.keeper.has_recorded_gaps());
         let work = [self.keeper.deadline(), look];
         // While the sink is being replaced nothing can be written or read: its arrival is an input of its own.
-        let work = work.into_iter().flatten().filter(|_| self.sink == Sink::Ready);
+        let work = work.into_iter().flatten().filter(|_| self.sink.is_ready());
         work.chain(patience).min()
     }
 

@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use super::{Action, Halt, Outcome, Phase, Relay, Sink, troubles::During};
+use super::{Action, Halt, Outcome, Phase, Relay, troubles::During};
 use crate::{
     bug::{self, Bug},
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Class, Failure},
-    session::Session,
+    session::{Course, Session},
     source::Gap,
     ticket::TransactionRef,
 };
 
 /// How long a failure that a person must mend waits before it is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// A session that lasted this long was no failed attempt: the next wait starts small again.
-const STEADY: Duration = Duration::from_secs(10);
+/// A session or a producer that lasted this long was no failed attempt: the next wait starts small again.
+pub(super) const STEADY: Duration = Duration::from_secs(10);
 
 impl Relay {
     /// The connection is gone or must go; what follows depends on the failure's class alone.
@@ -126,9 +126,9 @@ impl Relay {
         self.actions.push_back(Action::Disconnect);
         // Tickets tell the present session from one earlier: no third may be in flight, nor a third window of memory.
         if self.left_in_flight > 0 {
-            self.replace_sink();
+            self.replace_sink(None, at);
         }
-        if self.sink == Sink::Ready {
+        if self.sink.is_ready() {
             self.left_in_flight = unacked;
         }
         self.phase = Phase::Waiting { until: at };
@@ -142,11 +142,32 @@ impl Relay {
         now: Now,
     ) {
         if bug::is(Bug::GoOnAfterFailure) {
-            self.replace_sink();
+            self.replace_sink(None, now.at);
+            return;
+        }
+        if self.has_nothing_to_produce() {
+            self.totals.count_error(failure.code);
             return;
         }
         self.tell_the_rest(now);
         self.sink_failed(transaction, failure, now.at);
+    }
+
+    /// Whether a failure of the producer changes nothing any more. The server's goodbye is read on without it, because closing
+    /// with unread bytes can lose the last status update; the deadline ends that, too. Records that an earlier session has
+    /// left come late: they are thrown away with the session.
+    fn has_nothing_to_produce(&self) -> bool {
+        match &self.phase {
+            Phase::Streaming(session) => {
+                // Everything of this session's is acknowledged, or it would not be finishing.
+                session.course == Course::Finishing && self.left_in_flight == 0
+            }
+            Phase::Over => true,
+            Phase::Waiting { .. }
+            | Phase::Connecting(_)
+            | Phase::Standby { .. }
+            | Phase::Halted(_) => false,
+        }
     }
 
     /// As [`Relay::delivery_failed`], but nothing more is confirmed.
@@ -156,36 +177,49 @@ impl Relay {
         failure: Failure,
         at: Moment,
     ) {
-        self.replace_sink();
         let session = match &self.phase {
-            Phase::Streaming(session) => session,
+            Phase::Streaming(session) => Some(session),
+            Phase::Waiting { .. }
+            | Phase::Connecting(_)
+            | Phase::Standby { .. }
+            | Phase::Halted(_)
+            | Phase::Over => None,
+        };
+        let commit = session.zip(transaction).and_then(|(own, of)| own.ledger.commit_lsn_of(of));
+        let failure = match commit {
+            Some(lsn) => failure.at(lsn),
+            None => failure,
+        };
+        self.replace_sink(Some(&failure), at);
+        self.without_sink(failure, at);
+    }
+
+    /// There is no producer any more, for this reason.
+    pub(super) fn without_sink(&mut self, failure: Failure, at: Moment) {
+        match &self.phase {
+            Phase::Streaming(_) => self.lost(failure, at),
             // Its session would read nothing, and a server that stops would wait for it; and the state was read before the
             // producer that will write it was made: it may be another cluster's by then.
             Phase::Connecting(_) => {
                 self.give_up_connecting();
                 self.totals.count_error(failure.code);
                 self.phase = Phase::Waiting { until: at };
-                return;
             }
             Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Halted(_) | Phase::Over => {
                 self.totals.count_error(failure.code);
-                return;
             }
-        };
-        let failure = match transaction.and_then(|of| session.ledger.commit_lsn_of(of)) {
-            Some(lsn) => failure.at(lsn),
-            None => failure,
-        };
-        self.lost(failure, at);
+        }
     }
 
-    fn replace_sink(&mut self) {
-        if self.sink == Sink::Ready && !bug::is(Bug::KeepFailedSink) {
-            self.sink = Sink::Replacing;
+    /// Gives the producer up, with what it holds; `why` is its own failure, if it failed.
+    pub(super) fn replace_sink(&mut self, why: Option<&Failure>, at: Moment) {
+        if !bug::is(Bug::KeepFailedSink)
+            && let Some(wait) = self.sink.replace(why, at)
+        {
             self.totals.reconnects.kafka += 1;
             self.topics.forget();
             self.keeper.sink_replaced();
-            self.actions.push_back(Action::ReplaceSink);
+            self.actions.push_back(Action::ReplaceSink { wait });
         }
         self.left_in_flight = 0;
     }

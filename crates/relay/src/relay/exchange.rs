@@ -179,8 +179,11 @@ pub enum Action {
     Status(StatusUpdate),
     /// Send `CopyDone`, then read until the server's. Answer: [`Input::StreamEnded`].
     CopyDone,
-    /// Purge and destroy the producer, make a new one. Answer: [`Input::SinkReady`].
-    ReplaceSink,
+    /// Purge and destroy the producer, at once, and make a new one after this wait. Answer: [`Input::SinkReady`].
+    ReplaceSink {
+        /// Zero, unless one after the other fails.
+        wait: Duration,
+    },
     /// Ask Kafka for a topic's partitions. Answer: [`Input::Topic`].
     LookUpTopic(TopicId, TopicName),
     /// Leave.

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroI32, time::Duration};
 
-use super::{Input, Phase, Relay, ServerNotice, Sink};
+use super::{Input, Phase, Relay, ServerNotice};
 use crate::{
     bug::{self, Bug},
     clock::{Moment, Now},
@@ -62,7 +62,7 @@ impl Relay {
                 failpoint::reached(Failpoint::DeliveryFailed);
                 self.delivery_failed(transaction, failure, now);
             }
-            Input::SinkReady => self.sink_ready(),
+            Input::SinkReady => self.sink_ready(at),
             Input::SinkTrouble(trouble) => self.sink_trouble = trouble,
             Input::Topic(id, answer) => self.topic(id, answer, now),
             Input::Partitions(id, count) => self.partitions(id, count, now),
@@ -134,7 +134,9 @@ impl Relay {
                 "look for what stopped or starved it: SIGSTOP, a frozen container, a CPU limit",
             );
             if has_something {
-                self.sink_failed(None, failure.clone(), at);
+                // The producer is as good as it was; only what it holds is not.
+                self.replace_sink(None, at);
+                self.without_sink(failure.clone(), at);
             }
             if is_connecting {
                 self.lost(failure, at);
@@ -212,6 +214,9 @@ impl Relay {
         {
             session.room_made();
         }
+        if broken.is_none() && !acks.is_empty() {
+            self.sink.proved();
+        }
         if oldest == Place::Oldest {
             self.owed_since = None;
             self.sink_trouble = None;
@@ -221,12 +226,9 @@ impl Relay {
         }
     }
 
-    fn sink_ready(&mut self) {
-        self.sink = Sink::Ready;
+    fn sink_ready(&mut self, at: Moment) {
+        self.sink.ready(at);
         self.sink_trouble = None;
-        if let Phase::Streaming(session) = &mut self.phase {
-            session.sink_ready();
-        }
     }
 
     /// A look-up was answered.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pgoutput::Lsn;
 
-use super::{Action, OnFatal, Outcome, Phase, Relay, Sink};
+use super::{Action, OnFatal, Outcome, Phase, Relay};
 use crate::{
     bug::{self, Bug},
     clock::{Moment, Now},
@@ -44,7 +44,7 @@ impl Relay {
                 }
             }
             Phase::Waiting { until } => {
-                if *until <= now.at && self.sink == Sink::Ready {
+                if *until <= now.at && self.sink.is_ready() {
                     self.connect();
                 }
             }
@@ -154,7 +154,7 @@ impl Relay {
             return;
         }
         let sink_needs_person =
-            self.sink_trouble.as_ref().is_some_and(|trouble| trouble.class() == Class::Mendable);
+            self.trouble_of_sink(now.at).is_some_and(|trouble| trouble.class() == Class::Mendable);
         let fatal = match &self.phase {
             Phase::Halted(halt) => {
                 self.keeper.has_recorded_gaps() || Self::has_waited(halt, now.at)

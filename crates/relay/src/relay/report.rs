@@ -28,17 +28,18 @@ impl Relay {
         match &self.phase {
             Phase::Over => condition(State::Draining, None),
             Phase::Halted(halt) => condition(State::Failed, Some(&halt.gap.failure)),
-            Phase::Standby { .. } => condition(State::Standby, None),
+            // Whoever takes over with it is blocked then.
+            Phase::Standby { .. } => condition(State::Standby, self.sink.trouble(at)),
             Phase::Waiting { .. } | Phase::Connecting(_) if self.troubles.need_person() => {
                 condition(State::Failed, reason)
             }
             Phase::Waiting { .. } | Phase::Connecting(_) => {
-                match (&self.sink_trouble, self.troubles.refusal().or(self.troubles.of_kafka())) {
-                    (Some(trouble), _) if trouble.class() == Class::Mendable => {
-                        condition(State::Failed, Some(trouble))
-                    }
-                    (_, Some(refusal)) => condition(State::Blocked, Some(refusal)),
-                    (trouble, None) => condition(State::Starting, reason.or(trouble.as_ref())),
+                if let Some(trouble) = self.trouble_of_sink(at) {
+                    return without_sink(trouble);
+                }
+                match self.troubles.refusal().or(self.troubles.of_kafka()) {
+                    Some(refusal) => condition(State::Blocked, Some(refusal)),
+                    None => condition(State::Starting, reason.or(self.sink_trouble.as_ref())),
                 }
             }
             Phase::Streaming(session) => self.condition_of(session, at),
@@ -55,15 +56,15 @@ impl Relay {
         if self.troubles.need_person() {
             return condition(State::Failed, self.troubles.reason());
         }
+        if let Some(trouble) = self.trouble_of_sink(at) {
+            return without_sink(trouble);
+        }
         if let Some(Hold::Topic(topic)) = session.hold
             && let Some(refusal) = self.topics.refusal(topic)
         {
             return condition(State::Blocked, Some(refusal));
         }
         match (&self.sink_trouble, self.waiting_for_ack(at)) {
-            (Some(trouble), _) if trouble.class() == Class::Mendable => {
-                condition(State::Failed, Some(trouble))
-            }
             (Some(trouble), _) => condition(State::Blocked, Some(trouble)),
             (None, _) if self.troubles.refusal().is_some() => {
                 condition(State::Blocked, self.troubles.refusal())
@@ -73,6 +74,12 @@ impl Relay {
             }
             (None, Some(_) | None) => condition(State::Streaming, None),
         }
+    }
+
+    /// What keeps every producer from working, whoever makes it: a person's work, or it is refused again and again.
+    pub(super) fn trouble_of_sink(&self, at: Moment) -> Option<&Failure> {
+        let known = self.sink_trouble.as_ref();
+        known.filter(|trouble| trouble.class() == Class::Mendable).or_else(|| self.sink.trouble(at))
     }
 
     /// What Kafka has not done for so long.
@@ -190,6 +197,14 @@ impl Relay {
             witness: self.witness_report(),
         }
     }
+}
+
+fn without_sink(trouble: &Failure) -> Condition {
+    let state = match trouble.class() {
+        Class::Mendable => State::Failed,
+        Class::Transport | Class::Replay | Class::Gap => State::Blocked,
+    };
+    condition(state, Some(trouble))
 }
 
 fn condition(state: State, reason: Option<&Failure>) -> Condition {

@@ -23,6 +23,7 @@ mod looks;
 mod races;
 mod rows;
 mod silence;
+mod sinks;
 mod standstill;
 mod tables;
 mod topics;
@@ -42,6 +43,8 @@ const COLUMNS: [(&str, u32); 5] = [
 const WINDOW: Window = Window { events: 4, bytes: 1 << 20 };
 const TIMING: Timing =
     Timing { status_interval: Duration::from_secs(3), silence_limit: Duration::from_secs(10) };
+/// What becomes of a producer that fails after a good time.
+const REPLACED_AT_ONCE: Action = Action::ReplaceSink { wait: Duration::ZERO };
 
 fn settings() -> Settings {
     let name = TableName { schema: "public".into(), name: "outbox".into() };
@@ -285,7 +288,7 @@ fn statuses(actions: &[Action]) -> Vec<StatusUpdate> {
         | Action::WatchSlot
         | Action::Disconnect
         | Action::CopyDone
-        | Action::ReplaceSink
+        | Action::ReplaceSink { .. }
         | Action::LookUpTopic(..)
         | Action::Exit(_) => None,
     };
@@ -306,7 +309,7 @@ fn looked_up(actions: &[Action]) -> Vec<TopicId> {
         | Action::WatchSlot
         | Action::Disconnect
         | Action::CopyDone
-        | Action::ReplaceSink
+        | Action::ReplaceSink { .. }
         | Action::Status(_)
         | Action::Exit(_) => None,
     };

@@ -22,7 +22,7 @@ pub(crate) enum Hold {
     Topic(TopicId),
     /// The producer has no room for it, or not yet: offered again after the next acknowledgements, or at this moment.
     QueueFull { again_at: Moment },
-    /// The sink is closed: the failure that closed it ends the session, or a new sink is on its way.
+    /// The sink is closed: the failure that closed it ends the session.
     SinkClosed,
     /// The row cannot become a record until a person changes something.
     Row {
@@ -173,13 +173,6 @@ impl Session {
     /// After the status update, which is what [`Hold::Careful`] waits for: the deadline of the next may be far.
     pub(crate) fn review_care(&mut self) {
         if self.hold == Some(Hold::Careful) && self.ledger.is_all_told() {
-            self.hold = None;
-        }
-    }
-
-    /// A new sink is there.
-    pub(crate) fn sink_ready(&mut self) {
-        if let Some(Hold::SinkClosed | Hold::QueueFull { .. }) = self.hold {
             self.hold = None;
         }
     }

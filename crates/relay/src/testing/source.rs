@@ -69,7 +69,7 @@ impl Source {
             | Action::Disconnect
             | Action::Status(_)
             | Action::CopyDone
-            | Action::ReplaceSink
+            | Action::ReplaceSink { .. }
             | Action::LookUpTopic(..)
             | Action::Exit(_) => None,
         }

@@ -49,6 +49,8 @@ pub struct Kafka {
     pub acks_pass: bool,
     /// Batches of producers that are gone.
     pub ghosts: Vec<Ghost>,
+    /// Whether every producer meets an error after which it may not go on.
+    pub ends_producers: bool,
     /// The next batch is refused with this.
     pub rejects: Option<Code>,
     /// The next batch is stored twice.
@@ -76,6 +78,7 @@ impl Kafka {
             is_up: true,
             acks_pass: true,
             ghosts: Vec::new(),
+            ends_producers: false,
             rejects: None,
             stores_twice: false,
             clusters: 0,
@@ -107,6 +110,7 @@ impl Kafka {
     pub fn heal(&mut self) {
         self.is_up = true;
         self.acks_pass = true;
+        self.ends_producers = false;
         self.rejects = None;
         self.stores_twice = false;
         self.state.is_leaderless = false;

@@ -17,6 +17,11 @@ impl World {
         if !self.routers[router].runs() {
             return;
         }
+        if self.kafka.ends_producers {
+            self.judge.interrupted();
+            self.fail_producer(router);
+            return;
+        }
         for _ in 0..records {
             let Some(producer) = &self.routers[router].producer else { return };
             let lanes = producer.waiting();
@@ -122,7 +127,8 @@ impl World {
     }
 
     pub(super) fn fail_producer(&mut self, router: usize) -> bool {
-        let Some(producer) = &mut self.routers[router].producer else { return false };
+        let producer = self.routers[router].producer.as_mut().filter(|one| !one.is_closed());
+        let Some(producer) = producer else { return false };
         producer.close();
         self.forget_who_was_refused();
         let failure = Failure::new(Code::ProducerFatal, "fatal");

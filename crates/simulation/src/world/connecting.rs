@@ -179,7 +179,8 @@ impl World {
 
     /// The first producer, or a new one.
     pub(super) fn finish_producer(&mut self, router: usize) {
-        if self.routers[router].producer.is_none() {
+        let process = &self.routers[router];
+        if process.producer.is_none() && process.producer_at <= self.at {
             // Sometimes the queue is smaller than the window, sometimes the other way round.
             let mut producer = Producer::new(self.plan.queue);
             producer.session = self.routers[router].session;

@@ -66,7 +66,7 @@ impl World {
             Fault::DuplicateBatch => self.store_the_next_batch_twice(),
             Fault::RejectBatch => self.reject_the_next_batch(Code::DeliveryFailed),
             Fault::RejectRecord => self.refuse_a_record(),
-            Fault::FatalProducer => self.end_a_producer(),
+            Fault::FatalProducer => self.end_producers(),
             Fault::MetadataFlap => self.deny_a_topic(),
             Fault::DeleteTopic => self.delete_a_topic(),
             Fault::GrowTopic => self.grow_a_topic(),

@@ -22,6 +22,8 @@ pub(super) enum Mend {
     Cluster,
     /// Every partition has a leader.
     Leaders,
+    /// Producers may go on.
+    Producers,
     /// Acknowledgements pass.
     Acks,
     /// Metadata is right.
@@ -91,6 +93,7 @@ impl World {
                     topic.leaderless = 0;
                 }
             }
+            Mend::Producers => self.kafka.ends_producers = false,
             Mend::Acks => self.kafka.acks_pass = true,
             Mend::Metadata => {
                 for topic in &mut self.kafka.topics {

@@ -2,7 +2,10 @@
 //! the process in the middle of any of it. Frames are read in `reading`, connections made in
 //! `connecting`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    time::Duration,
+};
 
 use relay::{
     Action, Input, Lsn, Outcome, TopicName,
@@ -19,7 +22,7 @@ use crate::{
 
 /// Updates a second that say nothing new, before they count as a storm.
 const IDLE_UPDATES_MAX: u32 = 12;
-/// Attempts to connect in one second, before they count as a storm.
+/// Attempts to connect, or producers that are made, in one second before they count as a storm.
 const ATTEMPTS_MAX: u32 = 25;
 
 impl World {
@@ -99,7 +102,7 @@ impl World {
                         self.server.say_goodbye(id);
                     }
                 }
-                Action::ReplaceSink => self.destroy_producer(router),
+                Action::ReplaceSink { wait } => self.replace_producer(router, wait),
                 Action::LookUpTopic(id, name) => self.ask(router, id, &name),
                 Action::Exit(outcome) => {
                     self.leave(router, outcome);
@@ -195,6 +198,22 @@ impl World {
         let asked = connections.iter_mut().find(|one| one.id == id && one.is_served);
         if let Some(connection) = asked {
             connection.answer(history);
+        }
+    }
+
+    fn replace_producer(&mut self, router: usize, wait: Duration) {
+        self.destroy_producer(router);
+        let second = self.at.since_origin().as_secs();
+        let process = &mut self.routers[router];
+        process.producer_at = self.at + wait;
+        if process.given_up.0 != second {
+            process.given_up = (second, 0);
+        }
+        process.given_up.1 += 1;
+        if process.given_up.1 > ATTEMPTS_MAX {
+            self.judge.accuse(Invariant::I8Slot, || {
+                format!("{ATTEMPTS_MAX} producers given up within a second")
+            });
         }
     }
 

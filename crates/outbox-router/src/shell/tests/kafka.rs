@@ -95,6 +95,8 @@ impl Kafka for ScriptedKafka {
 
     fn open(&self) -> Result<ScriptedSink, Failure> {
         let number = self.producers();
+        let is_gone = |former: &Producer| former.is_closed();
+        assert!(self.0.producers.lock().unwrap().iter().all(is_gone), "one after the other");
         self.asked(Ask::Open(number))?;
         let producer = Producer(Arc::new(Mutex::new(Books::new(number))));
         self.0.producers.lock().unwrap().push(producer.clone());

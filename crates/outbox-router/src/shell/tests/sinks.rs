@@ -167,3 +167,46 @@ async fn a_producer_that_could_not_be_made_is_tried_again() {
     stage.until("a producer", |world| world.kafka.producers() == 1).await;
     assert_eq!(before.elapsed().as_secs(), 30);
 }
+
+/// A principal that may not write: a new producer knows so as soon as it is made.
+#[tokio::test(start_paused = true)]
+async fn producers_that_fail_at_once_are_made_ever_more_seldom_and_the_state_says_why() {
+    let mut stage = Stage::streaming(settings()).await;
+    let begun = Instant::now();
+    let mut at_once = 0;
+    while begun.elapsed() < Duration::from_secs(20) {
+        let (count, before) = (stage.world.kafka.producers(), Instant::now());
+        let failed = stage.world.producer();
+        failed.break_down(failure(Code::ClusterForbidden));
+        stage.until("its end", |_| failed.is_closed()).await;
+        stage.until("another producer", |world| world.kafka.producers() > count).await;
+        while stage.shell.sink.is_none() {
+            assert_eq!(stage.shell.turn().await, None);
+        }
+        at_once += u32::from(before.elapsed() < Duration::from_millis(40));
+        if count > 1 {
+            assert_eq!(stage.state(), (State::Blocked, Some(Code::ClusterForbidden)));
+        }
+    }
+    let made = stage.world.kafka.producers();
+    assert!((8..=16).contains(&made), "{made} producers in 20 s");
+    assert_eq!(at_once, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_another_producer_is_no_reason_to_stay() {
+    let mut stage = Stage::streaming(settings()).await;
+    for _ in 0..6 {
+        replace(&mut stage).await;
+    }
+    let last = stage.world.producer();
+    last.break_down(failure(Code::ProducerFatal));
+    stage.until("its end", |_| last.is_closed()).await;
+    let count = stage.world.kafka.producers();
+    stage.world.shut_down();
+    let before = Instant::now();
+    assert_eq!(stage.outcome().await, Outcome::Drained);
+    stage.shell.leave().await;
+    assert_eq!(before.elapsed(), Duration::ZERO);
+    assert_eq!(stage.world.kafka.producers(), count);
+}

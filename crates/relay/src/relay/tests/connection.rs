@@ -260,7 +260,7 @@ fn a_process_that_stood_still_throws_away_what_it_held_and_starts_over() {
     script.run_for(Duration::from_millis(200));
     script.actions();
     script.handle(Input::StoodStill(Duration::from_secs(5)));
-    assert_eq!(script.actions(), [Action::ReplaceSink, Action::Disconnect]);
+    assert_eq!(script.actions(), [REPLACED_AT_ONCE, Action::Disconnect]);
     assert_eq!(script.state(), (State::Starting, Some(Code::ServerSilent)));
     assert_eq!(script.frame(&row("b")), Step::Taken, "and is not produced");
     assert_eq!(script.keys()[1..], ["a"]);
@@ -272,7 +272,7 @@ fn standing_still_with_nothing_in_hand_is_no_failure() {
     script.handle(Input::Disconnected(Failure::new(Code::ServerUnreachable, "cut")));
     script.actions();
     script.handle(Input::StoodStill(Duration::from_secs(60)));
-    assert!(!script.actions().contains(&Action::ReplaceSink));
+    assert!(!script.actions().contains(&REPLACED_AT_ONCE));
 }
 
 #[test]

@@ -185,7 +185,7 @@ fn a_failed_delivery_ends_the_session_and_the_slot_replays() {
     let mut script = Script::streaming();
     script.transaction(100, &["a", "b"]);
     script.fail_next(Code::DeliveryFailed);
-    assert_eq!(script.actions(), [Action::ReplaceSink, Action::Disconnect]);
+    assert_eq!(script.actions(), [REPLACED_AT_ONCE, Action::Disconnect]);
     assert!(!script.relay.wants_wal());
     let produced = script.keys().len();
     script.frame(&wire::begin(200, 0));
@@ -267,7 +267,7 @@ fn no_more_than_one_earlier_session_is_in_flight() {
     assert_eq!(script.actions(), [Action::Disconnect], "the producer stays, its records finish");
     script.connect();
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
-    assert_eq!(script.actions(), [Action::Disconnect, Action::ReplaceSink]);
+    assert_eq!(script.actions(), [Action::Disconnect, REPLACED_AT_ONCE]);
     script.new_sink();
     script.connect();
     script.transaction(100, &["a"]);
@@ -285,7 +285,7 @@ fn an_acknowledgement_too_many_ends_the_session() {
     let acks = script.sink.ack_all();
     script.handle(Input::Acks(&acks));
     script.handle(Input::Acks(&acks));
-    assert!(script.actions().contains(&Action::ReplaceSink));
+    assert!(script.actions().contains(&REPLACED_AT_ONCE));
     assert_eq!(script.state(), (State::Starting, Some(Code::ProducerFatal)));
 }
 
@@ -300,7 +300,7 @@ fn a_sink_that_fails_while_connecting_ends_the_attempt() {
         transaction: None,
         failure: failure(Code::KafkaUnreachable),
     });
-    let begun = [Action::Connect, Action::ReadSlot, Action::ReplaceSink, Action::Disconnect];
+    let begun = [Action::Connect, Action::ReadSlot, REPLACED_AT_ONCE, Action::Disconnect];
     assert_eq!(script.actions(), begun);
     script.run_for(Duration::from_secs(60));
     assert_eq!(script.actions(), [], "not before there is a sink");

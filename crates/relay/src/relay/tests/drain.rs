@@ -168,12 +168,52 @@ fn what_the_server_sends_before_its_goodbye_is_read_and_dropped() {
     assert_eq!(script.frame(&wire::begin(100, 0)), Step::Taken);
 }
 
+/// Closing with unread bytes can lose the last update.
 #[test]
-fn a_sink_that_fails_after_the_last_update_keeps_no_process_from_leaving() {
+fn a_sink_that_fails_after_the_last_update_ends_no_goodbye() {
     let mut script = Script::streaming();
     script.handle(Input::Shutdown);
     assert_eq!(script.actions().last(), Some(&Action::CopyDone));
+    let failed =
+        || Input::DeliveryFailed { transaction: None, failure: failure(Code::ProducerFatal) };
+    script.handle(failed());
+    assert_eq!(script.actions(), [], "nothing is to be produced any more");
+    assert_eq!(script.state(), (State::Draining, None));
+    let errors = script.relay.snapshot(script.at).errors;
+    assert_eq!(errors.get(&Code::ProducerFatal), Some(&1));
+    assert!(script.relay.wants_wal());
+    assert_eq!(script.frame(&wire::begin(100, 0)), Step::Taken);
+    script.handle(Input::StreamEnded);
+    assert_eq!(script.actions(), [Action::Disconnect, Action::Exit(Outcome::Drained)]);
+
+    let mut script = Script::streaming();
+    script.handle(Input::Shutdown);
+    script.handle(failed());
+    script.run_for(Duration::from_secs(26));
+    assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::Drained)), "nor for ever");
+}
+
+/// What an earlier session has left comes late, and the process does not wait for it.
+#[test]
+fn a_sink_that_fails_with_records_of_an_earlier_session_is_left_at_once() {
+    let mut script = Script::streaming();
+    script.transaction(100, &["a"]);
+    script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
+    script.source.slot_at = 108;
+    script.connect();
+    script.handle(Input::Shutdown);
+    assert_eq!(script.actions().last(), Some(&Action::CopyDone));
+    script.fail_next(Code::ProducerFatal);
+    assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::Drained)));
+}
+
+#[test]
+fn a_process_that_has_left_asks_for_nothing_more() {
+    let mut script = Script::new(settings());
+    script.handle(Input::SinkReady);
+    script.handle(Input::Shutdown);
+    script.actions();
     script
         .handle(Input::DeliveryFailed { transaction: None, failure: failure(Code::ProducerFatal) });
-    assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::Drained)));
+    assert_eq!(script.actions(), []);
 }

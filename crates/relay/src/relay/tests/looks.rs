@@ -254,3 +254,15 @@ fn a_gap_that_the_monitor_saw_while_there_was_no_session_is_not_forgotten() {
     world.settle_down();
     assert_eq!(world.script.state(), (State::Streaming, None));
 }
+
+#[test]
+fn a_session_that_has_just_ended_looks_at_nothing() {
+    let mut world = World::streaming();
+    world.transaction(100, &["a"]);
+    world.script.handle(Input::Shutdown);
+    // As after a pause of the process: the deadline has passed, and a look is due.
+    world.script.at = world.script.relay.drain_by.unwrap();
+    world.script.actions();
+    world.script.handle(Input::Tick);
+    assert_eq!(world.script.actions().last(), Some(&Action::Exit(Outcome::DeadlinePassed)));
+}

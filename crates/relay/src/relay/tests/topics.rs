@@ -86,7 +86,7 @@ fn a_topic_that_shrinks_was_made_anew_and_everything_is_replayed() {
     let topic = first_topic(&script);
     script.transaction(100, &["a"]);
     script.handle(partitions(topic, 1));
-    assert_eq!(script.actions(), [Action::ReplaceSink, Action::Disconnect]);
+    assert_eq!(script.actions(), [REPLACED_AT_ONCE, Action::Disconnect]);
     assert_eq!(script.state(), (State::Starting, Some(Code::TopicShrunk)));
     assert_eq!(script.relay.topics_in_use().count(), 0, "what was known is void");
 }

@@ -93,7 +93,7 @@ impl World {
             | Action::Disconnect
             | Action::Status(_)
             | Action::CopyDone
-            | Action::ReplaceSink
+            | Action::ReplaceSink { .. }
             | Action::Exit(_)) => {
                 if let Some(answer) = self.script.source.answer(&action) {
                     self.script.handle(answer);

@@ -38,7 +38,16 @@ impl World {
         Outcome::Done
     }
 
-    pub(super) fn end_a_producer(&mut self) -> Outcome {
+    /// One alone, or for a while each that is made.
+    pub(super) fn end_producers(&mut self) -> Outcome {
+        if self.random.one_in(2) {
+            self.kafka.ends_producers = true;
+            self.mend_after(NOW, Mend::Producers);
+        }
+        self.end_a_producer()
+    }
+
+    fn end_a_producer(&mut self) -> Outcome {
         self.judge.interrupted();
         let router = self.some_router();
         Outcome::from(self.routers[router].runs() && self.fail_producer(router))
