@@ -138,8 +138,7 @@ async fn what_is_done_to_a_table_of_a_published_schema_on_ordinary_days_is_no_ga
 #[tokio::test]
 async fn a_table_that_got_its_name_back_is_told_once_and_is_no_gap() {
     let mut stage = abandoned(&[]).await;
-    let renamed =
-        ["ALTER TABLE outbox RENAME TO passing", "ALTER TABLE passing RENAME TO outbox"];
+    let renamed = ["ALTER TABLE outbox RENAME TO passing", "ALTER TABLE passing RENAME TO outbox"];
     run(&stage, &renamed).await;
     expect_told_once(&mut stage, "P029", "was renamed and renamed back").await;
 }

@@ -162,6 +162,11 @@ struct Look {
     history: Option<History>,
 }
 
+/// What people should hear of that is neither of the slot nor of the publication.
+fn notes(moves: &[Moves], version: i32) -> Vec<Failure> {
+    moves.iter().map(Moves::finding).chain(server::outdated(version)).collect()
+}
+
 impl<C: Connect> Monitor<C> {
     async fn look(&mut self) -> Result<Look, Failure> {
         // That an old connection is dead says nothing of the server: a new one tells why.
@@ -197,7 +202,7 @@ impl<C: Connect> Monitor<C> {
             remembered: before.as_ref(),
         };
         let Session { connection: SqlSession { client, driver }, version, history } = &mut session;
-        let (history, outdated) = (history.clone(), server::outdated(*version));
+        let history = history.clone();
         let look = drive(driver, async {
             let slot = slot::look(&mut &*client, *version, &self.settings.slot).await?;
             let catalog = catalog::look(&mut &*client, *version, sought).await?;
@@ -206,8 +211,7 @@ impl<C: Connect> Monitor<C> {
                 Some(slot) if pins::is_worth_asking(slot) => pins::oldest(client).await?,
                 _ => None,
             };
-            let notes = moves.iter().map(Moves::finding).chain(outdated).collect();
-            Ok(Look { slot, catalog, notes, pin, history })
+            Ok(Look { slot, catalog, notes: notes(&moves, *version), pin, history })
         })
         .await?;
         self.session = Some(session);

@@ -234,6 +234,10 @@ fn what_leaves_rows_out_lasts_until_somebody_looks_again() {
         "out; rows committed after 0/2BC and up to 0/1388 (2025-12-31T00:00:00Z) may be missing in kafka"
     );
     assert_eq!(record.with_found(&[], &mark(900)), record, "of a server that is further back");
+    let interval = Interval { from: None, to: mark(700) };
+    let nameless = Gap::new(Failure::new(Code::PublicationLacksTable, "out"), interval);
+    let record = Witness::at(Lsn::from_u64(500)).with_gaps(&[nameless]);
+    assert_eq!(record.with_found(&[], &mark(5_000)), record, "its end is its name");
 }
 
 /// A crash of the server, or a promotion, right after it: what comes again is known, and what was forgotten is missed.
@@ -266,6 +270,21 @@ fn the_last_transaction_stays_known_where_only_a_table_left_rows_out() {
     assert_eq!(with(&|r| r.added = BTreeMap::from([(10, at)])), None);
     let ahead = LastTransaction { end_lsn: Lsn::from_u64(41 << 20), ..last };
     assert_eq!(with(&|r| (r.last, r.position) = (Some(ahead), ahead.end_lsn)), None);
+    // A slot that was made again and is not accepted yet stands in the same place.
+    let moved = record.with_gaps(&[gap(Code::SlotMoved, 6, 9)]);
+    assert_eq!(moved.accept(&moved.open()[..1], anew(), "ann").last, None);
+}
+
+/// The same slot may be lost twice at the same position.
+#[test]
+fn an_acceptance_closes_what_was_found_before_it_and_nothing_later() {
+    let lost = gap(Code::SlotLost, 5, 9);
+    let record = Witness { generation: 3, ..before() }.with_gaps(std::slice::from_ref(&lost));
+    let accepted = record.accept(&record.open(), anew(), "ann");
+    assert_eq!(accepted.generation, 5);
+    assert!(accepted.has_accepted(&lost, 4) && accepted.has_accepted(&lost, 5));
+    assert!(!accepted.has_accepted(&lost, 6), "found again since");
+    assert!(!accepted.has_accepted(&gap(Code::SlotLost, 6, 9), 4), "another");
 }
 
 /// It has found the same as the person, and writes it down a moment later.

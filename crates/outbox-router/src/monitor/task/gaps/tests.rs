@@ -74,6 +74,18 @@ fn a_gap_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
     assert!(told.is_empty(), "it was told");
 }
 
+/// P034. A router on such a server would else take no look for a good one, and no standby would take over.
+#[test]
+fn a_server_that_is_outdated_is_told_and_everything_else_is_as_well_as_before() {
+    let (mut monitor, _told) = monitor();
+    let source = Source::of("outbox", 16_400, &COLUMNS);
+    let notes = notes(&[], 17_00_04);
+    monitor.judge(&source.look(), source.catalog(), notes.clone());
+    assert_eq!(monitor.report.findings, notes);
+    assert_eq!(notes[0].code, Code::ServerOutdated);
+    assert!(monitor.last_good.is_some());
+}
+
 #[test]
 fn a_stop_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
     let (mut monitor, mut told) = monitor();
