@@ -9,4 +9,5 @@ mod gaps;
 mod numbers;
 mod postgres;
 mod preflight;
+mod remedy;
 mod stopping;
