@@ -195,15 +195,24 @@ pub(super) fn is_as_left(
     cluster: &str,
     seen: Seen,
 ) -> Result<(), Failure> {
-    match found(config, record, cluster, &seen).open().into_iter().next() {
+    nothing_open(&found(config, record, cluster, &seen))?;
+    match judged(config, Some(record), seen) {
+        Ok(_) => Ok(()),
+        Err(obstacle) => Err(refusal(config, obstacle)),
+    }
+}
+
+/// Whether everything that this record speaks of was accepted.
+///
+/// # Errors
+/// The first that was not.
+pub(super) fn nothing_open(record: &Witness) -> Result<(), Failure> {
+    match record.open().into_iter().next() {
+        None => Ok(()),
         Some(Open::Gap(gap)) => Err(gap.failure),
         Some(Open::Beginning(mark)) => {
             Err(Failure::new(Code::WitnessMissing, beginning(&mark)).hint(COMPARE))
         }
-        None => match judged(config, Some(record), seen) {
-            Ok(_) => Ok(()),
-            Err(obstacle) => Err(refusal(config, obstacle)),
-        },
     }
 }
 
