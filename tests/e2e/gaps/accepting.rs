@@ -228,6 +228,17 @@ async fn what_a_table_left_out_until_it_was_mended_is_published_by_the_recipe() 
     for id in ["found", "an hour later"] {
         session.batch_execute(&row(id)).await.unwrap();
     }
+    // All rows of a transaction have one time, and those of such sizes do not lie in the order in which they were written.
+    for transaction in 0..2 {
+        let rows = format!(
+            "DO $$ BEGIN FOR n IN 1..1000 LOOP \
+               INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) \
+               VALUES ('order', 'many', 'Left out', json_build_object('n', {transaction} * 1000 + n, \
+                 'filled', repeat('x', n * 7919 % 300))); \
+             END LOOP; END $$"
+        );
+        session.batch_execute(&rows).await.unwrap();
+    }
     let status = stage.status().await.unwrap();
     let hint = text(&status, "/reason/hint").unwrap();
     let (remedy, _) = hint.split_once("commit;").unwrap();
@@ -240,9 +251,15 @@ async fn what_a_table_left_out_until_it_was_mended_is_published_by_the_recipe() 
     };
     let (from, to) = (time("from "), time("to "));
     let recipe = format!(
-        "with again as (delete from outbox where created_at \
-           between '{from}'::timestamptz - interval '1 hour' and '{to}' returning *) \
-         insert into outbox select * from again order by created_at"
+        "with placed as (
+           select id, cmin::text::bigint as nth, ctid as place from outbox
+           where created_at between '{from}'::timestamptz - interval '1 hour' and '{to}'),
+         again as (
+           delete from outbox using placed where outbox.id = placed.id returning outbox.*, nth, place)
+         insert into outbox
+           (id, aggregate_type, aggregate_id, event_type, payload, headers, created_at)
+         select id, aggregate_type, aggregate_id, event_type, payload, headers, created_at
+         from again order by created_at, nth, place"
     );
     session.batch_execute(&recipe).await.unwrap();
     typed(&stage, &["accept", "--yes"], 0).await;
@@ -254,4 +271,15 @@ async fn what_a_table_left_out_until_it_was_mended_is_published_by_the_recipe() 
         seen.iter().map(|record| record.header("id").unwrap().to_owned()).collect();
     let missing = truth.iter().filter(|event| !there.contains(&event.id.to_string())).count();
     assert_eq!((missing, truth.is_empty()), (0, false), "of {} events", truth.len());
+    let left_out = session.query("SELECT id::text FROM outbox", &[]).await.unwrap();
+    let missing = left_out.iter().filter(|row| !there.contains(row.get::<_, &str>(0))).count();
+    assert_eq!((missing, left_out.len() > 2_000), (0, true), "of {} rows", left_out.len());
+    let many = seen.iter().filter(|record| record.key.as_deref() == Some(b"many"));
+    let numbers: Vec<u64> = many
+        .map(|record| {
+            let value: Value = serde_json::from_slice(record.value.as_deref().unwrap()).unwrap();
+            value["n"].as_u64().unwrap()
+        })
+        .collect();
+    assert_eq!(numbers, (1..=2_000).collect::<Vec<u64>>());
 }

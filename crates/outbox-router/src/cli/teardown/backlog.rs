@@ -12,7 +12,7 @@ use crate::cli::{connect::failure, sql};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How many messages are looked at until one is a row. Most slots say it with the first look; one that has to send five
-/// million transactions without a row is given up: its server would keep a gigabyte for the answer.
+/// million transactions without a row is given up: its server would keep half a gigabyte for the answer.
 const LOOKS: [i32; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 /// What a slot has not delivered.
