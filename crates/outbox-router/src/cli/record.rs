@@ -168,7 +168,9 @@ pub(super) fn baseline(config: &Config, seen: Seen, open: &[Open]) -> Result<Bas
                 (None, _) => wrong,
             }
         }
-        obstacle => refusal(config, obstacle),
+        obstacle @ (Obstacle::SlotInUse { .. } | Obstacle::Elsewhere(_) | Obstacle::Failed(_)) => {
+            refusal(config, obstacle)
+        }
     })
 }
 

@@ -113,7 +113,7 @@ pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
             Some(slot) => {
                 // What has stopped a router that is there stands below.
                 if slot.holder.is_none() && !is_lost(slot) && stuck.is_none() {
-                    findings.push(unread(status, moved.is_some(), config));
+                    findings.push(unread(status, moved.as_ref(), config));
                 }
                 slot_findings(slot, config, &mut findings);
                 blame(slot, stuck.as_ref(), status)
@@ -176,7 +176,7 @@ fn moved(status: &Status, config: &Config) -> Option<Finding> {
 
 /// Nobody reads the slot, and no router that answers has stopped. To drop it is proposed only where it is known that no rows
 /// are at risk and where no router would miss it.
-fn unread(status: &Status, was_moved: bool, config: &Config) -> Finding {
+fn unread(status: &Status, moved: Option<&Finding>, config: &Config) -> Finding {
     let unread =
         format!("nobody reads the slot {}, and PostgreSQL keeps WAL for it", config.postgres.slot);
     if let Some(doing) = told::doing(status.router.as_ref()) {
@@ -184,7 +184,7 @@ fn unread(status: &Status, was_moved: bool, config: &Config) -> Finding {
         return Finding { message, ..doing };
     }
     let is_gap = |open: &Opened| open.code() != Code::WitnessMissing.as_str();
-    let hint = if was_moved || status.record.open().iter().any(is_gap) {
+    let hint = if moved.is_some() || status.record.open().iter().any(is_gap) {
         "outbox-router run; it goes on when what is open was accepted"
     } else if matches!(status.record, Recorded::Unknown(_)) {
         "outbox-router run"
