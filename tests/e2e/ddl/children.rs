@@ -33,7 +33,7 @@ async fn a_child_that_is_there_before_the_first_session_is_refused_until_it_is_g
     assert!(!message.contains("may be missing"), "{message}");
     let hint = text(&status, "/reason/hint").unwrap();
     let statement =
-        format!("alter publication \"{PUBLICATION}\" add table \"public\".\"outbox_2026\"");
+        format!("alter publication \"{PUBLICATION}\" add table only \"public\".\"outbox_2026\"");
     assert!(hint.contains(&statement) && hint.contains("partition"), "{hint}");
     assert_eq!(stage.router.get("/readyz").await.unwrap().status, 503);
 

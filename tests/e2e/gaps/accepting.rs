@@ -5,7 +5,8 @@ use std::{collections::HashSet, time::Duration};
 use e2e::{PUBLICATION, ROLE, SLOT, SOON, Stage, text};
 use serde_json::Value;
 use testbed::load::Load;
-use testbed::postgres::{DATABASE, SUPERUSER};
+use testbed::postgres::{DATABASE, SUPERUSER, Session};
+use testbed::reader::Seen;
 use testbed::wait::eventually;
 
 use super::{WITHIN, count, damage, drop_slot, expect_gap, flowing, write};
@@ -202,6 +203,45 @@ async fn a_pipeline_that_was_set_up_leaves_nothing_behind() {
     }
 }
 
+/// All rows of a transaction have one time, and those of such sizes do not lie in the order in which they were written.
+async fn write_two_transactions(session: &Session) {
+    for transaction in 0..2 {
+        let rows = format!(
+            "DO $$ BEGIN FOR n IN 1..1000 LOOP \
+               INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) \
+               VALUES ('order', 'many', 'Left out', json_build_object('n', {transaction} * 1000 + n, \
+                 'filled', repeat('x', n * 7919 % 300))); \
+             END LOOP; END $$"
+        );
+        session.batch_execute(&rows).await.unwrap();
+    }
+}
+
+/// The README's.
+fn recipe(from: &str, to: &str) -> String {
+    format!(
+        "with placed as (
+           select id, cmin::text::bigint as nth, ctid as place from outbox
+           where created_at between '{from}'::timestamptz - interval '1 hour' and '{to}'),
+         again as (
+           delete from outbox using placed where outbox.id = placed.id returning outbox.*, nth, place)
+         insert into outbox
+           (id, aggregate_type, aggregate_id, event_type, payload, headers, created_at)
+         select id, aggregate_type, aggregate_id, event_type, payload, headers, created_at
+         from again order by created_at, nth, place"
+    )
+}
+
+/// Of the rows of [`write_two_transactions`], in the order in which they arrived.
+fn numbers(seen: &[Seen]) -> Vec<u64> {
+    let many = seen.iter().filter(|record| record.key.as_deref() == Some(b"many"));
+    many.map(|record| {
+        let value: Value = serde_json::from_slice(record.value.as_deref().unwrap()).unwrap();
+        value.get("n").and_then(Value::as_u64).unwrap()
+    })
+    .collect()
+}
+
 /// By the README: what is told is mended and published from the table, for the interval that `accept` shows, begun earlier by
 /// the longest transaction. One of these was open when all was well for the last time.
 #[tokio::test]
@@ -228,6 +268,7 @@ async fn what_a_table_left_out_until_it_was_mended_is_published_by_the_recipe() 
     for id in ["found", "an hour later"] {
         session.batch_execute(&row(id)).await.unwrap();
     }
+    write_two_transactions(&session).await;
     let status = stage.status().await.unwrap();
     let hint = text(&status, "/reason/hint").unwrap();
     let (remedy, _) = hint.split_once("commit;").unwrap();
@@ -239,12 +280,7 @@ async fn what_a_table_left_out_until_it_was_mended_is_published_by_the_recipe() 
         line.split(['(', ')']).nth(1).unwrap().to_owned()
     };
     let (from, to) = (time("from "), time("to "));
-    let recipe = format!(
-        "with again as (delete from outbox where created_at \
-           between '{from}'::timestamptz - interval '1 hour' and '{to}' returning *) \
-         insert into outbox select * from again order by created_at"
-    );
-    session.batch_execute(&recipe).await.unwrap();
+    session.batch_execute(&recipe(&from, &to)).await.unwrap();
     typed(&stage, &["accept", "--yes"], 0).await;
     stage.router.wait_state("streaming", GOES_ON).await.unwrap();
     stage.wait_confirmed(SOON).await.unwrap();
@@ -254,4 +290,8 @@ async fn what_a_table_left_out_until_it_was_mended_is_published_by_the_recipe() 
         seen.iter().map(|record| record.header("id").unwrap().to_owned()).collect();
     let missing = truth.iter().filter(|event| !there.contains(&event.id.to_string())).count();
     assert_eq!((missing, truth.is_empty()), (0, false), "of {} events", truth.len());
+    let left_out = session.query("SELECT id::text FROM outbox", &[]).await.unwrap();
+    let missing = left_out.iter().filter(|row| !there.contains(row.get::<_, &str>(0))).count();
+    assert_eq!((missing, left_out.len() > 2_000), (0, true), "of {} rows", left_out.len());
+    assert_eq!(numbers(&seen), (1..=2_000).collect::<Vec<u64>>());
 }

@@ -172,6 +172,10 @@ pub struct TeardownArgs {
     #[arg(long = "skip-kafka", num_args = 0, default_value = "include")]
     #[arg(default_missing_value = "skip")]
     pub record: RecordPart,
+    /// Delete the record also where it says that rows may be missing: the pipeline is given up
+    #[arg(long = "forget", num_args = 0, default_value = "keep", conflicts_with = "record")]
+    #[arg(default_missing_value = "forget")]
+    pub open: OpenGaps,
     /// Drop this role too
     #[arg(long, value_name = "NAME")]
     pub role: Option<String>,
@@ -220,6 +224,15 @@ pub enum RecordPart {
     Include,
     /// It does not.
     Skip,
+}
+
+/// What becomes of a record that says that rows may be missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OpenGaps {
+    /// It stays: whoever makes the slot again must be told.
+    Keep,
+    /// Nobody will ask.
+    Forget,
 }
 
 /// Whether to ask before something is dropped or given up.

@@ -26,8 +26,8 @@ use relay::Failure;
 
 pub use args::{
     AcceptArgs, AdminArgs, CheckArgs, Cli, Command, Confirmation, Form, GapName, MissingTable,
-    OnFatal, Overrides, RecordPart, Repeat, RunArgs, SetupArgs, StatusArgs, Task, TeardownArgs,
-    Write,
+    OnFatal, OpenGaps, Overrides, RecordPart, Repeat, RunArgs, SetupArgs, StatusArgs, Task,
+    TeardownArgs, Write,
 };
 pub use exit::Exit;
 

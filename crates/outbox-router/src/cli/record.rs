@@ -151,12 +151,40 @@ fn first(gaps: Vec<Gap>) -> Failure {
     first.map_or_else(|| Failure::new(Code::SlotMoved, "rows may be missing"), |gap| gap.failure)
 }
 
-/// The source as a stream could start from it now.
+/// The source as a stream could start from it now. What is wrong with it is told as it is open: the source alone knows no
+/// earlier moment than where the slot stands, and rows may be missing from before that.
 ///
 /// # Errors
 /// It could not: what is wrong, or who holds the slot.
-pub(super) fn baseline(config: &Config, seen: Seen) -> Result<Baseline, Failure> {
-    held_against(config, None, seen)
+pub(super) fn baseline(config: &Config, seen: Seen, open: &[Open]) -> Result<Baseline, Failure> {
+    let pid = seen.look.slot.as_ref().and_then(|slot| slot.active_pid);
+    judged(config, None, seen).map_err(|obstacle| match obstacle {
+        Obstacle::Gaps(gaps) => {
+            let wrong = first(gaps);
+            match (unmended(&wrong, open), pid) {
+                (Some(unmended), _) => unmended,
+                // Its router has not written down yet from where on.
+                (None, Some(pid)) if !open.is_empty() => in_use(config.postgres.slot.as_str(), pid),
+                (None, _) => wrong,
+            }
+        }
+        obstacle @ (Obstacle::SlotInUse { .. } | Obstacle::Elsewhere(_) | Obstacle::Failed(_)) => {
+            refusal(config, obstacle)
+        }
+    })
+}
+
+/// The open gap that this belongs to. Of several with the code it is the one with the same remedy, or the widest.
+fn unmended(wrong: &Failure, open: &[Open]) -> Option<Failure> {
+    let gaps = open.iter().filter_map(|open| match open {
+        Open::Gap(gap) => Some(gap),
+        Open::Beginning(_) => None,
+    });
+    let gaps: Vec<&Gap> = gaps.filter(|gap| gap.failure.code == wrong.code).collect();
+    let alike = gaps.iter().find(|gap| gap.failure.hint == wrong.hint);
+    let gap = alike.or_else(|| gaps.iter().min_by_key(|gap| gap.interval.begins_at()))?;
+    let message = format!("{} is not mended yet: {}", gap.name(), gap.failure.message);
+    Some(Failure { hint: wrong.hint.clone(), ..Failure::new(wrong.code, message) })
 }
 
 /// Whether a router that goes on from this record would find everything as it left it.
@@ -169,28 +197,40 @@ pub(super) fn is_as_left(
     cluster: &str,
     seen: Seen,
 ) -> Result<(), Failure> {
-    match found(config, record, cluster, &seen).open().into_iter().next() {
+    nothing_open(&found(config, record, cluster, &seen))?;
+    match judged(config, Some(record), seen) {
+        Ok(_) => Ok(()),
+        Err(obstacle) => Err(refusal(config, obstacle)),
+    }
+}
+
+/// Whether everything that this record speaks of was accepted.
+///
+/// # Errors
+/// The first that was not.
+pub(super) fn nothing_open(record: &Witness) -> Result<(), Failure> {
+    match record.open().into_iter().next() {
+        None => Ok(()),
         Some(Open::Gap(gap)) => Err(gap.failure),
         Some(Open::Beginning(mark)) => {
             Err(Failure::new(Code::WitnessMissing, beginning(&mark)).hint(COMPARE))
         }
-        None => held_against(config, Some(record), seen).map(drop),
     }
 }
 
-fn held_against(
-    config: &Config,
-    witness: Option<&Witness>,
-    seen: Seen,
-) -> Result<Baseline, Failure> {
+fn judged(config: &Config, witness: Option<&Witness>, seen: Seen) -> Result<Baseline, Obstacle> {
     let outboxes = config.outboxes();
     let expected = expected(config, &outboxes, witness);
-    judge(expected, seen.server, &seen.look, seen.catalog).map_err(|obstacle| match obstacle {
-        Obstacle::SlotInUse { pid } => in_use(expected.slot, pid),
+    judge(expected, seen.server, &seen.look, seen.catalog)
+}
+
+fn refusal(config: &Config, obstacle: Obstacle) -> Failure {
+    match obstacle {
+        Obstacle::SlotInUse { pid } => in_use(config.postgres.slot.as_str(), pid),
         Obstacle::Gaps(gaps) => first(gaps),
         Obstacle::Elsewhere(gap) => gap.failure,
         Obstacle::Failed(failure) => failure,
-    })
+    }
 }
 
 /// The connection leads to another database than the router's, whose name is part of the record's.

@@ -94,17 +94,15 @@ pub(super) fn create_slot(slot: &str, version: i32) -> String {
     )
 }
 
-/// How many messages of a slot are looked at; the transaction that holds the last one is decoded to
-/// its end.
-const PEEKED: u32 = 1_000;
-
-/// Whether a slot has a row to send, and whether it has more than was looked at. Not every message
-/// is a row: before PostgreSQL 15 a transaction that wrote elsewhere sends its two ends, and a
-/// publication may publish more than inserts.
-pub(super) fn peek(slot: &str, publication: &str) -> String {
+/// Whether a slot has a row to send, and whether it has more than the first `messages`. Not every message is a row: before
+/// PostgreSQL 15 a transaction that wrote elsewhere sends its two ends, and a publication may publish more than inserts.
+///
+/// The server reads on to the end of the transaction that holds the last of them, and keeps what it has read until it
+/// answers: up to `work_mem` in memory, and up to `logical_decoding_work_mem` of what it decodes; the rest on its disk.
+pub(super) fn peek(slot: &str, publication: &str, messages: i32) -> String {
     format!(
-        "select coalesce(bool_or(get_byte(data, 0) = ascii('I')), false), count(*) >= {PEEKED} \
-         from pg_logical_slot_peek_binary_changes({}, null, {PEEKED}, \
+        "select coalesce(bool_or(get_byte(data, 0) = ascii('I')), false), count(*) >= {messages} \
+         from pg_logical_slot_peek_binary_changes({}, null, {messages}, \
          'proto_version', '1', 'publication_names', {})",
         literal(slot),
         literal(&quote_identifier(publication))

@@ -178,6 +178,32 @@ async fn a_source_that_is_not_right_now_is_refused_with_the_remedy() {
     refused(&["P010: slot \"outbox_router\" does not exist", "outbox-router setup --apply"]).await;
 }
 
+/// Rows are published by the interval that is told, so it is told once: the slot has moved on since all was seen to be well.
+#[tokio::test]
+async fn a_gap_that_is_not_mended_is_refused_as_it_was_shown() {
+    let scene = Scene::with(&stopped(Vec::new())).await;
+    assert_eq!(scene.accept(&["--yes"]).await.exit, Exit::Done);
+    let accepted = scene.record().await;
+    let checked = accepted.checked.clone().expect("a look").lsn;
+    let filter = "alter publication outbox_router set table outbox where (event_type <> 'c')";
+    scene.server.sql(&format!("{filter}; {WRITE} ('a', 'b', 'c', now())"));
+    scene.server.sql("select pg_replication_slot_advance('outbox_router', pg_current_wal_lsn())");
+    let position = scene.confirmed();
+    let generation = accepted.generation + 1;
+    scene.kafka.put("router", &Witness { position, generation, ..accepted }).await;
+    for more in [&["--yes"][..], &["--yes", "--gap", &format!("P023@{checked}")]] {
+        let refused = scene.accept(more).await;
+        assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
+        assert!(refused.out.contains(&format!("open      P023@{checked}\n")), "{}", refused.out);
+        let told = format!("error: P023: P023@{checked} is not mended yet: publication ");
+        assert!(refused.err.starts_with(&told), "{}", refused.err);
+        let rows = format!("; rows committed after {checked} ");
+        assert!(refused.err.contains(&rows), "{}", refused.err);
+        assert!(!refused.err.contains(&format!("after {position}")), "{}", refused.err);
+        assert!(refused.err.contains("drop table only"), "{}", refused.err);
+    }
+}
+
 /// WAL from before the publication was made again is decoded without it.
 #[tokio::test]
 async fn a_slot_that_is_older_than_the_publication_is_refused() {

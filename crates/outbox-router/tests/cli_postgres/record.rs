@@ -169,7 +169,8 @@ async fn a_record_that_says_that_rows_may_be_missing_stays() {
         "P014: ",
         "P015: ",
         "P022: ",
-        "P010: somebody else has dropped the slot",
+        "P010: the slot outbox_router was not there: whether it had delivered every committed row \
+         is not known",
     ] {
         done(&scene.typed(&SETUP).await);
         // What the round before has left open.
@@ -192,8 +193,63 @@ async fn a_record_that_says_that_rows_may_be_missing_stays() {
         let told = format!("record: kept, so that this is not forgotten: {kept}");
         assert!(done(&dropped).contains(&told), "{told} in {}", dropped.out);
         assert!(dropped.out.contains("then outbox-router accept\n"), "{}", dropped.out);
+        let forget = "  if the pipeline is given up: outbox-router teardown --apply --forget\n";
+        assert!(dropped.out.contains(forget), "{}", dropped.out);
         let left = scene.kafka.record().await.expect("a record");
         assert_eq!((left.generation, left.open()), (record.generation, record.open()));
+    }
+}
+
+/// Who gives a pipeline up needs no slot for it.
+#[tokio::test]
+async fn a_record_is_forgotten_where_somebody_says_so() {
+    let scene = Scene::start();
+    done(&scene.typed(&SETUP).await);
+    let first = scene.kafka.record().await.expect("a record");
+    let record = Witness { generation: 2, ..first }.with_gaps(&[gap(Code::SlotMoved)]);
+    scene.kafka.put("router", &record).await;
+    assert!(done(&scene.typed(&TEARDOWN).await).contains("record: kept"));
+    let forget = [&TEARDOWN[..], &["--forget"]].concat();
+    let forgotten = scene.typed(&forget).await;
+    let told = "record: deleted, and this is forgotten with it: P014: something happened; rows";
+    assert!(done(&forgotten).contains(told), "{}", forgotten.out);
+    assert_eq!(scene.kafka.record().await, None);
+    assert!(done(&scene.typed(&forget).await).contains("record: not there\n"));
+}
+
+/// A server before version 15 sends two messages of every transaction of another table; any server sends what else is
+/// published. However much that is, it is no row.
+#[tokio::test]
+async fn the_record_of_a_slot_that_has_much_to_send_and_no_row_goes_with_it() {
+    let scene = Scene::start();
+    let much = "update outbox set event_type = 'd'";
+    let elsewhere = "do $$ begin for n in 1..2500 loop insert into other values (n); commit; \
+                     end loop; end $$";
+    scene.server.sql("create table other (id int)");
+    for row in ["", WRITE] {
+        done(&scene.typed(&SETUP).await);
+        scene.server.sql("alter publication outbox_router set (publish = 'insert, update')");
+        scene.server.sql(&WRITE.replace(
+            "values ('a', 'b', 'c')",
+            "select 'a', n, 'c' from generate_series(1, 2500) n",
+        ));
+        scene
+            .server
+            .sql("select pg_replication_slot_advance('outbox_router', pg_current_wal_lsn())");
+        let made = scene.kafka.record().await.expect("a record");
+        let record =
+            Witness { position: scene.confirmed(), generation: made.generation + 1, ..made };
+        scene.kafka.put("router", &record).await;
+        scene.server.sql(much);
+        scene.server.sql(elsewhere);
+        scene.server.sql(row);
+        let dropped = scene.typed(&TEARDOWN).await;
+        let (told, left) = match row {
+            "" => ("record: deleted\n", None),
+            _ => ("P010: the slot outbox_router was dropped before it had", Some(record)),
+        };
+        assert!(done(&dropped).contains(told), "{}", dropped.out);
+        assert_eq!(scene.kafka.record().await, left);
     }
 }
 

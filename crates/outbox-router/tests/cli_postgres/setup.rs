@@ -102,7 +102,7 @@ async fn a_publication_that_does_not_fit_is_refused_with_the_remedy() {
             "for table outbox where (id > 5)",
             "outbox",
             "P023: the publication p filters rows of public.outbox: (id > 5)",
-            "alter publication \"p\" drop table \"public\".\"outbox\"; ",
+            "alter publication \"p\" drop table only \"public\".\"outbox\"; ",
         ),
         (
             "for table parted",

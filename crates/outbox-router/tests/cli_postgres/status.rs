@@ -275,4 +275,101 @@ async fn a_router_that_stopped_for_a_gap_says_so_once() {
     assert_eq!(status.out.matches("P014: ").count(), 1, "{}", status.out);
     assert!(status.out.contains("then outbox-router accept --gap P014@0/5\n"), "{}", status.out);
     assert!(status.out.contains("          not written down yet: a restart forgets it\n"));
+    // It runs, and dropping the slot would lose what can still be sent.
+    assert!(!status.out.contains("outbox-router run"), "{}", status.out);
+    assert!(!status.out.contains("teardown"), "{}", status.out);
+}
+
+/// While rows may be missing, nobody is told to drop the slot, whether the router is there or not.
+#[tokio::test]
+async fn no_teardown_is_proposed_while_a_gap_is_open() {
+    let (server, kafka) = (set_up("").await, StateCluster::start());
+    let nobody = nobody();
+    let line = kafka.with(&["status", "--set", &nobody]);
+    kafka.put("router", &record()).await;
+    let recorded = typed(&server, &line).await;
+    let run = "to do     nobody reads the slot outbox_router, and PostgreSQL keeps WAL for it\n          \
+               outbox-router run; it goes on when what is open was accepted\n";
+    assert!(recorded.out.contains(run), "{}", recorded.out);
+    assert!(!recorded.out.contains("teardown"), "{}", recorded.out);
+
+    kafka.put("router", &Witness { generation: 9, ..Witness::at(Lsn::from_u64(7)) }).await;
+    let moved = typed(&server, &line).await;
+    assert!(moved.out.contains("to do     P014: "), "{}", moved.out);
+    assert!(moved.out.contains(run) && !moved.out.contains("teardown"), "{}", moved.out);
+
+    // What is open nobody knows.
+    let line = kafka::with("127.0.0.1:1", &["status", "--set", &nobody]);
+    let unknown = typed(&server, &line).await;
+    assert!(unknown.out.contains("          outbox-router run\n"), "{}", unknown.out);
+    assert!(!unknown.out.contains("teardown"), "{}", unknown.out);
+}
+
+#[tokio::test]
+async fn a_router_that_does_not_read_the_slot_says_why() {
+    let server = set_up("").await;
+    let (address, _answered) = router(
+        r#"{"state":"starting","reason":{"code":"P002","message":"password refused","hint":"set it"}}"#,
+    );
+    let listen = format!("admin.listen={address}");
+    let status = server.typed(&["status", "--set", &listen]).await;
+    assert_eq!(status.exit, Exit::Failure);
+    let told = "to do     P002: nobody reads the slot outbox_router, and PostgreSQL keeps WAL for it: \
+                the router is starting: password refused\n          set it\n";
+    assert!(status.out.contains(told), "{}", status.out);
+    assert!(status.out.contains("to blame  the router: it is starting\n"), "{}", status.out);
+    assert!(!status.out.contains("teardown"), "{}", status.out);
+}
+
+/// Notes keep nothing from flowing, so they are no failure; what else the monitor finds is one.
+#[tokio::test]
+async fn what_the_monitor_finds_is_shown() {
+    let server = set_up("").await;
+    let _reader = server.read_slot("outbox_router", "outbox_router");
+    let notes = r#"{"state":"streaming","reason":null,"monitor":{"findings":[
+        {"code":"P029","message":"table a is now called b","hint":"name b"},
+        {"code":"P034","message":"the server is old","hint":null}],"alterations":[
+        {"code":"P032","message":"publication p was altered","hint":"ask who altered it"}]}}"#;
+    let (address, _answered) = router(notes);
+    let listen = format!("admin.listen={address}");
+    let status = server.typed(&["status", "--set", &listen]).await;
+    assert_eq!(status.exit, Exit::Done, "{status:?}");
+    let told = "\nnote      P029: table a is now called b\n          name b\n\
+                note      P034: the server is old\n\
+                note      P032: publication p was altered\n          ask who altered it\n\n";
+    assert!(status.out.contains(told) && !status.out.contains("to do "), "{}", status.out);
+
+    let (address, _answered) = router(notes);
+    let listen = format!("admin.listen={address}");
+    let json = server.typed(&["status", "--json", "--set", &listen]).await;
+    let told: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((told["findings"].as_array().unwrap().len(), json.exit), (0, Exit::Done));
+    assert_eq!(
+        (&told["notes"][0]["code"], &told["notes"][2]["code"]),
+        (&"P029".into(), &"P032".into())
+    );
+
+    let (address, _answered) = router(
+        r#"{"state":"streaming","reason":null,"monitor":{"alterations":[],"findings":[
+        {"code":"P033","message":"the monitor reaches another server","hint":"one address"}]}}"#,
+    );
+    let listen = format!("admin.listen={address}");
+    let status = server.typed(&["status", "--set", &listen]).await;
+    assert_eq!(status.exit, Exit::Failure, "{status:?}");
+    let told = "to do     P033: the monitor reaches another server\n          one address\n\n";
+    assert!(status.out.contains(told), "{}", status.out);
+}
+
+/// The router, its record and its monitor find the same: it is said once.
+#[tokio::test]
+async fn what_the_router_and_its_monitor_find_is_said_once() {
+    let server = set_up("").await;
+    let _reader = server.read_slot("outbox_router", "outbox_router");
+    let (address, _answered) = router(
+        r#"{"state":"failed","reason":{"code":"P021","message":"out","hint":"add it"},
+            "monitor":{"alterations":[],"findings":[{"code":"P021","message":"out","hint":"add it"}]}}"#,
+    );
+    let listen = format!("admin.listen={address}");
+    let status = server.typed(&["status", "--set", &listen]).await;
+    assert_eq!(status.out.matches("P021: ").count(), 1, "{}", status.out);
 }

@@ -9,5 +9,6 @@ mod gaps;
 mod numbers;
 mod postgres;
 mod preflight;
+mod remedy;
 mod stopping;
 mod torn;

@@ -119,7 +119,10 @@ impl Judge<'_> {
                     Code::PublicationLacksTable,
                     format!("publication \"{}\" has no tables", self.watched.publication),
                 )
-                .hint(self.alter("add table …")),
+                .hint(
+                    "outbox-router setup --apply adds the outbox tables: those under [[outbox]], or \
+                     public.outbox where none is there",
+                ),
             );
         }
         failures.extend(gone);

@@ -153,7 +153,7 @@ fn decide(
     if !has_gap {
         return Ok(facts.recorded.accept_beginning(&by, &facts.seen.look.at));
     }
-    let baseline = record::baseline(config, facts.seen)?;
+    let baseline = record::baseline(config, facts.seen, &facts.record.open())?;
     let recorded = facts.recorded.open();
     let known: Vec<Open> = chosen.iter().filter(|open| recorded.contains(open)).cloned().collect();
     facts.record.may_accept(&known, &baseline)?;

@@ -76,7 +76,7 @@ async fn make(
     out: Out<'_>,
 ) -> Result<(), Trouble> {
     let topic = records.topic();
-    let baseline = record::baseline(config, seen).map_err(|failure| {
+    let baseline = record::baseline(config, seen, &[]).map_err(|failure| {
         // A router that streams moves the slot on while this is written, and keeps a record of its
         // own.
         if failure.code == Code::SlotInUse { failure } else { missing(topic, &failure) }

@@ -4,6 +4,7 @@
 mod recorded;
 mod render;
 mod sample;
+mod told;
 mod verdict;
 
 use std::{pin::pin, time::Duration};

@@ -4,7 +4,11 @@ use std::{io, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Status, sample::Slot, verdict::Verdict};
+use super::{
+    Status,
+    sample::Slot,
+    verdict::{Finding, Verdict},
+};
 use crate::{config::Config, wording};
 
 /// For people: the four answers in their order, then what they rest on.
@@ -23,12 +27,14 @@ pub(super) fn text(
     if let Some(slot) = slot {
         writeln!(out, "limit     {}", limit(slot))?;
     }
-    if verdict.findings.is_empty() {
+    if verdict.findings.is_empty() && verdict.notes.is_empty() {
         writeln!(out, "to do     nothing")?;
     }
-    for finding in &verdict.findings {
+    let findings = verdict.findings.iter().map(|finding| ("to do     ", finding));
+    let notes = verdict.notes.iter().map(|note| ("note      ", note));
+    for (label, finding) in findings.chain(notes) {
         let code = finding.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
-        writeln!(out, "to do     {code}{}", finding.message)?;
+        writeln!(out, "{label}{code}{}", finding.message)?;
         if let Some(hint) = &finding.hint {
             writeln!(out, "          {hint}")?;
         }
@@ -98,21 +104,20 @@ pub(super) fn json(status: &Status, verdict: &Verdict, config: &Config) -> Value
             "unsent_bytes": slot.holder.as_ref().and_then(|holder| holder.unsent_bytes),
         })
     });
-    let findings: Vec<Value> = verdict
-        .findings
-        .iter()
-        .map(|finding| {
-            json!({ "code": finding.code, "message": finding.message, "hint": finding.hint })
-        })
-        .collect();
     json!({
         "name": config.name,
         "current_wal_lsn": sample.map(|sample| sample.current_wal_lsn.as_str()),
         "slot": slot,
         "blame": verdict.blame.who.as_str(),
         "why": verdict.blame.why,
-        "findings": findings,
+        "findings": list(&verdict.findings),
+        "notes": list(&verdict.notes),
         "record": status.record.json(),
         "router": status.router,
     })
+}
+
+fn list(findings: &[Finding]) -> Vec<Value> {
+    let one = |finding: &Finding| json!({ "code": finding.code, "message": finding.message, "hint": finding.hint });
+    findings.iter().map(one).collect()
 }

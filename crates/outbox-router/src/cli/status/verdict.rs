@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use relay::{Code, Lsn, State};
+use relay::{Code, Lsn};
 
 use super::{
     Status,
     recorded::{Opened, Recorded},
     sample::Slot,
+    told,
 };
 use crate::{config::Config, wording};
 
@@ -17,6 +18,8 @@ pub(super) struct Verdict {
     pub(super) blame: Blame,
     /// What is wrong; empty when all is well.
     pub(super) findings: Vec<Finding>,
+    /// What people should know, and what stops nothing.
+    pub(super) notes: Vec<Finding>,
 }
 
 /// Whose turn it is.
@@ -81,7 +84,9 @@ pub(super) struct Finding {
 /// Judges one look.
 pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
     let mut findings = Vec::new();
-    let told = router_finding(status);
+    let router = status.router.as_ref();
+    let stuck = told::stuck(router);
+    let moved = moved(status, config);
     let slot_name = &config.postgres.slot;
     let blame = match &status.sample {
         Err(failure) => {
@@ -106,19 +111,28 @@ pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
                 Who::Unknown.because("there is no slot")
             }
             Some(slot) => {
+                // What has stopped a router that is there stands below.
+                if slot.holder.is_none() && !is_lost(slot) && stuck.is_none() {
+                    findings.push(unread(status, moved.as_ref(), config));
+                }
                 slot_findings(slot, config, &mut findings);
-                blame(slot, told.as_ref(), router_blame(status))
+                blame(slot, stuck.as_ref(), status)
             }
         },
     };
-    findings.extend(told);
-    findings.extend(moved(status, config));
+    findings.extend(stuck);
+    findings.extend(moved);
+    for defect in told::defects(router) {
+        if !findings.iter().any(|finding| finding.code == defect.code) {
+            findings.push(defect);
+        }
+    }
     // The record says it with the interval, and with what closes it.
     let open = status.record.open();
     findings
         .retain(|finding| !open.iter().any(|open| finding.code.as_deref() == Some(open.code())));
     let findings = open.iter().map(open_finding).chain(findings).collect();
-    Verdict { blame, findings }
+    Verdict { blame, findings, notes: told::notes(router) }
 }
 
 /// As the hints of the core name it.
@@ -160,21 +174,24 @@ fn moved(status: &Status, config: &Config) -> Option<Finding> {
     })
 }
 
-/// What the router says is wrong, if it answers and something is.
-fn router_finding(status: &Status) -> Option<Finding> {
-    let router = status.router.as_ref()?;
-    let state = router.get("state")?.as_str()?;
-    let stuck = [State::Blocked, State::Failed].iter().any(|stuck| stuck.as_str() == state);
-    if !stuck {
-        return None;
+/// Nobody reads the slot, and no router that answers has stopped. To drop it is proposed only where it is known that no rows
+/// are at risk and where no router would miss it.
+fn unread(status: &Status, moved: Option<&Finding>, config: &Config) -> Finding {
+    let unread =
+        format!("nobody reads the slot {}, and PostgreSQL keeps WAL for it", config.postgres.slot);
+    if let Some(doing) = told::doing(status.router.as_ref()) {
+        let message = format!("{unread}: the router is {}", doing.message);
+        return Finding { message, ..doing };
     }
-    let text = |key: &str| Some(router.get("reason")?.get(key)?.as_str()?.to_owned());
-    let message = text("message").unwrap_or_else(|| "it does not say why".to_owned());
-    Some(Finding {
-        code: text("code"),
-        message: format!("the router is {state}: {message}"),
-        hint: text("hint"),
-    })
+    let is_gap = |open: &Opened| open.code() != Code::WitnessMissing.as_str();
+    let hint = if moved.is_some() || status.record.open().iter().any(is_gap) {
+        "outbox-router run; it goes on when what is open was accepted"
+    } else if matches!(status.record, Recorded::Unknown(_)) {
+        "outbox-router run"
+    } else {
+        "outbox-router run; or, if it is no longer needed, outbox-router teardown --apply"
+    };
+    Finding { code: None, message: unread, hint: Some(hint.to_owned()) }
 }
 
 fn slot_findings(slot: &Slot, config: &Config, findings: &mut Vec<Finding>) {
@@ -200,16 +217,6 @@ fn slot_findings(slot: &Slot, config: &Config, findings: &mut Vec<Finding>) {
             message: format!("PostgreSQL drops the slot {name} at its next checkpoint"),
             hint: Some(
                 "alter system set max_slot_wal_keep_size = -1; select pg_reload_conf()".to_owned(),
-            ),
-        });
-    }
-    if slot.holder.is_none() {
-        findings.push(Finding {
-            code: None,
-            message: format!("nobody reads the slot {name}, and PostgreSQL keeps WAL for it"),
-            hint: Some(
-                "outbox-router run; or, if it is no longer needed, outbox-router teardown --apply"
-                    .to_owned(),
             ),
         });
     }
@@ -246,18 +253,23 @@ fn router_blame(status: &Status) -> Option<Who> {
     [Who::Postgres, Who::Router, Who::Kafka].into_iter().find(|who| who.as_str() == word)
 }
 
-fn blame(slot: &Slot, finding: Option<&Finding>, router: Option<Who>) -> Blame {
+fn blame(slot: &Slot, stuck: Option<&Finding>, status: &Status) -> Blame {
+    let router = router_blame(status);
     if is_lost(slot) {
         return Who::Postgres.because("it removed WAL that the slot needed");
     }
-    if let Some(finding) = finding {
+    if let Some(finding) = stuck {
         // `K…` is Kafka's; whatever else stops a router is the router's to say.
         let kafka = finding.code.as_deref().is_some_and(|code| code.starts_with('K'));
         let who = if kafka { Who::Kafka } else { Who::Router };
         return router.unwrap_or(who).because(&finding.message);
     }
     let Some(holder) = &slot.holder else {
-        return Who::Router.because("it is not running, or cannot reach PostgreSQL");
+        let state = status.router.as_ref().and_then(told::state);
+        let why = state.map(|state| format!("it is {state}"));
+        return Who::Router.because(
+            why.unwrap_or_else(|| "it is not running, or cannot reach PostgreSQL".to_owned()),
+        );
     };
     if slot.bytes_behind < UNDER_WAY {
         return Who::Nobody.because("it keeps up");

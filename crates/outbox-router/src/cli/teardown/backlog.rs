@@ -1,14 +1,19 @@
 //! What the slot has still to send, by the server's own word.
 
-use std::io;
+use std::{io, time::Duration};
 
 use relay::{Code, Failure};
+use tokio::time::Instant;
 use tokio_postgres::{Client, Error};
 
 use crate::cli::{connect::failure, sql};
 
-/// Decoding starts where the slot's oldest transaction began, which may be far back.
-const PATIENCE: &str = "begin; set local statement_timeout = '30s'";
+/// For all looks together. Decoding starts where the slot's oldest transaction began, which may be far back.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many messages are looked at until one is a row. Most slots say it with the first look; one that has to send five
+/// million transactions without a row is given up: its server would keep half a gigabyte for the answer.
+const LOOKS: [i32; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 /// What a slot has not delivered.
 pub(super) enum Backlog {
@@ -65,15 +70,23 @@ fn unknown(slot: &str, why: &Failure) -> String {
 }
 
 async fn peek(client: &Client, slot: &str, publication: &str) -> Result<Backlog, Error> {
-    client.batch_execute(PATIENCE).await?;
-    let row = client.query_one(&sql::peek(slot, publication), &[]).await?;
-    let (has_rows, has_more): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
-    Ok(match (has_rows, has_more) {
-        (true, _) => Backlog::Rows,
-        (false, false) => Backlog::Nothing,
-        (false, true) => Backlog::Unknown(Failure::new(
-            Code::SlotMissing,
-            "it has more to send than was looked at, and no row was among the first of it",
-        )),
-    })
+    client.batch_execute("begin").await?;
+    let until = Instant::now() + PATIENCE;
+    for messages in LOOKS {
+        // 0 would be no limit.
+        let left = until.saturating_duration_since(Instant::now()).as_millis().max(1);
+        client.batch_execute(&format!("set local statement_timeout = {left}")).await?;
+        let row = client.query_one(&sql::peek(slot, publication, messages), &[]).await?;
+        let (has_rows, has_more): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
+        if has_rows {
+            return Ok(Backlog::Rows);
+        }
+        if !has_more {
+            return Ok(Backlog::Nothing);
+        }
+    }
+    Ok(Backlog::Unknown(Failure::new(
+        Code::SlotMissing,
+        "it has more to send than was looked at, and no row was among the first of it",
+    )))
 }

@@ -8,7 +8,7 @@ use super::backlog::Backlog;
 use crate::{
     app,
     cli::{
-        RecordPart, Trouble,
+        OpenGaps, RecordPart, Trouble,
         connect::Access,
         record::{self, Records},
     },
@@ -49,10 +49,11 @@ impl Retiring {
         Self::Seen(Box::new(records), Box::new(seen))
     }
 
-    /// Deletes the record of a pipeline that leaves nothing open.
+    /// Deletes the record of a pipeline that leaves nothing open, or that is given up.
     pub(super) async fn after(
         self,
         dropped: Dropped,
+        gaps: OpenGaps,
         config: &Config,
         out: &mut (dyn io::Write + Send),
     ) -> Result<(), Trouble> {
@@ -68,25 +69,34 @@ impl Retiring {
             writeln!(out, "record: not there")?;
             return Ok(());
         };
+        let slot = config.postgres.slot.as_str();
         let as_left = match dropped {
             Dropped::Now(backlog) => seen
                 .and_then(|seen| record::is_as_left(config, record, &stored.cluster, seen))
-                .and_then(|()| backlog.is_delivered(config.postgres.slot.as_str())),
+                .and_then(|()| backlog.is_delivered(slot)),
             Dropped::Before => {
-                Err(Failure::new(Code::SlotMissing, "somebody else has dropped the slot"))
+                record::nothing_open(record).and_then(|()| Err(delivered_unknown(slot)))
             }
         };
-        match as_left {
-            Ok(()) => {
+        match (as_left, gaps) {
+            (Ok(()), _) => {
                 records.delete(stored).await.map_err(|failure| still_there(&failure))?;
                 writeln!(out, "record: deleted")?;
             }
-            Err(failure) => {
+            (Err(failure), OpenGaps::Forget) => {
+                records.delete(stored).await.map_err(|failure| still_there(&failure))?;
+                writeln!(out, "record: deleted, and this is forgotten with it: {failure}")?;
+            }
+            (Err(failure), OpenGaps::Keep) => {
                 writeln!(out, "record: kept, so that this is not forgotten: {failure}")?;
                 writeln!(
                     out,
                     "  for a new slot: outbox-router setup --apply; publish the missing rows from \
                      the table; then outbox-router accept"
+                )?;
+                writeln!(
+                    out,
+                    "  if the pipeline is given up: outbox-router teardown --apply --forget"
                 )?;
             }
         }
@@ -98,6 +108,14 @@ async fn see(config: &Config, access: Access<'_>, records: &Records) -> Result<S
     let seen = app::source(config, access.endpoint("teardown")?).see(None).await?;
     record::same_database(records, &seen)?;
     Ok(seen)
+}
+
+/// Somebody has dropped it, perhaps this command when it was typed before.
+fn delivered_unknown(slot: &str) -> Failure {
+    let message = format!(
+        "the slot {slot} was not there: whether it had delivered every committed row is not known"
+    );
+    Failure::new(Code::SlotMissing, message)
 }
 
 /// PostgreSQL is done, Kafka is not.

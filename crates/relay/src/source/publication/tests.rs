@@ -350,6 +350,11 @@ fn without_memory_a_table_that_was_never_there_is_missing() {
     publication(&mut now).tables.clear();
     assert_eq!(codes(&configured(), None, &now), [Code::TableMissing]);
     assert_eq!(codes(&Outboxes::default(), None, &now), [Code::PublicationLacksTable]);
+    // Nobody knows which table is meant, so the command is named that does.
+    let outboxes = Outboxes::default();
+    let watched = Watched { publication: "p", outboxes: &outboxes };
+    let hint = compare(watched, None, &now).remove(0).hint.unwrap();
+    assert!(hint.starts_with("outbox-router setup --apply") && !hint.contains('…'), "{hint}");
 }
 
 /// The healthy state with a child of the outbox: OID 20, not published.
@@ -368,7 +373,7 @@ fn a_child_of_an_outbox_whose_rows_nobody_would_produce_is_refused() {
     assert!(failure.message.starts_with("table public.child inherits from public.outbox"));
     let hint = failure.hint.unwrap();
     assert!(hint.contains("[[outbox]] table = \"public.child\""), "{hint}");
-    assert!(hint.contains("alter publication \"p\" add table \"public\".\"child\""), "{hint}");
+    assert!(hint.contains("alter publication \"p\" add table only \"public\".\"child\""), "{hint}");
     assert!(!hint.contains("restart"), "nothing is missing yet: {hint}");
     let hint = compare(watched, Some(&healthy()), &now).remove(0).hint.unwrap();
     assert!(hint.contains("written to it before") && hint.contains(ACCEPT), "{hint}");

@@ -1,0 +1,65 @@
+//! What a router that answers says is wrong, in its `/status.json`: why it does not go on, and what its monitor finds.
+
+use relay::{Code, Failure, State, source::publication::is_note};
+use serde_json::Value;
+
+use super::verdict::Finding;
+
+/// Why it does not go on, where it does not.
+pub(super) fn stuck(router: Option<&Value>) -> Option<Finding> {
+    let router = router?;
+    let state = state(router)?;
+    if ![State::Blocked, State::Failed].iter().any(|stuck| stuck.as_str() == state) {
+        return None;
+    }
+    let reason = router.get("reason").and_then(finding);
+    let message = reason.as_ref().map_or("it does not say why", |reason| &reason.message);
+    let message = format!("the router is {state}: {message}");
+    let (code, hint) = reason.map_or((None, None), |reason| (reason.code, reason.hint));
+    Some(Finding { code, message, hint })
+}
+
+/// What it is doing, where it is not stuck.
+pub(super) fn doing(router: Option<&Value>) -> Option<Finding> {
+    let router = router?;
+    let state = state(router)?;
+    let Some(reason) = router.get("reason").and_then(finding) else {
+        return Some(Finding { code: None, message: state.to_owned(), hint: None });
+    };
+    Some(Finding { message: format!("{state}: {}", reason.message), ..reason })
+}
+
+/// What its monitor finds wrong with slot, publication and tables.
+pub(super) fn defects(router: Option<&Value>) -> Vec<Finding> {
+    let mut defects = of_monitor(router, "findings");
+    defects.retain(|finding| !is_only_told(finding));
+    defects
+}
+
+/// What its monitor finds, and what was altered, that stops nothing.
+pub(super) fn notes(router: Option<&Value>) -> Vec<Finding> {
+    let mut notes = of_monitor(router, "findings");
+    notes.retain(is_only_told);
+    notes.extend(of_monitor(router, "alterations"));
+    notes
+}
+
+/// The state, in its own word.
+pub(super) fn state(router: &Value) -> Option<&str> {
+    router.get("state")?.as_str()
+}
+
+fn of_monitor(router: Option<&Value>, key: &str) -> Vec<Finding> {
+    let found = router.and_then(|router| router.get("monitor")?.get(key)?.as_array());
+    found.into_iter().flatten().filter_map(finding).collect()
+}
+
+fn finding(reason: &Value) -> Option<Finding> {
+    let text = |key: &str| Some(reason.get(key)?.as_str()?.to_owned());
+    Some(Finding { code: text("code"), message: text("message")?, hint: text("hint") })
+}
+
+fn is_only_told(finding: &Finding) -> bool {
+    let code = finding.code.as_deref().and_then(Code::parse);
+    code.is_some_and(|code| is_note(&Failure::new(code, "")))
+}
