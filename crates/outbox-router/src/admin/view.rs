@@ -41,8 +41,8 @@ impl View<'_> {
     /// What waits for a person's acceptance.
     pub(super) fn gap(&self) -> Option<&Gap> {
         let witness = &self.relay.snapshot.witness;
-        let monitored = self.monitor.gap.as_ref();
-        monitored.or(witness.gaps.first()).or(witness.elsewhere.as_ref())
+        // What is written down first: it has the name by which a person accepts it.
+        witness.gaps.first().or(self.monitor.gap.as_ref()).or(witness.elsewhere.as_ref())
     }
 
     /// The split of what the slot is behind; `None` when the slot is not seen or another router holds it.

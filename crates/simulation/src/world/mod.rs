@@ -49,6 +49,8 @@ pub struct World {
     pub coverage: Coverage,
     /// What will be whole again, and when.
     mends: Vec<(Moment, Mend)>,
+    /// Where the WAL of histories that were taken back had ended.
+    wal_that_is_gone: u64,
     /// The highest position that was told on a connection which did not carry it.
     lost_word: u64,
     /// The highest position that was written to the state topic by a router which had lost the
@@ -91,6 +93,7 @@ impl World {
             judge: Judge::new(plan.window, plan.keeping),
             coverage: Coverage::default(),
             mends: Vec::new(),
+            wal_that_is_gone: 0,
             lost_word: 0,
             overlapped: 0,
             is_state_lost: false,

@@ -91,6 +91,7 @@ impl World {
         }
         let Some(attested) = self.kafka.state.best() else { return Outcome::Pointless };
         let until = self.soon();
+        self.wal_that_is_gone = self.wal_that_is_gone.max(self.server.history.end_of_wal);
         let Some(left) = exchange(self, until) else { return Outcome::Pointless };
         let last = attested.last.map(|last| last.end_lsn.as_u64());
         // A session that begins starts its record with what it has read, and may not have written it
