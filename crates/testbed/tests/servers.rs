@@ -48,11 +48,10 @@ async fn a_dropped_postgres_leaves_no_shared_memory_behind() {
     let session = running.connect().await.unwrap();
     let row = session.query_one("SHOW dynamic_shared_memory_type", &[]).await.unwrap();
     assert_eq!(row.get::<_, &str>(0), "mmap", "files outside of the data directory stay behind");
-    killed.kill9().await.unwrap();
 
     let segments = [&killed, &running].map(|postgres| segment_of(&postgres.data_dir()).unwrap());
     assert!(segments.iter().all(|segment| exists(segment).unwrap()), "{segments:?}");
-    drop(killed);
+    killed.kill9().await.unwrap();
     drop(running);
     assert!(!segments.iter().any(|segment| exists(segment).unwrap()), "{segments:?}");
 }

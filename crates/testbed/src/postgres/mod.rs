@@ -214,13 +214,17 @@ impl Postgres {
     }
 
     /// Kills postmaster and backends with SIGKILL and returns when all are gone and reaped: as long
-    /// as the postmaster is a zombie its lock files stop the next start.
+    /// as the postmaster is a zombie its lock files stop the next start. Its shared memory goes with
+    /// it, as with a host that crashes: whoever puts other files in the place of these would lose
+    /// sight of it.
     ///
     /// # Errors
     ///
     /// Fails when it does not run.
     pub async fn kill9(&mut self) -> anyhow::Result<()> {
-        self.server.take().context("PostgreSQL does not run")?.kill9().await
+        self.server.take().context("PostgreSQL does not run")?.kill9().await?;
+        leftovers::remove(&self.data_dir());
+        Ok(())
     }
 
     /// The process of the postmaster.

@@ -60,8 +60,8 @@ pub(super) fn renamed_back<'a>(
                 Code::TableRenamed,
                 format!(
                     "table {} was renamed and renamed back between two looks at it, or given to \
-                     another owner; if another table bore its name meanwhile, rows committed to that \
-                     one after {from} and up to {to} are missing in kafka",
+                     another owner; if another table bore its name meanwhile, its rows committed \
+                     after {from} and up to {to} are missing in kafka",
                     now.name
                 ),
             )
