@@ -125,6 +125,8 @@ pub struct Relay {
     /// When to look what others have written there, unless that is under way.
     look_at: Option<Moment>,
     totals: Totals,
+    /// What the sessions that began have found altered, and nobody has said yet.
+    alterations: Vec<Failure>,
     actions: VecDeque<Action>,
 }
 
@@ -187,6 +189,7 @@ impl Relay {
             reads: 0,
             look_at: None,
             totals: Totals::default(),
+            alterations: Vec::new(),
             actions: VecDeque::new(),
         }
     }
@@ -271,6 +274,12 @@ impl Relay {
     /// What to do next; call until it has nothing more.
     pub fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
+    }
+
+    /// What a session that has begun found altered since the record was written, for people to hear of. It is said now: the
+    /// session's own record will not show it to the next one.
+    pub fn take_alterations(&mut self) -> Vec<Failure> {
+        std::mem::take(&mut self.alterations)
     }
 
     /// When [`Input::Tick`] is due at the latest, if no other input comes first. After a tick it lies ahead; frames may

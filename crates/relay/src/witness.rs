@@ -116,6 +116,8 @@ pub struct LastTransaction {
 pub struct Former {
     /// The configured name that its rows counted under.
     pub table: TableName,
+    /// The table that has that name since: what it is configured as, the former one is, too.
+    pub heir: Oid,
     /// The end of WAL when that was accepted: rows before it count as events.
     pub until: Lsn,
 }

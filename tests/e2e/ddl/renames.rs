@@ -222,3 +222,19 @@ async fn a_table_that_was_swapped_and_swapped_back_is_told() {
     assert_eq!(text(&status, "/state"), Some("streaming"), "{status}");
     expect_everything(&stage).await;
 }
+
+/// The first look of its monitor comes before the session, which writes down how everything is now.
+#[tokio::test]
+async fn what_was_altered_is_told_by_a_session_that_is_over_before_the_monitor_looks() {
+    let builder = Stage::builder().set("monitor.interval", "10s");
+    let mut stage = builder.start().await.unwrap();
+    stage.wait_streaming().await.unwrap();
+    stage.kill_router().await.unwrap();
+    let session = stage.session().await.unwrap();
+    rename(&session, "outbox", "passing").await;
+    rename(&session, "passing", "outbox").await;
+    stage.restart().await.unwrap();
+    stage.kill_router().await.unwrap();
+    let log = stage.router.log();
+    assert!(log.lines().any(|line| line.contains("WARN") && line.contains("P029")), "{log}");
+}

@@ -18,6 +18,14 @@ pub(super) struct Announcer {
     unread: u32,
 }
 
+/// Says what was altered before a session began. At once, and not when the monitor looks next: the session's record does not
+/// show it any more, and the session may be over by then.
+pub(super) fn altered(alterations: &[Failure]) {
+    for Failure { code, hint, message, .. } in alterations {
+        tracing::warn!(code = code.as_str(), hint = hint.as_deref(), "{message}");
+    }
+}
+
 impl Announcer {
     /// Says what changed: ERROR wakes somebody, WARN is out of the ordinary but handled, INFO is a change of state.
     pub(super) fn announce(&mut self, snapshot: &Snapshot, now: Instant) {

@@ -237,6 +237,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         while let Some(action) = self.relay.next_action() {
             self.carry_out(action);
         }
+        announce::altered(&self.relay.take_alterations());
     }
 
     fn carry_out(&mut self, action: Action) {

@@ -44,6 +44,7 @@ impl Relay {
         self.topics.vouch(self.keeper.vouched());
         self.topics.tell_again();
         self.look_at = self.next_look_at(at);
+        self.alterations.extend(baseline.alterations.iter().cloned());
         let tables = baseline.tables.clone();
         self.baseline = Some(Arc::new(baseline));
         let beginning = Beginning {

@@ -308,7 +308,8 @@ impl Judge<'_> {
 fn no_table(outbox: &OutboxTable) -> Failure {
     Failure::new(Code::TableMissing, format!("table {} does not exist", outbox.name)).hint(
         "if it was renamed, correct `table` in [[outbox]], which loses nothing; if it was never \
-         made: outbox-router setup --apply --create-table",
+         made: outbox-router setup --apply --create-table; if it was dropped, the same brings what \
+         the slot has of it, after outbox-router accept: without it in [[outbox]] that is passed over",
     )
 }
 

@@ -38,10 +38,12 @@ impl TableOids {
         former: &BTreeMap<u32, Former>,
         slot: Lsn,
     ) -> Self {
-        let configured = |former: &Former| outboxes.tables.iter().any(|t| t.name == former.table);
-        for (oid, former) in former {
-            if former.until > slot && configured(former) {
-                self.by_oid.entry(Oid::from_u32(*oid)).or_insert_with(|| former.table.clone());
+        for (oid, former) in former.iter().filter(|(_, former)| former.until > slot) {
+            let is_configured = outboxes.tables.iter().any(|table| table.name == former.table);
+            // The heir may have been renamed since, and be configured by that name.
+            let heirs = self.by_oid.get(&former.heir);
+            if let Some(table) = heirs.or(is_configured.then_some(&former.table)).cloned() {
+                self.by_oid.entry(Oid::from_u32(*oid)).or_insert(table);
             }
         }
         self

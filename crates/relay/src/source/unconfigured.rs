@@ -10,7 +10,8 @@ use crate::{
     witness::Witness,
 };
 
-/// Tables that counted when the record was written, are published, and count no more.
+/// Tables that counted when the record was written, and count no more. It does not matter what became of them: the slot has
+/// rows by the catalog of their own time.
 pub(super) fn unconfigured(
     witness: &Witness,
     outboxes: &Outboxes,
@@ -20,28 +21,27 @@ pub(super) fn unconfigured(
     if outboxes.tables.is_empty() {
         return Vec::new();
     }
-    let publication = now.publication.as_ref();
-    let is_published = |oid: &Oid| publication.is_some_and(|it| it.table(*oid).is_some());
-    let counts = |oid: &Oid| tables.table(*oid).is_some();
-    // Another table has the name of such a one, and that was accepted.
-    let was_replaced = |oid: &Oid| witness.former.contains_key(&oid.as_u32());
-    let dropped = witness.tables.iter().filter(|oid| is_published(oid) && !counts(oid));
-    dropped
-        .filter(|oid| !was_replaced(oid))
+    let slot_passed = |oid: &Oid| {
+        let former = witness.former.get(&oid.as_u32());
+        former.is_some_and(|former| former.until <= witness.position)
+    };
+    let uncounted = witness.tables.iter().filter(|oid| tables.table(**oid).is_none());
+    uncounted
+        .filter(|oid| !slot_passed(oid))
         .filter_map(|oid| {
-            let name = &now.with_oid(*oid)?.name;
+            let name = &now.with_oid(*oid).or_else(|| witness.catalog.with_oid(*oid))?.name;
             let from = witness.mark();
             Some(
                 Failure::new(
                     Code::TableUnconfigured,
                     format!(
-                        "table {name} was an outbox and is in the publication, and [[outbox]] does \
-                         not name it any more: its rows committed after {from} are not produced"
+                        "table {name} was an outbox, and [[outbox]] does not name it any more: its \
+                         rows committed after {from} are not produced"
                     ),
                 )
                 .hint(
                     "if it is one: name it in [[outbox]], and publish from the table what was \
-                     committed until then; if it is none: take it out of the publication",
+                     committed until then; if it is none: nothing, once the router had sent all of it",
                 ),
             )
         })

@@ -138,6 +138,9 @@ impl Witness {
     #[must_use]
     pub fn accept(&self, closed: &[Open], anew: Self, by: &str) -> Self {
         let at = anew.checked.as_ref().and_then(|checked| checked.at.clone()).unwrap_or_default();
+        // What counted and is not configured any more is told by the session that begins: it has to know of it.
+        let unconfigured = self.tables.iter().filter(|oid| !anew.tables.contains(oid));
+        let tables = anew.tables.iter().chain(unconfigured).copied().collect();
         let mut next = Self {
             last: self.last.filter(|last| self.goes_on(closed, &anew, last)),
             generation: self.generation + 1,
@@ -146,6 +149,7 @@ impl Witness {
             accepted: self.accepted.clone(),
             began_without: self.began_without.clone(),
             former: self.replaced_by(&anew),
+            tables,
             ..anew
         };
         next.close(closed, by, &at);
@@ -181,15 +185,15 @@ impl Witness {
         next
     }
 
-    /// Tables that count by this record and not by `anew`: where another has taken the name of one, the slot may still have
-    /// rows of both.
+    /// Tables that count by this record and whose names others have in `anew`: the slot may have rows of both.
     fn replaced_by(&self, anew: &Self) -> BTreeMap<u32, Former> {
         let until = anew.held.map_or(anew.position, |held| held.wal_end);
         let is_gone = |oid: &&Oid| !anew.tables.contains(oid);
         let gone = self.tables.iter().filter(is_gone).filter_map(|oid| {
             let relation = self.catalog.with_oid(*oid)?;
             let table = relation.formerly.first().unwrap_or(&relation.name).clone();
-            Some((oid.as_u32(), Former { table, until }))
+            let heir = anew.catalog.named(&table).filter(|heir| heir.oid != *oid)?.oid;
+            Some((oid.as_u32(), Former { table, heir, until }))
         });
         // What was replaced before that keeps its position.
         let before = self.former.iter().filter(|(_, former)| former.until > anew.position);

@@ -89,6 +89,7 @@ struct MarkText {
 struct FormerText {
     schema: String,
     name: String,
+    heir: u32,
     until: String,
 }
 
@@ -237,12 +238,13 @@ impl MarkText {
 impl FormerText {
     fn of(former: &Former) -> Self {
         let TableName { schema, name } = former.table.clone();
-        Self { schema, name, until: former.until.to_string() }
+        let (heir, until) = (former.heir.as_u32(), former.until.to_string());
+        Self { schema, name, heir, until }
     }
 
     fn read(self) -> Result<Former, Unreadable> {
         let table = TableName { schema: self.schema, name: self.name };
-        Ok(Former { table, until: lsn(&self.until)? })
+        Ok(Former { table, heir: Oid::from_u32(self.heir), until: lsn(&self.until)? })
     }
 }
 
@@ -322,7 +324,11 @@ mod tests {
             added: BTreeMap::from([(10, Lsn::from_u64(9))]),
             former: BTreeMap::from([(
                 11,
-                Former { table: samples::name("outbox"), until: Lsn::from_u64(8) },
+                Former {
+                    table: samples::name("outbox"),
+                    heir: Oid::from_u32(10),
+                    until: Lsn::from_u64(8),
+                },
             )]),
             gaps: vec![Gap::new(failure, interval)],
             accepted: vec![Acceptance {

@@ -53,13 +53,14 @@ impl<C> Monitor<C> {
         let Some(before) = before else { return };
         for alteration in self.alterations(before, now, checked) {
             self.announced.insert(alteration.code);
-            self.announce_alteration(alteration);
+            warn(&alteration);
+            self.show(alteration);
         }
     }
 
-    /// The same, between the last look of whatever router and the session that begins: but for what we saw before the session
-    /// did, and have told.
-    pub(super) fn announce_alterations_before(&mut self, latest: &Baseline) {
+    /// Shows what the session that begins has found since the last look of whatever router, and has said itself: but for what we
+    /// saw before the session did.
+    pub(super) fn show_alterations_before(&mut self, latest: &Baseline) {
         let ours = self.remembered.as_ref();
         let unseen = ours
             .map(|before| self.alterations(before, &latest.catalog, &latest.checked))
@@ -67,7 +68,7 @@ impl<C> Monitor<C> {
         let told = std::mem::take(&mut self.announced);
         for alteration in &latest.alterations {
             if !unseen.is_empty() || !told.contains(&alteration.code) {
-                self.announce_alteration(alteration.clone());
+                self.show(alteration.clone());
             }
         }
     }
@@ -78,8 +79,7 @@ impl<C> Monitor<C> {
         alterations(before, now, &self.settings.publication, &between)
     }
 
-    fn announce_alteration(&mut self, alteration: Failure) {
-        warn(&alteration);
+    fn show(&mut self, alteration: Failure) {
         let shown = &mut self.report.alterations;
         shown.push(alteration);
         if shown.len() > SHOWN_MAX {

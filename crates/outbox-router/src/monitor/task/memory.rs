@@ -58,7 +58,7 @@ impl<C> Monitor<C> {
             (None, _) => true,
         };
         if let Some(latest) = latest.filter(|_| !is_known) {
-            self.announce_alterations_before(&latest);
+            self.show_alterations_before(&latest);
             self.remembered = Some(latest.catalog.clone());
             self.last_good = Some(LastGood::from(&*latest));
             self.forget_gaps();

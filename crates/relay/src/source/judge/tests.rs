@@ -226,12 +226,14 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
 #[test]
 fn rows_of_a_table_whose_place_was_taken_are_known_until_they_are_through() {
     let outboxes = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] };
-    let judged = |witness: Option<&Witness>, slot_at: u64, now: Catalog| {
+    let judged_for = |outboxes: &Outboxes, witness: Option<&Witness>, slot_at, now: Catalog| {
         let slot = SlotHealth { confirmed_flush_lsn: Some(Lsn::from_u64(slot_at)), ..slot() };
         let kept = Kept::InKafka;
-        let expected =
-            Expectations { slot: "s", publication: "p", outboxes: &outboxes, witness, kept };
+        let expected = Expectations { slot: "s", publication: "p", outboxes, witness, kept };
         judge(expected, server(), &look(Some(slot)), now)
+    };
+    let judged = |witness: Option<&Witness>, slot_at: u64, now: Catalog| {
+        judged_for(&outboxes, witness, slot_at, now)
     };
     let mut renamed = healthy();
     renamed.relations[0].name = name("outbox_old");
@@ -258,6 +260,15 @@ fn rows_of_a_table_whose_place_was_taken_are_known_until_they_are_through() {
     };
     assert_eq!(table(40 * MIB), Some(name("outbox")));
     assert_eq!(table(wal_end), None, "what is written to it from now on is no event");
+
+    // The other is renamed, and configured so, before they are through.
+    let mut renamed = taken.clone();
+    renamed.relations[1].name = name("outbox_v2");
+    renamed.publication.as_mut().unwrap().tables[1].name = name("outbox_v2");
+    let second = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox_v2"))] };
+    let baseline = judged_for(&second, Some(&record), 40 * MIB, renamed).unwrap();
+    assert_eq!(baseline.tables.table(Oid::from_u32(10)), Some(&name("outbox_v2")));
+    assert_eq!(baseline.alterations, []);
 }
 
 /// A rollback to a configuration that does not know one of the outboxes.
@@ -285,5 +296,6 @@ fn an_outbox_that_is_not_configured_any_more_is_told() {
     assert_eq!(alterations(&configured(&["outbox"]), &[10], &both), [], "told before");
     assert_eq!(alterations(&configured(&["outbox", "second"]), &[10, 11], &both), []);
     assert_eq!(alterations(&Outboxes::default(), &[10, 11], &both), []);
-    assert_eq!(alterations(&configured(&["outbox"]), &[10, 11], &healthy()), [], "no event");
+    // The slot has rows of a table that is not published any more, or was dropped.
+    assert_eq!(alterations(&configured(&["outbox"]), &[10, 11], &healthy()).len(), 1);
 }

@@ -84,6 +84,7 @@ fn an_acceptance_is_a_complete_baseline_of_the_next_generation() {
         generation: 8,
         partitions: before.partitions.clone(),
         accepted: accepted.accepted.clone(),
+        tables: vec![Oid::from_u32(10), Oid::from_u32(99)],
         ..anew()
     };
     assert_eq!(accepted, expected);
@@ -303,4 +304,16 @@ fn a_gap_that_a_router_writes_down_after_its_acceptance_is_not_open() {
     assert_eq!(join([later, accepted]).unwrap().gaps.len(), 1);
     let other = record.with_gaps(&[gap_at(Code::PublicationLacksTable, 700, "out")]);
     assert_eq!(join([other, late]).unwrap().gaps.len(), 2);
+}
+
+/// The configuration was rolled back to one that does not know it, and something else is accepted with that.
+#[test]
+fn an_outbox_that_is_not_configured_any_more_was_not_replaced_and_is_remembered() {
+    let mut catalog = samples::healthy();
+    catalog.relations.push(samples::relation(11, "second"));
+    let tables = vec![Oid::from_u32(10), Oid::from_u32(11)];
+    let record = Witness { catalog, tables: tables.clone(), ..before() };
+    let accepted = record.accept(&record.open(), anew(), "ann");
+    assert_eq!(accepted.former, BTreeMap::new());
+    assert_eq!(accepted.tables, tables, "the session that begins tells of it");
 }
