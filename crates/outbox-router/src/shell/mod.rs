@@ -234,10 +234,10 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     }
 
     fn act(&mut self) {
+        announce::altered(&self.relay.take_alterations());
         while let Some(action) = self.relay.next_action() {
             self.carry_out(action);
         }
-        announce::altered(&self.relay.take_alterations());
     }
 
     fn carry_out(&mut self, action: Action) {
