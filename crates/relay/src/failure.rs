@@ -102,7 +102,7 @@ codes! {
     MonitorElsewhere = "P033", Mendable;
     /// The server goes on with a former publication where somebody was writing while it was altered.
     ServerOutdated = "P034", Mendable;
-    /// A table that was an outbox is published, and not configured any more. Told; it stops nothing.
+    /// A table that was an outbox is not configured any more. Told; it stops nothing.
     TableUnconfigured = "P035", Mendable;
 
     /// No broker can be reached.

@@ -218,8 +218,7 @@ fn read_published(mut row: TextRow) -> Result<(PublishedTable, Explained), Failu
         row_filter: row.nullable()?,
         columns: row.json()?,
     };
-    let by_entry = table.entry.is_some() || table.schema_entry.is_some();
-    let is_explained = with_all || by_entry || kind == Kind::Leaf;
+    let is_explained = with_all || table.has_entry() || kind == Kind::Leaf;
     Ok((table, if is_explained { Explained::Yes } else { Explained::No }))
 }
 

@@ -150,11 +150,15 @@ pub struct PublishedTable {
 }
 
 impl PublishedTable {
+    /// Whether it is known what it is published by: an entry of its own, or its schema's.
+    pub fn has_entry(&self) -> bool {
+        self.entry.is_some() || self.schema_entry.is_some()
+    }
+
     /// What it was published by, where that could not be seen: with nothing to compare, the next entry would look well. A
     /// partition may be there by what it is a partition of, and has none then.
     fn keep_entry(&mut self, before: Option<&Self>) {
-        let is_known = self.entry.is_some() || self.schema_entry.is_some();
-        if let Some(before) = before.filter(|_| !is_known && self.kind != Kind::Leaf) {
+        if let Some(before) = before.filter(|_| !self.has_entry() && self.kind != Kind::Leaf) {
             (self.entry, self.schema_entry) = (before.entry, before.schema_entry);
         }
     }

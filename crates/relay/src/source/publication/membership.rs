@@ -26,9 +26,7 @@ enum Left {
 fn left(before: &PublishedTable, now: &PublishedTable) -> Option<Left> {
     let (own, by_schema) = (before.entry, before.schema_entry);
     // What is not known is not compared: nothing was remembered, or the table is there by what it is a part of.
-    let was_known = own.is_some() || by_schema.is_some();
-    let is_known = now.entry.is_some() || now.schema_entry.is_some();
-    if !was_known || !is_known || (own.is_some() && own == now.entry) {
+    if !before.has_entry() || !now.has_entry() || (own.is_some() && own == now.entry) {
         return None;
     }
     if let (Some(before), Some(now)) = (by_schema, now.schema_entry) {
