@@ -139,7 +139,7 @@ pub struct Acceptance {
 
 /// How many acceptances a record keeps.
 pub const ACCEPTED_MAX: usize = 20;
-/// How many topics' partition counts a record keeps: it is written up to ten times a second.
+/// How many topics' partition counts a record keeps: it is written often.
 const PARTITIONS_MAX: usize = 500;
 
 impl Witness {

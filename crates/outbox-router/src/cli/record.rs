@@ -121,7 +121,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 /// How often both are read again, until nobody writes the record meanwhile.
 const LOOKS: u32 = 5;
 
-/// Looks at the source and at the record, as they are at one moment: a router that runs writes the record ten times a second,
+/// Looks at the source and at the record, as they are at one moment: a router that runs writes the record again and again,
 /// and a record that is newer than the look at the server would speak of WAL that the look has not seen. While a router
 /// streams, that cannot be had, and need not be: see [`found`].
 pub(super) async fn see(records: &Records, source: &Source) -> Result<(Seen, Stored), Failure> {

@@ -79,7 +79,7 @@ impl Catalog {
 }
 
 /// Tables that are gone, and are remembered: more than a person exchanges between two looks, and few in a record that is
-/// written ten times a second.
+/// written often.
 const GONE_MAX: usize = 100;
 
 /// A publication.

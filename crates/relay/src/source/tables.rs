@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(back.relations[0].formerly, []);
     }
 
-    /// The record is written ten times a second.
+    /// The record is written often, so it stays small.
     #[test]
     fn where_tables_come_and_go_only_the_latest_that_are_gone_are_remembered() {
         let outboxes = Outboxes::default();

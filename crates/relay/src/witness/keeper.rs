@@ -1,6 +1,6 @@
 //! What this process knows of the witness, and when it writes it.
 //!
-//! One write is in flight at a time. A position is written as often as the window needs it, else at most ten times a second,
+//! One write is in flight at a time. A position is written as often as the window needs it, else at most twice a second,
 //! once a second where only keepalives moved it, and not at all while nothing moves.
 
 use std::{
@@ -29,8 +29,10 @@ mod gaps;
 
 use gaps::{Opened, Unrecorded};
 
-/// Between two writes, unless the window needs one sooner.
-const GAP: Duration = Duration::from_millis(100);
+/// Between two writes, unless the window needs one sooner. A commit that comes while a write is under way waits a
+/// little longer for its own acknowledgement: a write takes a millisecond or two, so with two of them a second that
+/// befalls less than one commit in a hundred at any rate, and the 99th percentile does not move. Ten of them moved it.
+const GAP: Duration = Duration::from_millis(500);
 /// The same where no event was acknowledged since.
 const GAP_WITHOUT_EVENTS: Duration = Duration::from_secs(1);
 

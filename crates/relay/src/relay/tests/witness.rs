@@ -48,6 +48,21 @@ fn what_is_written_follows_the_window_and_nothing_is_written_while_nothing_moves
 }
 
 #[test]
+fn while_it_follows_two_positions_a_second_are_written() {
+    let mut world = World::streaming();
+    let mut writes = 0;
+    for n in 0..400_u64 {
+        world.transaction(1_000 + 8 * n, &["a"]);
+        world.script.settle();
+        world.script.run_for(Duration::from_millis(10));
+        world.answer_all();
+        writes += world.in_flight.len();
+        while world.store() {}
+    }
+    assert!((7..=9).contains(&writes), "{writes} in four seconds");
+}
+
+#[test]
 fn a_witness_that_is_not_acknowledged_fills_the_window_and_blocks() {
     let mut world = World::streaming();
     for n in 0..999_u64 {

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Of how many partitions of outbox tables a record speaks, the newest of each table first: one for each day of a year, with
-/// room. That is less than 20 kB, of the megabyte that a topic takes by default, ten times a second at most. What befalls
+/// room. That is less than 20 kB, of the megabyte that a topic takes by default, twice a second while it follows. What befalls
 /// others while no router runs is not noticed; a router that runs compares all.
 const TABLE_PARTITIONS_MAX: usize = 500;
 
@@ -72,8 +72,8 @@ pub(super) struct RelationText {
     partitions: Vec<PartitionText>,
 }
 
-/// Its OID, who attached it, and its TOAST table or 0: without names, since there may be many and the record is written up
-/// to ten times a second.
+/// Its OID, who attached it, and its TOAST table or 0: without names, since there may be many and the record is written
+/// often.
 #[derive(Serialize, Deserialize)]
 struct PartitionText(u32, u32, u32);
 

@@ -11,6 +11,7 @@ use testbed::load::{Backlog, Preset, Schema, backlog};
 use testbed::postgres::{DATABASE, Options, Postgres, SUPERUSER, Session};
 use testbed::wait::until_ok;
 use tokio_postgres::types::PgLsn;
+use uuid::Uuid;
 
 use crate::args::Socket;
 use crate::figures::float;
@@ -46,6 +47,8 @@ pub(crate) struct Stage {
     session: Session,
     schema: Schema,
     reach: Reach,
+    /// Of the routers that read from it.
+    name: String,
 }
 
 impl Stage {
@@ -73,7 +76,8 @@ impl Stage {
                 &[&ORIGIN],
             )
             .await?;
-        Ok(Self { postgres, session, schema, reach })
+        let name = format!("bench-{}", Uuid::new_v4());
+        Ok(Self { postgres, session, schema, reach, name })
     }
 
     /// Writes a backlog.
@@ -136,16 +140,19 @@ impl Stage {
         format!("{host} port={} user={SUPERUSER} dbname={DATABASE}", self.postgres.port())
     }
 
-    /// The configuration of a router that reads `slot`; everything else as it comes.
+    /// The configuration of a router that reads `slot`; everything else as it comes. Kafka outlives the servers of
+    /// the measurements, and two of one version have one system identifier: under one name, a router
+    /// would find what the state topic says of an earlier server, and stop.
     pub(crate) fn router_config(&self, way: Way<'_>) -> String {
         let Way { socket, slot, route, bootstrap, aim: _ } = way;
         format!(
-            "name = \"bench\"\n\
+            "name = \"{}\"\n\
              [postgres]\n\
              url = \"{}\"\n\
              slot = \"{slot}\"\npublication = \"{PUBLICATION}\"\n\
              [[outbox]]\ntable = \"{}\"\ntopic = \"{route}\"\n\
              [kafka]\nbootstrap_servers = \"{bootstrap}\"\n",
+            self.name,
             self.conninfo(socket),
             self.schema.table,
         )
