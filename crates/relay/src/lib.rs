@@ -29,53 +29,37 @@ compile_error!(
     "failpoints and seeded bugs are for tests: build without them, or with debug assertions"
 );
 
-mod backoff;
 pub mod bug;
 mod clock;
-mod columns;
 pub mod failpoint;
 mod failure;
-mod feedback;
-mod headers;
-mod ledger;
-mod partition;
+mod machine;
 mod ports;
-mod record;
-mod relay;
-mod route;
+mod progress;
+mod protocol;
+mod routing;
 mod session;
 pub mod source;
 mod state;
-mod table;
 mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod ticket;
-mod topic;
-mod topics;
 pub mod witness;
 
 pub use clock::{Moment, Now};
-pub use columns::map_columns;
 pub use failure::{Class, Code, Failure};
-pub use feedback::Timing;
-pub use headers::RowHeaders;
-pub use ledger::{ConfirmedLsn, Window};
-pub use partition::partition_for_key;
+pub use machine::Relay;
 pub use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
 pub use ports::{AckRun, Acks, RecordSink, Refusal, RefusalReason};
-pub use record::{Header, Headers, Record, TopicId};
-pub use relay::{
-    Action, Input, OnFatal, Outcome, Pace, Relay, ServerNotice, Settings, StateRead,
-    WitnessSettings,
+pub use progress::{ConfirmedLsn, SessionId, Ticket, Timing, TransactionRef, Window};
+pub use protocol::{
+    Action, Input, OnFatal, Outcome, Pace, ServerNotice, Settings, StateRead, WitnessSettings,
+};
+pub use routing::{
+    CharacterKind, ColumnNames, Format, Header, HeaderNames, Headers, IllegalTemplate,
+    IllegalTopicName, OutboxTable, Outboxes, Preset, Record, Role, RowHeaders, TableName,
+    Timestamp, TopicFacts, TopicId, TopicName, TopicTemplate, map_columns, partition_for_key,
 };
 pub use session::{StatusUpdate, Step};
 pub use state::{Condition, State};
-pub use table::{
-    ColumnNames, Format, HeaderNames, IllegalTemplate, OutboxTable, Outboxes, Preset, Role,
-    TableName, Timestamp, TopicTemplate,
-};
 pub use telemetry::{LATENCY_BOUNDS, Latencies, Reconnects, Snapshot, TopicTotals, WitnessReport};
-pub use ticket::{SessionId, Ticket, TransactionRef};
-pub use topic::{CharacterKind, IllegalTopicName, TopicName};
-pub use topics::TopicFacts;

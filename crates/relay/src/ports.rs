@@ -2,8 +2,8 @@
 //! back. The source's port is plain calls: frames in, [`crate::Action`]s out.
 
 use crate::{
-    record::{Record, TopicId},
-    ticket::{Ticket, TransactionRef},
+    progress::ticket::{Ticket, TransactionRef},
+    routing::record::{Record, TopicId},
 };
 
 /// Where records go.

@@ -7,9 +7,9 @@ use pgoutput::Lsn;
 
 use crate::{
     failure::Code,
+    routing::topic::TopicName,
     source::{Baseline, Gap, Kept, Mark},
     state::Condition,
-    topic::TopicName,
     witness::Acceptance,
 };
 

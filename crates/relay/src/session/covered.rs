@@ -14,7 +14,7 @@ use crate::{
     bug::{self, Bug},
     failpoint::{self, Failpoint},
     failure::{Code, Failure},
-    ledger::Disorder,
+    progress::ledger::Disorder,
     source::{Interval, Mark, wording},
     witness::LastTransaction,
 };

@@ -10,9 +10,11 @@ use crate::{
     bug::{self, Bug},
     clock::Moment,
     failure::{Code, Failure},
-    ledger::Window,
-    record::TopicId,
-    topics::{Readiness, TopicFacts, Topics},
+    progress::ledger::Window,
+    routing::{
+        record::TopicId,
+        topics::{Readiness, TopicFacts, Topics},
+    },
 };
 
 /// Why the frame at hand waits, and everything behind it.

@@ -5,9 +5,8 @@ use pgoutput::{Frame, parse_insert_prefix};
 use super::{Course, Session, Step, Terms, protocol, relations::Binding};
 use crate::{
     clock::Now,
-    columns::Event,
     failure::{Code, Failure},
-    route::described,
+    routing::{columns::Event, route::described},
 };
 
 impl Session {

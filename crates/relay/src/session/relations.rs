@@ -10,11 +10,13 @@ use pgoutput::{Oid, Relation};
 
 use crate::{
     bug::{self, Bug},
-    columns::Columns,
     failure::{Code, Failure},
-    route::Router,
+    routing::{
+        columns::Columns,
+        route::Router,
+        table::{OutboxTable, Outboxes, TableName},
+    },
     source::TableOids,
-    table::{OutboxTable, Outboxes, TableName},
 };
 
 pub(super) enum Binding {

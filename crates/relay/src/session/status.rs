@@ -6,8 +6,10 @@ use super::{Course, Session};
 use crate::{
     clock::Now,
     failure::{Code, Failure},
-    feedback::{Due, Listening},
-    ledger::{ConfirmedLsn, Window},
+    progress::{
+        feedback::{Due, Listening},
+        ledger::{ConfirmedLsn, Window},
+    },
 };
 
 /// What the server is told. `flush` and `apply` are the same position, and only the ledger makes it.

@@ -5,7 +5,7 @@ use pgoutput::Lsn;
 use super::{catalog::Catalog, gap::Mark, slot::SlotHealth, tables::TableOids};
 use crate::{
     failure::Failure,
-    table::Outboxes,
+    routing::table::Outboxes,
     witness::{Held, History, Witness},
 };
 

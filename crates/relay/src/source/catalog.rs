@@ -7,7 +7,7 @@ use super::{
     storage::{Partition, Storage},
     tables::TableOids,
 };
-use crate::table::{Outboxes, TableName};
+use crate::routing::table::{Outboxes, TableName};
 
 /// What one look shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

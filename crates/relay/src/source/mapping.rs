@@ -1,6 +1,6 @@
 //! Which columns of a table the router reads, to tell whether a publication's column list leaves one out.
 
-use crate::{columns::map_columns, table::OutboxTable};
+use crate::routing::{columns::map_columns, table::OutboxTable};
 
 /// The columns of `table` that the mapping of `outbox` reads. None when it does not fit: the first row will say why.
 pub(super) fn mapped<'t>(outbox: &OutboxTable, table: &'t [String]) -> Vec<&'t str> {
@@ -12,7 +12,7 @@ pub(super) fn mapped<'t>(outbox: &OutboxTable, table: &'t [String]) -> Vec<&'t s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Role, TableName};
+    use crate::routing::table::{Role, TableName};
 
     fn columns(names: &[&str]) -> Vec<String> {
         names.iter().map(|&name| name.to_owned()).collect()

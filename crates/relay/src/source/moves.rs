@@ -8,7 +8,7 @@
 use super::quote::{quote_identifier, quote_table};
 use crate::{
     failure::{Code, Failure},
-    table::TableName,
+    routing::table::TableName,
 };
 
 /// Who may move rows of a partitioned table, other than its owner.

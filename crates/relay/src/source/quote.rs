@@ -2,7 +2,7 @@
 //!
 //! A backslash is an ordinary character in an identifier, whatever `standard_conforming_strings` says.
 
-use crate::table::TableName;
+use crate::routing::table::TableName;
 
 /// `name` as a quoted identifier: `a"b` becomes `"a""b"`.
 #[must_use]

@@ -9,8 +9,8 @@ use super::{
     SlotHealth, SlotKind, SlotLook, Storage, WalStatus,
 };
 use crate::{
+    routing::table::TableName,
     state::{Condition, State},
-    table::TableName,
     telemetry::{Reconnects, Snapshot, WitnessReport},
     witness::History,
 };

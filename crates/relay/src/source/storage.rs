@@ -6,7 +6,7 @@
 
 use pgoutput::Oid;
 
-use crate::table::TableName;
+use crate::routing::table::TableName;
 
 /// How a table's rows are kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

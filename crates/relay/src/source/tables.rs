@@ -7,7 +7,7 @@ use pgoutput::{Lsn, Oid};
 
 use super::catalog::Catalog;
 use crate::{
-    table::{Outboxes, TableName},
+    routing::table::{Outboxes, TableName},
     witness::Former,
 };
 
@@ -64,8 +64,8 @@ impl TableOids {
 mod tests {
     use super::*;
     use crate::{
+        routing::table::OutboxTable,
         source::samples::{healthy, name, relation},
-        table::OutboxTable,
     };
 
     fn configured(names: &[&str]) -> Outboxes {

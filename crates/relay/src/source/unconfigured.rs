@@ -6,7 +6,7 @@ use pgoutput::Oid;
 use super::{catalog::Catalog, tables::TableOids};
 use crate::{
     failure::{Code, Failure},
-    table::Outboxes,
+    routing::table::Outboxes,
     witness::Witness,
 };
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
     ports::{Acks, RecordSink, Refusal, RefusalReason},
-    record::{Record, TopicId},
-    ticket::{Ticket, TransactionRef},
+    progress::ticket::{Ticket, TransactionRef},
+    routing::record::{Record, TopicId},
 };
 
 /// A partition of a topic.

@@ -1,6 +1,6 @@
 //! Under which keys a pipeline's records are stored.
 
-use crate::ticket::SessionId;
+use crate::progress::ticket::SessionId;
 
 /// Names a pipeline in the state topic: the configured name, the database and the slot.
 ///

@@ -2,11 +2,11 @@ use pgoutput::{Lsn, Oid, PgTimestamp, Xid};
 
 use super::*;
 use crate::{
+    routing::table::{OutboxTable, Outboxes},
     source::{
         Child, Inserts, WalStatus,
         samples::{healthy, look, name, published, relation, server, slot},
     },
-    table::{OutboxTable, Outboxes},
     witness::LastTransaction,
 };
 

@@ -5,11 +5,11 @@
 use super::{ACCEPT, Judge, remedy};
 use crate::{
     failure::{Code, Failure},
+    routing::table::TableName,
     source::{
         catalog::{Child, Relation},
         tables::TableOids,
     },
-    table::TableName,
 };
 
 impl Judge<'_> {

@@ -8,8 +8,8 @@
 //! and not its root. So children are locked, too, which changes nothing about them and needs no right of its own.
 
 use crate::{
+    routing::table::TableName,
     source::quote::{quote_identifier, quote_table},
-    table::TableName,
 };
 
 /// Publishes tables that are not published.

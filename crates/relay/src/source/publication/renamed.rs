@@ -4,12 +4,12 @@
 use super::altered::is_written_again;
 use crate::{
     failure::{Code, Failure},
+    routing::table::{OutboxTable, TableName},
     source::{
         catalog::{Catalog, Publication, Relation},
         gap::Interval,
         quote::{quote_identifier, quote_table},
     },
-    table::{OutboxTable, TableName},
 };
 
 /// The stream knows it by its OID, so nothing is missing.

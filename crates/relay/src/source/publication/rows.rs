@@ -6,13 +6,13 @@ use pgoutput::Oid;
 use super::{ACCEPT, Judge, altered::is_written_again};
 use crate::{
     failure::{Code, Failure},
+    routing::table::TableName,
     source::{
         catalog::{Catalog, Publication, PublishedTable, Relation},
         gap::Interval,
         quote::quote_table,
         storage::{Made, Partition, Place, Storage},
     },
-    table::TableName,
 };
 
 /// How many tables a message names: it is for people, and a partitioned table may have hundreds.

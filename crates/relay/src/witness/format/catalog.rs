@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    routing::table::TableName,
     source::{
         Inserts, Kind, Oid, Partition, Partitions, Publication, PublishedTable, Relation,
         SchemaEntry, Storage,
     },
-    table::TableName,
 };
 
 /// Of how many partitions of outbox tables a record speaks, the newest of each table first: one for each day of a year, with

@@ -1,0 +1,164 @@
+//! When the witness is written, and what follows when it is.
+
+use super::{Halt, Phase, Relay};
+use crate::{
+    bug::{self, Bug},
+    clock::{Moment, Now},
+    failure::{Code, Failure},
+    protocol::{Action, OnFatal, StateRead},
+    session::{Course, Hold, Session},
+    source::Kept,
+    witness::{Seen, Want},
+};
+
+/// How long a process that leaves because of a gap waits for the gap to be written down.
+const RECORD_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+/// How often a router looks what others have written: one that has halted, whether somebody has accepted the gap; one
+/// that streams, whether another router has found one.
+pub(super) const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
+
+impl Relay {
+    /// Writes what is due.
+    pub(super) fn write_witness(&mut self, now: Now) {
+        let Phase::Streaming(session) = &self.phase else { return };
+        if session.is_within_covered() || self.keeper.is_writing() {
+            return;
+        }
+        if self.topics.take_news() {
+            self.keeper.note_partitions(self.topics.partitions());
+        }
+        let write = match self.want(session) {
+            Some(want) if self.keeper.may_attest(want, now.at) => {
+                let (attestation, last) = (session.ledger.attest(), session.ledger.last());
+                self.keeper.attest(attestation, last, now.at)
+            }
+            Some(_) | None => self.keeper.write_rest(now.at),
+        };
+        self.actions.extend(write.map(Action::WriteState));
+    }
+
+    /// How much the present session wants its position written; `None`: there is nothing new.
+    fn want(&self, session: &Session) -> Option<Want> {
+        if !session.ledger.has_unattested() {
+            return None;
+        }
+        let is_urgent = session.ledger.is_worth_attesting(self.terms.window)
+            || self.drain_by.is_some()
+            || session.course != Course::Following
+            || session.hold == Some(Hold::Careful)
+            || session.owes_reply();
+        Some(if is_urgent {
+            Want::Now
+        } else if session.ledger.has_unattested_events() {
+            Want::Events
+        } else {
+            Want::Quiet
+        })
+    }
+
+    /// When the next write is due, if nothing else happens before.
+    pub(super) fn attest_at(&self, session: &Session) -> Option<Moment> {
+        if session.is_within_covered() || self.keeper.is_writing() {
+            return None;
+        }
+        self.want(session).and_then(|want| self.keeper.due_at(want))
+    }
+
+    /// A write is acknowledged.
+    pub(super) fn state_written(&mut self, number: u64) {
+        self.sink.proved();
+        let attestation = self.keeper.written(number);
+        self.topics.vouch(self.keeper.vouched());
+        if let (Some(attestation), Phase::Streaming(session)) = (attestation, &mut self.phase) {
+            session.ledger.attested(attestation);
+        }
+    }
+
+    /// Asks what the state topic holds. Only the last question counts.
+    pub(super) fn read_state(&mut self) {
+        self.ask(Action::ReadState);
+    }
+
+    fn ask(&mut self, question: fn(u64) -> Action) {
+        self.reads += 1;
+        self.actions.push_back(question(self.reads));
+    }
+
+    /// While it streams, a router looks now and then what others have written.
+    pub(super) fn look_at_state(&mut self, now: Now) {
+        // The session may have ended in this pass, and the process with it: nobody would wait for the answer.
+        if !matches!(self.phase, Phase::Streaming(_)) {
+            return;
+        }
+        if self.look_at.is_some_and(|look_at| look_at <= now.at) {
+            if bug::is(Bug::NeverLook) {
+                self.look_at = self.next_look_at(now.at);
+                return;
+            }
+            self.look_at = None;
+            self.ask(Action::LookAtState);
+        }
+    }
+
+    /// Nobody else has written to the state topic.
+    pub(super) fn state_untouched(&mut self, number: u64, at: Moment) {
+        if number == self.reads && matches!(self.phase, Phase::Streaming(_)) {
+            self.look_at = self.next_look_at(at);
+        }
+    }
+
+    /// What the state topic holds while this router streams. A router that lost the slot may have found a gap, or a
+    /// person may have accepted that the pipeline began without a record.
+    pub(super) fn state_looked_at(&mut self, read: Result<StateRead, Failure>, at: Moment) {
+        self.look_at = self.next_look_at(at);
+        // That it cannot be read now says nothing; it is read again.
+        let Ok(read) = read else { return };
+        match self.keeper.look(read) {
+            Ok(Seen::Nothing) => {}
+            Ok(Seen::Gaps(gaps)) => self.halt(gaps, at),
+            Ok(Seen::AnotherHistory) => {
+                let why = "the state topic says more than this router has written";
+                self.lost(Failure::new(Code::SlotInUse, why), at);
+            }
+            Err(failure) => self.lost(failure, at),
+        }
+    }
+
+    /// What a halted router does: it writes the gap down, then waits for a person.
+    pub(super) fn proceed_halted(&mut self, now: Now) {
+        if !self.sink.is_ready() {
+            return;
+        }
+        if let Some(write) = self.keeper.write_gap(now.at) {
+            self.actions.push_back(Action::WriteState(write));
+            return;
+        }
+        let Phase::Halted(halt) = &mut self.phase else { return };
+        if self.keeper.has_recorded_gaps() && halt.look_at.is_some_and(|look_at| look_at <= now.at)
+        {
+            halt.look_at = None;
+            self.read_state();
+        }
+    }
+
+    /// Whether a process that leaves because of a gap has waited long enough for the gap to be written down.
+    pub(super) fn has_waited(halt: &Halt, at: Moment) -> bool {
+        at >= halt.since + RECORD_PATIENCE
+    }
+
+    pub(super) fn halt_deadline(&self, halt: &Halt) -> Option<Moment> {
+        let leaves = self.drain_by.is_some() || self.on_fatal == OnFatal::Exit;
+        let patience =
+            (leaves && !self.keeper.has_recorded_gaps()).then(|| halt.since + RECORD_PATIENCE);
+        let look = halt.look_at.filter(|_| self.keeper.has_recorded_gaps());
+        let work = [self.keeper.deadline(), look];
+        // While the sink is being replaced nothing can be written or read: its arrival is an input of its own.
+        let work = work.into_iter().flatten().filter(|_| self.sink.is_ready());
+        work.chain(patience).min()
+    }
+
+    /// When this router looks next what others have written.
+    pub(super) fn next_look_at(&self, at: Moment) -> Option<Moment> {
+        (self.keeper.kept() == Kept::InKafka).then(|| at + LOOK_EVERY)
+    }
+}

@@ -1,0 +1,121 @@
+//! How a session begins: where it resumes, and what its witness says first.
+
+use std::{cmp::Ordering, sync::Arc};
+
+use pgoutput::{Lsn, Oid};
+
+use super::{Phase, Pinned, Relay, connecting::Found};
+use crate::{
+    clock::Moment,
+    progress::ledger::Evidence,
+    session::{Beginning, Covered, Resume, Session},
+    source::{Baseline, Catalog, Kept, SlotLook},
+    witness::Witness,
+};
+
+impl Relay {
+    /// Everything was found as it must be, and the slot is ours.
+    pub(super) fn begin_session(&mut self, at: Moment) {
+        let Phase::Connecting(attempt) = &mut self.phase else { return };
+        let Some(Found { baseline, witness: known, cluster, held }) = attempt.found() else {
+            return;
+        };
+        let slot_at = baseline.confirmed();
+        let wal_end = baseline.slot.current_wal_lsn;
+        self.session_id = self.session_id.next();
+        self.troubles.connected();
+        // Another instance may have taken it further meanwhile.
+        self.passed(slot_at.max(known.as_ref().map_or(Lsn::ZERO, |known| known.position)));
+        self.slot_holder = None;
+        self.left_unconfirmed = 0;
+        if self.totals.sessions > 0 {
+            self.totals.reconnects.postgres += 1;
+        }
+        self.totals.sessions += 1;
+        self.pinned = known
+            .as_ref()
+            // Whose slot stands at the end of WAL has nothing in flight.
+            .filter(|known| !known.partitions.is_empty() && slot_at < wal_end)
+            .map(|known| Pinned { counts: known.partitions.clone(), until: wal_end });
+        let evidence = self.keeper.evidence();
+        let resume = resume(known.as_ref(), slot_at, evidence);
+        let witness = self.witness_of(known, cluster, &baseline).held_by(held);
+        self.keeper.begin(self.session_id, self.totals.sessions, witness);
+        self.topics.vouch(self.keeper.vouched());
+        self.topics.tell_again();
+        self.look_at = self.next_look_at(at);
+        self.alterations.extend(baseline.alterations.iter().cloned());
+        let tables = baseline.tables.clone();
+        self.baseline = Some(Arc::new(baseline));
+        let beginning = Beginning {
+            id: self.session_id,
+            slot_at,
+            careful_at: self.careful_at,
+            tables,
+            evidence,
+            resume,
+        };
+        let session = Session::new(beginning, &self.terms, at);
+        self.phase = Phase::Streaming(Box::new(session));
+    }
+
+    /// What the session that begins will write.
+    fn witness_of(&self, known: Option<Witness>, cluster: String, baseline: &Baseline) -> Witness {
+        let mut witness = known.unwrap_or_else(|| {
+            let is_noted = self.keeper.evidence() == Evidence::Witness;
+            let began_without = is_noted.then(|| baseline.beginning());
+            Witness { began_without, ..Witness::at(baseline.confirmed()) }
+        });
+        let (is_kept, has_last) = (self.keeper.kept() == Kept::InKafka, witness.last.is_some());
+        match witness.position.cmp(&baseline.confirmed()) {
+            Ordering::Equal => {}
+            // Its last transaction tells whether what the server sends again is what it covers.
+            Ordering::Greater if is_kept && has_last => {}
+            // Without a state topic another router may have held the slot meanwhile: taken it further, after a transaction
+            // that we do not know, or sent part of what the server sends again. Then the rest has to follow.
+            Ordering::Less | Ordering::Greater => {
+                witness.position = baseline.confirmed();
+                witness.last = None;
+            }
+        }
+        witness.history = Some(baseline.server.history.clone());
+        // Brokers that do not tell it now may tell it again.
+        if !cluster.is_empty() {
+            witness.cluster = cluster;
+        }
+        witness.checked = Some(baseline.checked.clone());
+        witness.former.retain(|oid, _| baseline.tables.table(Oid::from_u32(*oid)).is_some());
+        witness.count(baseline.catalog.outbox_tables(&self.terms.outboxes));
+        witness.catalog = baseline.catalog.clone();
+        witness
+    }
+
+    /// The monitor found the source as it must be.
+    pub(super) fn source_seen(&mut self, look: &SlotLook, catalog: &Catalog) {
+        let outboxes = &self.terms.outboxes;
+        self.keeper.see(|witness| {
+            witness.checked = Some(look.mark());
+            witness.catalog = catalog.clone().remember(outboxes, Some(&witness.catalog));
+            witness.count(witness.catalog.outbox_tables(outboxes));
+        });
+    }
+}
+
+/// Where the session begins, by the witness and the slot.
+fn resume(known: Option<&Witness>, slot_at: Lsn, evidence: Evidence) -> Resume {
+    match (known, evidence) {
+        (Some(Witness { position, last, .. }), _) if slot_at == *position => {
+            Resume::At(slot_at, *last)
+        }
+        (Some(known @ Witness { position, last: Some(last), .. }), Evidence::Witness)
+            if slot_at < *position =>
+        {
+            let tables = known.tables.iter().map(|oid| {
+                let since = known.added.get(&oid.as_u32());
+                (*oid, since.copied().unwrap_or(Lsn::ZERO))
+            });
+            Resume::After(Covered::new(slot_at, *position, *last, tables.collect()))
+        }
+        (Some(_) | None, Evidence::Witness | Evidence::None) => Resume::AtSlot,
+    }
+}

@@ -1,0 +1,364 @@
+//! From the witness to the stream: what is read, in which order, and what it means.
+//!
+//! ```text
+//! ReadState → Connect → ReadTimelines? → ReadSlot → ReadCatalog → StartReplication → ReadSlot → ReadState → streaming
+//! ```
+//! Slot, server and catalog are read from the server that will stream, so that what is judged is what is streamed. Slot
+//! and witness are read again when the slot is ours, because only then does nobody else change them. The slot may have
+//! been dropped and made again since it was read. Another router may have held it, and then it has written to the state
+//! topic. If either has changed, everything is read again.
+//!
+//! For the same reason a gap counts only if the witness that it was found by is still the present one while we hold the
+//! slot, if it can be held: what looks like a slot that somebody moved is most often the work of another router.
+
+use super::{Phase, Relay};
+use crate::{
+    bug::{self, Bug},
+    clock::Moment,
+    failpoint::{self, Failpoint},
+    failure::{Code, Failure},
+    protocol::{Action, StateRead},
+    source::{
+        Baseline, Catalog, Expectations, Gap, Kept, Obstacle, Server, SlotLook, TimelineHistory,
+        history, judge, judge_cluster, judge_slot,
+    },
+    witness::{Held, Since, Witness},
+};
+
+mod refusing;
+
+/// What an attempt to connect has found so far.
+pub(super) struct Attempt {
+    step: Step,
+    /// The witness that everything is held against, with the present history.
+    witness: Option<Witness>,
+    cluster: String,
+    server: Option<Server>,
+    look: Option<SlotLook>,
+    baseline: Option<Baseline>,
+    /// What is wrong, if the witness has not changed meanwhile.
+    gaps: Vec<Gap>,
+    /// When the server began to stream.
+    started_at: Option<Moment>,
+    /// Its process, where a pooler in between does not hide it.
+    walsender: Option<i32>,
+    /// When the slot was seen to be ours.
+    held: Option<Held>,
+}
+
+/// See [`Attempt::found`].
+pub(super) struct Found {
+    pub(super) baseline: Baseline,
+    pub(super) witness: Option<Witness>,
+    pub(super) cluster: String,
+    pub(super) held: Option<Held>,
+}
+
+/// What is awaited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    State,
+    Open,
+    Timelines,
+    Slot,
+    Catalog,
+    Start,
+    SlotAgain,
+    StateAgain,
+}
+
+impl Attempt {
+    /// Whether there is a connection, or one is being made.
+    pub(super) fn has_begun(&self) -> bool {
+        self.step != Step::State
+    }
+
+    /// What the session begins with, once everything was judged.
+    pub(super) fn found(&mut self) -> Option<Found> {
+        let baseline = self.baseline.take()?;
+        let cluster = std::mem::take(&mut self.cluster);
+        Some(Found { baseline, witness: self.witness.take(), cluster, held: self.held })
+    }
+
+    /// Whether there is a connection.
+    pub(super) fn is_connected(&self) -> bool {
+        !matches!(self.step, Step::State | Step::Open)
+    }
+
+    /// Whether there is a slot that a stream can be started from.
+    fn has_usable_slot(&self) -> bool {
+        let slot = self.look.as_ref().and_then(|look| look.slot.as_ref());
+        slot.is_some_and(|slot| !slot.is_lost())
+    }
+}
+
+impl Relay {
+    /// Begins an attempt.
+    pub(super) fn connect(&mut self) {
+        let attempt = Attempt {
+            step: Step::State,
+            witness: self.keeper.known().cloned(),
+            cluster: String::new(),
+            server: None,
+            look: None,
+            baseline: None,
+            gaps: Vec::new(),
+            started_at: None,
+            walsender: None,
+            held: None,
+        };
+        self.phase = Phase::Connecting(Box::new(attempt));
+        match self.keeper.kept() {
+            Kept::InKafka => self.next_read_state(Step::State),
+            Kept::InMemory => self.next(Step::Open, Action::Connect),
+        }
+    }
+
+    fn next_read_state(&mut self, step: Step) {
+        if let Phase::Connecting(attempt) = &mut self.phase {
+            attempt.step = step;
+            self.read_state();
+        }
+    }
+
+    fn next(&mut self, step: Step, action: Action) {
+        if let Phase::Connecting(attempt) = &mut self.phase {
+            attempt.step = step;
+            self.actions.push_back(action);
+        }
+    }
+
+    fn awaits(&self, step: Step) -> bool {
+        matches!(&self.phase, Phase::Connecting(attempt) if attempt.step == step)
+    }
+
+    /// The state topic was read.
+    pub(super) fn state_read(&mut self, number: u64, read: Result<StateRead, Failure>, at: Moment) {
+        // What was asked for before may have been read before, too.
+        if number != self.reads {
+            return;
+        }
+        match &mut self.phase {
+            Phase::Halted(_) => self.acceptance_read(read, at),
+            Phase::Streaming(_) => self.state_looked_at(read, at),
+            Phase::Connecting(attempt) => match (attempt.step, read) {
+                (Step::State | Step::StateAgain, Err(failure)) => self.lost(failure, at),
+                (Step::State, Ok(read)) => {
+                    attempt.cluster.clone_from(&read.cluster);
+                    self.judge_state(read, at);
+                }
+                (Step::StateAgain, Ok(read)) => self.state_read_again(read, at),
+                (
+                    Step::Open
+                    | Step::Timelines
+                    | Step::Slot
+                    | Step::Catalog
+                    | Step::Start
+                    | Step::SlotAgain,
+                    _,
+                ) => {}
+            },
+            Phase::Waiting { .. } | Phase::Standby { .. } | Phase::Over => {}
+        }
+    }
+
+    fn state_read_again(&mut self, read: StateRead, at: Moment) {
+        let Phase::Connecting(attempt) = &self.phase else { return };
+        let is_same_cluster = attempt.cluster == read.cluster;
+        match self.keeper.read(read) {
+            Ok(Since::Unchanged) if is_same_cluster => {
+                let Phase::Connecting(attempt) = &mut self.phase else { return };
+                let mut gaps = std::mem::take(&mut attempt.gaps);
+                let looked = attempt.witness.as_ref().and_then(|known| known.checked.clone());
+                gaps.extend(self.take_suspected(looked.as_ref()));
+                if !gaps.is_empty() {
+                    self.halt(gaps, at);
+                } else if self.has_waited_too_long(at) {
+                    let why = "slot and state topic took so long to read that the server may have given the slot to another";
+                    self.lost(Failure::new(Code::ServerSilent, why), at);
+                } else {
+                    self.begin_session(at);
+                }
+            }
+            Ok(Since::Unchanged | Since::Changed) => {
+                let why = "another router wrote to the state topic while this one connected";
+                self.lost(Failure::new(Code::SlotInUse, why), at);
+            }
+            Err(failure) => self.lost(failure, at),
+        }
+    }
+
+    /// Nothing is said to the server before the session begins. If that took long, the server may
+    /// have given the slot to another since, and what lies in the socket is the other's work.
+    fn has_waited_too_long(&self, at: Moment) -> bool {
+        let Phase::Connecting(attempt) = &self.phase else { return false };
+        let limit = self.terms.timing.silence_limit / 2;
+        attempt.started_at.is_some_and(|started| at >= started + limit)
+    }
+
+    fn judge_state(&mut self, read: StateRead, at: Moment) {
+        let cluster = read.cluster.clone();
+        if let Err(failure) = self.keeper.read(read) {
+            self.lost(failure, at);
+            return;
+        }
+        let known = self.keeper.latest();
+        if let Some(witness) = &known {
+            if !witness.gaps.is_empty() {
+                self.halt(witness.gaps.clone(), at);
+                return;
+            }
+            if let Err(obstacle) = judge_cluster(witness, &cluster) {
+                self.refuse(obstacle, at);
+                return;
+            }
+        }
+        if let Phase::Connecting(attempt) = &mut self.phase {
+            attempt.witness = known;
+        }
+        self.next(Step::Open, Action::Connect);
+    }
+
+    /// The connection stands.
+    pub(super) fn opened(&mut self, server: Server, at: Moment) {
+        if !self.awaits(Step::Open) {
+            return;
+        }
+        failpoint::reached(Failpoint::Connected);
+        let Phase::Connecting(attempt) = &mut self.phase else { return };
+        let timeline = server.history.timeline;
+        let needs_timelines = history::needs_timelines(attempt.witness.as_ref(), &server);
+        attempt.server = Some(server);
+        // Connected, whether or not there is anything to be read.
+        attempt.step = Step::Timelines;
+        if needs_timelines {
+            self.next(Step::Timelines, Action::ReadTimelines(timeline));
+        } else {
+            self.judge_history(&TimelineHistory::default(), at);
+        }
+    }
+
+    /// The timeline history was read.
+    pub(super) fn timelines_read(&mut self, timelines: &TimelineHistory, at: Moment) {
+        if self.awaits(Step::Timelines) {
+            self.judge_history(timelines, at);
+        }
+    }
+
+    fn judge_history(&mut self, timelines: &TimelineHistory, at: Moment) {
+        let Phase::Connecting(attempt) = &mut self.phase else { return };
+        let Some(server) = &attempt.server else { return };
+        if let Some(witness) = attempt.witness.take() {
+            match history::continued(witness, server, timelines) {
+                Ok(witness) => attempt.witness = Some(witness),
+                Err(obstacle) => {
+                    self.refuse(obstacle, at);
+                    return;
+                }
+            }
+        }
+        self.elsewhere = None;
+        self.next(Step::Slot, Action::ReadSlot);
+    }
+
+    /// The slot was read.
+    pub(super) fn slot_read(&mut self, look: SlotLook, at: Moment) {
+        if self.awaits(Step::SlotAgain) {
+            self.slot_read_again(&look, at);
+            return;
+        }
+        if !self.awaits(Step::Slot) {
+            return;
+        }
+        let Phase::Connecting(attempt) = &self.phase else { return };
+        let judged = judge_slot(self.expectations(attempt), &look).map(drop);
+        let Phase::Connecting(attempt) = &mut self.phase else { return };
+        attempt.look = Some(look);
+        match judged {
+            Ok(()) => {}
+            // The catalog may show others.
+            Err(Obstacle::Gaps(gaps)) => attempt.gaps = gaps,
+            Err(obstacle) => {
+                self.refuse(obstacle, at);
+                return;
+            }
+        }
+        let remembered = attempt.witness.as_ref().map(|witness| Box::new(witness.catalog.clone()));
+        self.next(Step::Catalog, Action::ReadCatalog(remembered));
+    }
+
+    fn expectations<'a>(&'a self, attempt: &'a Attempt) -> Expectations<'a> {
+        Expectations {
+            slot: &self.slot,
+            publication: &self.publication,
+            outboxes: &self.terms.outboxes,
+            witness: attempt.witness.as_ref(),
+            kept: self.keeper.kept(),
+        }
+    }
+
+    /// Publication and tables were read.
+    pub(super) fn catalog_read(&mut self, catalog: Catalog, at: Moment) {
+        if !self.awaits(Step::Catalog) {
+            return;
+        }
+        let Phase::Connecting(attempt) = &self.phase else { return };
+        let (Some(server), Some(look)) = (attempt.server.clone(), attempt.look.as_ref()) else {
+            return;
+        };
+        match judge(self.expectations(attempt), server, look, catalog) {
+            Ok(baseline) => {
+                failpoint::reached(Failpoint::SlotChecked);
+                let Phase::Connecting(attempt) = &mut self.phase else { return };
+                attempt.baseline = Some(baseline);
+                self.next(Step::Start, Action::StartReplication);
+            }
+            Err(obstacle) => self.refuse(obstacle, at),
+        }
+    }
+
+    /// The server is streaming, and the slot is ours.
+    pub(super) fn connected(&mut self, walsender: Option<i32>, at: Moment) {
+        if !self.awaits(Step::Start) {
+            return;
+        }
+        failpoint::reached(Failpoint::ReplicationStarted);
+        let Phase::Connecting(attempt) = &mut self.phase else { return };
+        attempt.started_at = Some(at);
+        attempt.walsender = walsender;
+        if !attempt.gaps.is_empty() {
+            self.next_read_state(Step::StateAgain);
+        } else {
+            self.next(Step::SlotAgain, Action::ReadSlot);
+        }
+    }
+
+    /// The slot was read again, while we hold it. A slot that was made again stands elsewhere. A slot that another holds was
+    /// taken from us: what we would write could count for more than what the other writes.
+    fn slot_read_again(&mut self, look: &SlotLook, at: Moment) {
+        let Phase::Connecting(attempt) = &mut self.phase else { return };
+        let Some(first) = &attempt.look else { return };
+        let confirmed = |look: &SlotLook| look.slot.as_ref()?.confirmed_flush_lsn;
+        let holder = look.slot.as_ref().and_then(|slot| slot.active_pid);
+        let changed = if confirmed(first) != confirmed(look) {
+            Some(
+                "the slot stands elsewhere than before it was ours: its last holder has confirmed more since, or somebody has moved it or made it again",
+            )
+        } else if attempt.walsender.is_some() && holder != attempt.walsender {
+            Some(
+                "the server has ended this stream, or given the slot to another, while the router connected",
+            )
+        } else {
+            None
+        };
+        if let Some(why) = changed.filter(|_| !bug::is(Bug::TrustFirstLook)) {
+            self.lost(Failure::new(Code::SlotInUse, why), at);
+            return;
+        }
+        attempt.held = Some(look.moment());
+        match self.keeper.kept() {
+            Kept::InKafka => self.next_read_state(Step::StateAgain),
+            Kept::InMemory => self.begin_session(at),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What keeps an attempt from becoming a session, and how a gap that was found ends: by a person's acceptance.
+
+use super::{Phase, Relay, Step};
+use crate::{
+    bug::{self, Bug},
+    clock::Moment,
+    failure::{Code, Failure},
+    machine::{attesting::LOOK_EVERY, troubles::During},
+    protocol::{Action, StateRead},
+    source::{Gap, Interval, Kept, Mark, Obstacle},
+    witness::Witness,
+};
+
+impl Relay {
+    pub(super) fn refuse(&mut self, obstacle: Obstacle, at: Moment) {
+        match obstacle {
+            Obstacle::SlotInUse { pid } => self.slot_held(Some(pid), at),
+            Obstacle::Gaps(gaps) => self.suspect(gaps, at),
+            // It is looked at again, since the address may lead to the right one then.
+            Obstacle::Elsewhere(gap) => {
+                let failure = Failure { lsn: None, ..gap.failure.clone() };
+                self.elsewhere = Some(gap);
+                self.fail(failure, During::Connecting, at);
+                if let Phase::Waiting { until } = &mut self.phase {
+                    *until = at + LOOK_EVERY;
+                }
+            }
+            Obstacle::Failed(failure) => self.lost(failure, at),
+        }
+    }
+
+    /// Gaps, if the witness that they were found by is the present one.
+    fn suspect(&mut self, gaps: Vec<Gap>, at: Moment) {
+        // Before the first session of a pipeline nothing of ours can be missing.
+        let is_nothing =
+            |gap: &&Gap| self.is_being_set_up(&gap.failure) || bug::is(Bug::GoOnAfterGap);
+        if let Some(gap) = gaps.first().filter(is_nothing) {
+            self.lost(gap.failure.clone(), at);
+            return;
+        }
+        if let Phase::Connecting(attempt) = &mut self.phase
+            // Before there is a connection the witness was read a moment ago.
+            && attempt.is_connected()
+            && self.keeper.kept() == Kept::InKafka
+        {
+            attempt.gaps = gaps;
+            if attempt.has_usable_slot() {
+                self.next(Step::Start, Action::StartReplication);
+            } else {
+                // Nobody can hold it.
+                self.next_read_state(Step::StateAgain);
+            }
+        } else {
+            self.halt(gaps, at);
+        }
+    }
+
+    /// What the monitor saw before the slot was ours, unless somebody has decided about it since: a person, or another
+    /// router, which has found everything as it must be later.
+    pub(super) fn take_suspected(&mut self, looked: Option<&Mark>) -> Vec<Gap> {
+        let generation = self.keeper.known().map_or(0, |known| known.generation);
+        let is_open = |(gap, known): &(Gap, u64)| {
+            // Nobody had read the record, since Kafka was away.
+            let is_of_record = *known == generation || *known == 0;
+            is_of_record && looked.is_some_and(|looked| gap.interval.to.lsn >= looked.lsn)
+        };
+        let suspected = std::mem::take(&mut self.suspected);
+        suspected.into_iter().filter(is_open).map(|(gap, _)| gap).collect()
+    }
+
+    /// The catalog could not be read, and the slot is missing or lost: nobody can hold it, so no stream has to be started
+    /// before that counts. Whether it was so.
+    pub(in crate::machine) fn judge_without_catalog(&mut self, at: Moment) -> bool {
+        let Phase::Connecting(attempt) = &mut self.phase else { return false };
+        let is_known = attempt.step == Step::Catalog && !attempt.gaps.is_empty();
+        if !is_known || attempt.has_usable_slot() {
+            return false;
+        }
+        let gaps = std::mem::take(&mut attempt.gaps);
+        self.suspect(gaps, at);
+        true
+    }
+
+    /// Whether this failure only means that set-up is not finished: there was no session yet, of
+    /// any router.
+    pub(in crate::machine) fn is_being_set_up(&self, failure: &Failure) -> bool {
+        self.totals.sessions == 0
+            && self.keeper.known().is_none()
+            && matches!(failure.code, Code::SlotMissing | Code::SlotLost | Code::TableInherited)
+    }
+
+    /// What the state topic holds while this router has halted.
+    pub(super) fn acceptance_read(&mut self, read: Result<StateRead, Failure>, at: Moment) {
+        let look_at = self.next_look_at(at);
+        // That it cannot be read now says nothing; it is read again.
+        let is_read = read.is_ok_and(|read| self.keeper.read(read).is_ok());
+        let open = self.keeper.known().and_then(|known| known.gaps.first()).cloned();
+        let Phase::Halted(halt) = &mut self.phase else { return };
+        halt.look_at = look_at;
+        match open {
+            Some(gap) if is_read => {
+                halt.gap = gap;
+                self.keeper.record_again();
+            }
+            Some(gap) => halt.gap = gap,
+            None if is_read => {
+                self.totals.sessions = self.totals.sessions.max(1);
+                // What was found before the gap is not the measure any more.
+                self.baseline = None;
+                self.phase = Phase::Waiting { until: at };
+            }
+            None => {}
+        }
+    }
+
+    /// The gaps that this attempt or session is halted by: those that were found before, or one whose interval follows from
+    /// what is known.
+    pub(in crate::machine) fn gaps_of(&mut self, failure: Failure) -> Vec<Gap> {
+        if let Phase::Connecting(attempt) = &mut self.phase
+            && !attempt.gaps.is_empty()
+        {
+            return std::mem::take(&mut attempt.gaps);
+        }
+        let known = self.keeper.known();
+        let acknowledged = known.map(Witness::mark);
+        let interval = match &self.phase {
+            Phase::Streaming(session) => session.at_risk(acknowledged),
+            Phase::Connecting(_)
+            | Phase::Waiting { .. }
+            | Phase::Standby { .. }
+            | Phase::Halted(_)
+            | Phase::Over => {
+                let at = acknowledged.as_ref().and_then(|mark| mark.at.clone());
+                let position = acknowledged.map_or(self.told, |mark| mark.lsn.max(self.told));
+                let mark = Mark { lsn: position, at };
+                Interval { from: Some(mark.clone()), to: mark }
+            }
+        };
+        vec![Gap::new(failure, interval)]
+    }
+}

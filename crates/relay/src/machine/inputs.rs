@@ -1,0 +1,314 @@
+//! What each input means.
+
+use std::{num::NonZeroI32, time::Duration};
+
+use super::{Phase, Relay};
+use crate::{
+    bug::{self, Bug},
+    clock::{Moment, Now},
+    failpoint::{self, Failpoint},
+    failure::{Code, Failure},
+    ports::Acks,
+    progress::ledger::{Credit, Place},
+    protocol::{Input, ServerNotice},
+    routing::{record::TopicId, topics::TopicFacts},
+    session::Course,
+    source::{Gap, Kept},
+};
+
+/// How often a standby looks whether the slot is free.
+const STANDBY_LOOK: Duration = Duration::from_millis(300);
+/// How long a stopping server may wait for what is still on its way.
+const STOPPING_PATIENCE: Duration = Duration::from_secs(2);
+
+impl Relay {
+    pub(super) fn apply(&mut self, input: Input<'_>, now: Now) {
+        let at = now.at;
+        match input {
+            Input::State(number, read) => self.state_read(number, read, at),
+            Input::StateUntouched(number) => self.state_untouched(number, at),
+            Input::StateWritten(number) => self.state_written(number),
+            Input::Opened(server) => self.opened(server, at),
+            Input::Timelines(timelines) => self.timelines_read(&timelines, at),
+            Input::Slot(look) => self.slot_read(look, at),
+            Input::Catalog(catalog) => self.catalog_read(catalog, at),
+            Input::Connected(walsender) => self.connected(walsender, at),
+            Input::Disconnected(failure) => self.lost(failure, at),
+            Input::BytesArrived => {
+                if let Phase::Streaming(session) = &mut self.phase {
+                    session.heard(now);
+                }
+            }
+            Input::SlotHeld(holder) => self.slot_held(holder, at),
+            Input::SlotFree => {
+                if let Phase::Standby { .. } = self.phase {
+                    self.phase = Phase::Waiting { until: at };
+                }
+            }
+            Input::StreamEnded => {
+                failpoint::reached(Failpoint::StreamEnded);
+                self.stream_ended(at);
+            }
+            Input::Notice(notice) => {
+                self.notice(notice, at);
+                failpoint::reached(Failpoint::WarningTaken);
+            }
+            Input::Acks(acks) => {
+                failpoint::reached(Failpoint::BeforeAcks);
+                self.acknowledged(acks, now);
+                failpoint::reached(Failpoint::AfterAcks);
+            }
+            Input::DeliveryFailed { transaction, failure } => {
+                failpoint::reached(Failpoint::DeliveryFailed);
+                self.delivery_failed(transaction, failure, now);
+            }
+            Input::SinkReady => self.sink_ready(at),
+            Input::SinkTrouble(trouble) => self.sink_trouble = trouble,
+            Input::Topic(id, answer) => self.topic(id, answer, now),
+            Input::Partitions(id, count) => self.partitions(id, count, now),
+            Input::TopicGone(id) => self.topic_gone(id),
+            Input::GapSuspected(gap) => self.gap_suspected(gap, at),
+            Input::SourceSeen(look, catalog) => self.source_seen(look, catalog),
+            Input::ServerStopping => {
+                if let Phase::Streaming(session) = &mut self.phase {
+                    session.let_go_by(at + STOPPING_PATIENCE);
+                }
+            }
+            Input::StoodStill(duration) => self.stood_still(duration, at),
+            Input::Shutdown => {
+                self.drain_by = Some(self.drain_by.unwrap_or(at + self.drain));
+                failpoint::reached(Failpoint::DrainBegun);
+            }
+            Input::Tick => {}
+        }
+    }
+
+    pub(super) fn slot_held(&mut self, holder: Option<i32>, at: Moment) {
+        if let Phase::Connecting(_) | Phase::Standby { .. } = self.phase {
+            self.give_up_connecting();
+            self.slot_holder = holder;
+            // Whoever holds it reads again what we left.
+            self.left_unconfirmed = 0;
+            self.phase = Phase::Standby { look_at: Some(at + self.backoff.spread(STANDBY_LOOK)) };
+        }
+    }
+
+    /// Only whoever holds the slot knows what is acknowledged and how everything was: written down by another, a gap would
+    /// hide what the holder writes. Who holds none remembers it until the slot is held: it may leave no trace until then.
+    fn gap_suspected(&mut self, gap: Gap, at: Moment) {
+        let streams = matches!(self.phase, Phase::Streaming(_));
+        if streams || self.keeper.kept() == Kept::InMemory {
+            self.halt(vec![gap], at);
+        } else if matches!(self.phase, Phase::Waiting { .. } | Phase::Connecting(_)) {
+            let generation = self.keeper.known().map_or(0, |known| known.generation);
+            self.suspected.retain(|(known, _)| !known.is_same(&gap));
+            self.suspected.push((gap, generation));
+        }
+    }
+
+    fn stream_ended(&mut self, at: Moment) {
+        let Phase::Streaming(session) = &self.phase else { return };
+        if session.course == Course::Finishing {
+            self.end_session(at);
+            self.exit_without_session();
+        } else {
+            let why =
+                Failure::new(Code::ServerNotReady, "PostgreSQL ended the stream: it is stopping");
+            self.lost(why, at);
+        }
+    }
+
+    /// Whoever stands still for longer than the server waits has lost the slot to another, and does not know it yet: what
+    /// lies in the socket was read there meanwhile, and what lies in the producer's queue comes late. Both are thrown away;
+    /// if the slot is ours after all, it replays them.
+    fn stood_still(&mut self, duration: Duration, at: Moment) {
+        let is_connecting =
+            matches!(&self.phase, Phase::Connecting(attempt) if attempt.is_connected());
+        let has_something = matches!(self.phase, Phase::Streaming(_)) || self.left_in_flight > 0;
+        if (has_something || is_connecting) && !bug::is(Bug::IgnoreStandstill) {
+            let why = format!(
+                "this process stood still for {} s, so the server may have given the slot to another",
+                duration.as_secs()
+            );
+            let failure = Failure::new(Code::ServerSilent, why).hint(
+                "look for what stopped or starved it: SIGSTOP, a frozen container, a CPU limit",
+            );
+            if has_something {
+                // The producer is as good as it was; only what it holds is not.
+                self.replace_sink(None, at);
+                self.without_sink(failure.clone(), at);
+            }
+            if is_connecting {
+                self.lost(failure, at);
+            }
+        }
+    }
+
+    fn notice(&mut self, notice: &ServerNotice, at: Moment) {
+        // 55000 within the stream is PostgreSQL 18's "skipped loading publication": rows are being skipped, and this
+        // warning is all that ever says so.
+        if bug::is(Bug::IgnoreWarning) {
+            return;
+        }
+        if notice.code == "55000" && matches!(self.phase, Phase::Streaming(_)) {
+            let failure = Failure::new(
+                Code::PublicationMissing,
+                format!("the server skips rows: {}", notice.message),
+            )
+            .hint(
+                "this slot sends no row of that time: outbox-router teardown --apply, then \
+                 outbox-router setup --apply make another; then publish the rows committed since \
+                 the publication was dropped from the table, then outbox-router accept",
+            );
+            let gaps = self.gaps_of(failure);
+            self.halt(gaps, at);
+        }
+    }
+
+    fn acknowledged(&mut self, acks: &Acks, now: Now) {
+        let mut broken = None;
+        // What only others than the oldest wait for says nothing about what the confirmed position waits for.
+        let mut oldest = Place::Behind;
+        for run in acks.runs() {
+            let credit = match &mut self.phase {
+                Phase::Streaming(session) => session.ledger.credit(run),
+                Phase::Waiting { .. }
+                | Phase::Connecting(_)
+                | Phase::Standby { .. }
+                | Phase::Halted(_)
+                | Phase::Over => Ok(Credit::Stale),
+            };
+            let since = match credit {
+                Ok(Credit::Counted(since, place)) => {
+                    if place == Place::Oldest {
+                        oldest = Place::Oldest;
+                    }
+                    Some(since)
+                }
+                Ok(Credit::Stale) => {
+                    // Of an earlier session: older still.
+                    oldest = Place::Oldest;
+                    self.left_in_flight =
+                        self.left_in_flight.saturating_sub(u64::from(run.records));
+                    None
+                }
+                Err(disorder) => {
+                    broken = Some(Failure::new(Code::ProducerFatal, disorder.to_string()));
+                    continue;
+                }
+            };
+            self.topics.acknowledged(run.topic, run.records);
+            let index = run.topic.index();
+            if self.totals.topics.len() <= index {
+                self.totals.topics.resize_with(index + 1, Default::default);
+            }
+            if let Some((acked, latencies)) = self.totals.topics.get_mut(index) {
+                *acked += u64::from(run.records);
+                if let Some(since) = since {
+                    latencies.count(now.wall.micros_since(since), run.records);
+                }
+            }
+        }
+        if let Phase::Streaming(session) = &mut self.phase
+            && !acks.is_empty()
+        {
+            session.room_made();
+        }
+        if broken.is_none() && !acks.is_empty() {
+            self.sink.proved();
+        }
+        if oldest == Place::Oldest {
+            self.owed_since = None;
+            self.sink_trouble = None;
+        }
+        if let Some(failure) = broken {
+            self.sink_failed(None, failure, now.at);
+        }
+    }
+
+    fn sink_ready(&mut self, at: Moment) {
+        self.sink.ready(at);
+        self.sink_trouble = None;
+    }
+
+    /// A look-up was answered.
+    fn topic(&mut self, id: TopicId, answer: Result<TopicFacts, Failure>, now: Now) {
+        if let Err(failure) = &answer {
+            self.totals.count_error(failure.code);
+        }
+        let answer = answer.map(|facts| self.pin(id, facts));
+        match (self.topics.facts(id), answer) {
+            // It is in use, and was looked up for its limit: a failure says nothing about it, producing will tell.
+            (Some(_), Err(_)) => {}
+            (Some(old), Ok(new)) if old.partitions != new.partitions => {
+                self.partitions_changed(id, old, new, now);
+            }
+            (known, Ok(facts)) => {
+                self.topics.answer(id, Ok(facts), now.at);
+                self.topics.vouch(self.keeper.vouched());
+                if let Phase::Streaming(session) = &mut self.phase {
+                    session.topic_found(id);
+                    // Offered under the limit that it exceeds, the row would only put off the look that may raise it.
+                    if known != Some(facts) {
+                        session.topic_differs(id);
+                    }
+                }
+            }
+            (None, answer) => self.topics.answer(id, answer, now.at),
+        }
+    }
+
+    /// A look at a topic in use. One that is not in use must be looked up first: there is more to know of it.
+    fn partitions(&mut self, id: TopicId, partitions: NonZeroI32, now: Now) {
+        if let Some(old) = self.topics.facts(id) {
+            let new = self.pin(id, TopicFacts { partitions, ..old });
+            if old.partitions != new.partitions {
+                self.partitions_changed(id, old, new, now);
+            }
+        }
+    }
+
+    /// What an earlier session had in flight may come again, and must go to the partitions that it went to. So a count
+    /// that has grown since is used only when all of that has passed.
+    fn pin(&mut self, id: TopicId, facts: TopicFacts) -> TopicFacts {
+        if let Phase::Streaming(session) = &self.phase {
+            self.pinned.take_if(|pinned| session.ledger.confirmable() >= pinned.until);
+        }
+        // What this process has used since is later than what the witness says.
+        let used = self.topics.facts(id).map_or(0, |facts| facts.partitions.get());
+        let name = self.topics.name(id);
+        let kept = self.pinned.as_ref().and_then(|pinned| pinned.counts.get(name?.as_str()));
+        match kept.map(|kept| used.max(*kept)).and_then(NonZeroI32::new) {
+            Some(kept) if kept < facts.partitions && !bug::is(Bug::RepinAtOnce) => {
+                TopicFacts { partitions: kept, ..facts }
+            }
+            Some(_) | None => facts,
+        }
+    }
+
+    fn partitions_changed(&mut self, id: TopicId, old: TopicFacts, new: TopicFacts, now: Now) {
+        if bug::is(Bug::NeverRepin) {
+            return;
+        }
+        if bug::is(Bug::RepinAtOnce) {
+            self.topics.answer(id, Ok(new), now.at);
+            return;
+        }
+        if let Phase::Streaming(session) = &mut self.phase {
+            if let Err(failure) = session.topic_changed(id, old, new) {
+                self.delivery_failed(None, failure, now);
+            }
+        // Records of the old count are in flight: the next look finds it again.
+        } else if self.left_in_flight == 0 {
+            self.topics.answer(id, Ok(new), now.at);
+        }
+    }
+
+    /// A topic in use is not there any more. Records that are on their way to it will say so by failing; without any,
+    /// the next one looks it up, and waits for it.
+    fn topic_gone(&mut self, id: TopicId) {
+        if self.topics.in_flight(id) == 0 {
+            self.topics.gone(id);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What follows from the state by itself, after every input: connecting, status updates, draining, giving up.
+
+use std::time::Duration;
+
+use pgoutput::Lsn;
+
+use super::{Phase, Relay};
+use crate::{
+    bug::{self, Bug},
+    clock::{Moment, Now},
+    failpoint::{self, Failpoint},
+    failure::{Class, Code, Failure},
+    progress::feedback::Listening,
+    protocol::{Action, OnFatal, Outcome},
+    session::{Course, Hold},
+};
+
+/// How long to stay away from a server that wants to stop.
+const STOPPING_GRACE: Duration = Duration::from_secs(10);
+
+impl Relay {
+    pub(super) fn proceed(&mut self, now: Now) {
+        let stopping = self.drain_by.is_some();
+        if let Phase::Streaming(_) = self.phase {
+            // May end the session; what follows from that follows at once.
+            self.proceed_streaming(now);
+        }
+        match &mut self.phase {
+            Phase::Waiting { .. } | Phase::Standby { .. } if stopping => {
+                self.exit_without_session();
+            }
+            Phase::Connecting(_) if stopping => {
+                self.give_up_connecting();
+                self.exit_without_session();
+            }
+            Phase::Halted(halt) => {
+                let may_leave = stopping && {
+                    let halt = &*halt;
+                    self.keeper.has_recorded_gaps() || Self::has_waited(halt, now.at)
+                };
+                if may_leave {
+                    self.exit_without_session();
+                } else {
+                    self.proceed_halted(now);
+                }
+            }
+            Phase::Waiting { until } => {
+                if *until <= now.at && self.sink.is_ready() {
+                    self.connect();
+                }
+            }
+            Phase::Standby { look_at } => {
+                if look_at.is_some_and(|look_at| look_at <= now.at) {
+                    *look_at = None;
+                    self.actions.push_back(Action::WatchSlot);
+                }
+            }
+            Phase::Streaming(_) | Phase::Connecting(_) | Phase::Over => {}
+        }
+        self.give_up_if_told_to(now);
+    }
+
+    fn proceed_streaming(&mut self, now: Now) {
+        let Phase::Streaming(session) = &mut self.phase else { return };
+        if session.must_let_go(now.at) {
+            let why = Failure::new(
+                Code::ServerNotReady,
+                "PostgreSQL wants to stop, and waits for events that Kafka has not acknowledged: let go of it",
+            );
+            let grace = self.backoff.at_least(STOPPING_GRACE);
+            self.let_go(why, grace, now);
+            return;
+        }
+        let wanted = session.review(now.at, self.left_in_flight, &mut self.topics);
+        let waits = match session.hold {
+            Some(Hold::Topic(_) | Hold::QueueFull { .. } | Hold::SinkClosed) => true,
+            Some(Hold::Row { .. } | Hold::Careful | Hold::Draining) | None => {
+                session.ledger.unacked() + self.left_in_flight > 0
+            }
+        } || self.keeper.is_writing();
+        self.owed_since = waits.then(|| self.owed_since.unwrap_or(now.at));
+        if let Some(topic) = wanted {
+            self.look_up(topic, now.at);
+        }
+        match self.drain_by {
+            Some(drain_by) => self.drain(drain_by, now),
+            None => self.tell(now),
+        }
+        self.write_witness(now);
+        self.look_at_state(now);
+        if let Phase::Streaming(session) = &mut self.phase {
+            session.review_care();
+            let told = session.ledger.told();
+            self.passed(told);
+        }
+    }
+
+    /// The server was told this position: what happened before it is overcome.
+    pub(super) fn passed(&mut self, told: Lsn) {
+        self.troubles.passed(told);
+        self.careful_at.take_if(|place| told > *place);
+    }
+
+    /// Sends the status update that is due.
+    fn tell(&mut self, now: Now) {
+        let listening = if self.wants_wal() { Listening::Yes } else { Listening::No };
+        if bug::is(Bug::SilentWhileFull) && listening == Listening::No {
+            return;
+        }
+        let Phase::Streaming(session) = &mut self.phase else { return };
+        match session.update(now, self.terms.window, listening) {
+            Ok(None) => {}
+            Ok(Some(update)) => self.actions.push_back(Action::Status(update)),
+            Err(failure) => self.lost(failure, now.at),
+        }
+    }
+
+    fn drain(&mut self, drain_by: Moment, now: Now) {
+        let Phase::Streaming(session) = &mut self.phase else { return };
+        if session.course == Course::Following {
+            session.course = Course::Draining;
+        }
+        match session.course {
+            Course::Draining | Course::Following
+                if session.is_drained(&self.topics) && !session.ledger.has_unattested() =>
+            {
+                let update = session.last_update(now);
+                failpoint::reached(Failpoint::DrainTold);
+                self.actions.extend([Action::Status(update), Action::CopyDone]);
+                if drain_by <= now.at {
+                    // At the last moment: nobody can wait for the server's goodbye.
+                    self.end_session(now.at);
+                    self.exit_without_session();
+                }
+            }
+            Course::Draining | Course::Following if drain_by <= now.at => {
+                let update = session.last_update(now);
+                self.actions.push_back(Action::Status(update));
+                self.end_session(now.at);
+                self.exit(Outcome::DeadlinePassed);
+            }
+            Course::Draining | Course::Following => self.tell(now),
+            // Everything is confirmed, only the server's goodbye is missing.
+            Course::Finishing if drain_by <= now.at => {
+                self.end_session(now.at);
+                self.exit_without_session();
+            }
+            Course::Finishing => {}
+        }
+    }
+
+    /// With [`OnFatal::Exit`], leaves as soon as a person is needed and what can be delivered is.
+    fn give_up_if_told_to(&mut self, now: Now) {
+        if self.on_fatal == OnFatal::Stay {
+            return;
+        }
+        let sink_needs_person =
+            self.trouble_of_sink(now.at).is_some_and(|trouble| trouble.class() == Class::Mendable);
+        let fatal = match &self.phase {
+            Phase::Halted(halt) => {
+                self.keeper.has_recorded_gaps() || Self::has_waited(halt, now.at)
+            }
+            Phase::Waiting { .. } => self.troubles.need_person() || sink_needs_person,
+            Phase::Streaming(_) if sink_needs_person => true,
+            Phase::Streaming(session) => {
+                matches!(session.hold, Some(Hold::Row { .. }))
+                    && session.ledger.is_settled_but_for_open()
+                    && session.ledger.told() == session.ledger.settled()
+            }
+            Phase::Connecting(_) | Phase::Standby { .. } | Phase::Over => false,
+        };
+        if fatal {
+            self.tell_the_rest(now);
+            self.end_session(now.at);
+            self.exit(Outcome::Fatal);
+        }
+    }
+}

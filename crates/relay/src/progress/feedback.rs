@@ -1,0 +1,249 @@
+//! When to tell the server how far we are, and when its silence means that it is gone.
+//!
+//! A walsender that hears nothing for `wal_sender_timeout` closes the connection, so an update goes out well within
+//! it, whatever else happens. A reply that the server asks for is given at once, but never more than ten a second: a
+//! server that is stopping while something is unconfirmed asks again after every reply, tens of thousands of times a
+//! second. In the other direction, a server that has nothing to send must still answer a question; one that does not
+//! is gone, even if the connection looks alive.
+
+use std::time::Duration;
+
+use pgoutput::Lsn;
+
+use crate::{
+    bug::{self, Bug},
+    clock::Moment,
+    progress::ledger::{Ledger, Window},
+};
+
+/// Between two updates, unless the window needs one sooner.
+const GAP: Duration = Duration::from_millis(100);
+
+/// Times of one connection.
+#[derive(Debug)]
+pub(crate) struct Feedback {
+    timing: Timing,
+    sent_at: Moment,
+    sent_write: Lsn,
+    heard_at: Moment,
+    /// The server asked for a reply and has not had it.
+    owed: Owed,
+    /// When we asked for one.
+    asked_at: Option<Moment>,
+}
+
+/// Intervals of the feedback, both well within `wal_sender_timeout`.
+#[derive(Debug, Clone, Copy)]
+pub struct Timing {
+    /// An update goes out at least this often.
+    pub status_interval: Duration,
+    /// A server that has been silent for this long, half of it after being asked, is gone.
+    pub silence_limit: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owed {
+    Nothing,
+    Reply,
+}
+
+/// Whether the socket is being read: a server that we do not listen to cannot be called silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listening {
+    Yes,
+    No,
+}
+
+/// What is due now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    Nothing,
+    /// An update.
+    Update,
+    /// An update that asks for an answer.
+    Question,
+    /// The server did not answer: it is gone.
+    Silence,
+}
+
+impl Feedback {
+    pub(crate) fn new(timing: Timing, at: Moment) -> Self {
+        Self {
+            timing,
+            sent_at: at,
+            sent_write: Lsn::ZERO,
+            heard_at: at,
+            owed: Owed::Nothing,
+            asked_at: None,
+        }
+    }
+
+    /// Something arrived.
+    #[inline]
+    pub(crate) fn heard(&mut self, at: Moment) {
+        self.heard_at = at;
+        self.asked_at = None;
+    }
+
+    /// Whether the server waits for a reply.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.owed == Owed::Reply
+    }
+
+    /// The server asked for a reply.
+    pub(crate) fn owe(&mut self) {
+        self.owed = Owed::Reply;
+    }
+
+    /// An update was sent that reports `write` as received.
+    pub(crate) fn sent(&mut self, due: Due, write: Lsn, at: Moment) {
+        self.sent_at = at;
+        self.sent_write = write;
+        self.owed = Owed::Nothing;
+        if due == Due::Question {
+            self.asked_at = Some(at);
+        }
+    }
+
+    /// What is due.
+    pub(crate) fn due(
+        &mut self,
+        at: Moment,
+        ledger: &Ledger,
+        received: Lsn,
+        window: Window,
+        listening: Listening,
+    ) -> Due {
+        if listening == Listening::No || bug::is(Bug::TrustSilence) {
+            self.heard(at);
+        }
+        match self.asked_at {
+            Some(asked) if at >= asked + self.timing.silence_limit / 2 => return Due::Silence,
+            None if at >= self.heard_at + self.timing.silence_limit / 2 => return Due::Question,
+            Some(_) | None => {}
+        }
+        let has_news = ledger.confirmable() > ledger.told() || received > self.sent_write;
+        if bug::is(Bug::ReplyAtOnce) && self.owed == Owed::Reply {
+            return Due::Update;
+        }
+        let waits = at < self.sent_at + GAP;
+        if ledger.is_worth_telling(window)
+            || (!waits && (has_news || self.owed == Owed::Reply))
+            || at >= self.sent_at + self.timing.status_interval
+        {
+            Due::Update
+        } else {
+            Due::Nothing
+        }
+    }
+
+    /// When to ask [`Feedback::due`] again at the latest.
+    pub(crate) fn deadline(&self, ledger: &Ledger, received: Lsn) -> Moment {
+        let has_news = ledger.confirmable() > ledger.told() || received > self.sent_write;
+        let update = if has_news || self.owed == Owed::Reply {
+            self.sent_at + GAP
+        } else {
+            self.sent_at + self.timing.status_interval
+        };
+        let silence = self.asked_at.unwrap_or(self.heard_at) + self.timing.silence_limit / 2;
+        update.min(silence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::{ledger::Evidence, ticket::SessionId};
+    use pgoutput::{Begin, PgTimestamp};
+
+    const TIMING: Timing =
+        Timing { status_interval: Duration::from_secs(3), silence_limit: Duration::from_secs(10) };
+    const WINDOW: Window = Window { events: 100, bytes: 1 << 20 };
+
+    fn at(millis: u64) -> Moment {
+        Moment::new(Duration::from_millis(millis))
+    }
+
+    fn idle() -> (Feedback, Ledger) {
+        (Feedback::new(TIMING, at(0)), Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None))
+    }
+
+    #[test]
+    fn an_idle_connection_is_kept_alive() {
+        let (mut feedback, ledger) = idle();
+        feedback.heard(at(2_500));
+        assert_eq!(
+            feedback.due(at(2_999), &ledger, Lsn::ZERO, WINDOW, Listening::Yes),
+            Due::Nothing
+        );
+        assert_eq!(
+            feedback.due(at(3_000), &ledger, Lsn::ZERO, WINDOW, Listening::Yes),
+            Due::Update
+        );
+    }
+
+    #[test]
+    fn a_storm_of_questions_gets_ten_replies_a_second() {
+        let (mut feedback, ledger) = idle();
+        let mut replies = 0;
+        for millis in 0..1_000 {
+            feedback.heard(at(millis));
+            feedback.owe();
+            let due = feedback.due(at(millis), &ledger, Lsn::ZERO, WINDOW, Listening::Yes);
+            if due == Due::Update {
+                replies += 1;
+                feedback.sent(due, Lsn::ZERO, at(millis));
+            }
+        }
+        assert_eq!(replies, 9);
+    }
+
+    #[test]
+    fn a_silent_server_is_asked_once_and_then_given_up() {
+        let (mut feedback, ledger) = idle();
+        let ask = |feedback: &mut Feedback, millis| {
+            feedback.due(at(millis), &ledger, Lsn::ZERO, WINDOW, Listening::Yes)
+        };
+        assert_eq!(ask(&mut feedback, 5_000), Due::Question);
+        feedback.sent(Due::Question, Lsn::ZERO, at(5_000));
+        assert_eq!(ask(&mut feedback, 8_000), Due::Update);
+        assert_eq!(ask(&mut feedback, 10_000), Due::Silence);
+        feedback.heard(at(10_000));
+        assert_ne!(ask(&mut feedback, 10_001), Due::Silence);
+    }
+
+    #[test]
+    fn a_server_that_we_do_not_listen_to_is_not_called_silent() {
+        let (mut feedback, ledger) = idle();
+        let due = feedback.due(at(60_000), &ledger, Lsn::ZERO, WINDOW, Listening::No);
+        assert_eq!(due, Due::Update);
+        assert_ne!(
+            feedback.due(at(60_001), &ledger, Lsn::ZERO, WINDOW, Listening::Yes),
+            Due::Question
+        );
+    }
+
+    #[test]
+    fn news_waits_for_the_gap_but_a_full_window_does_not() {
+        let (mut feedback, mut ledger) = idle();
+        feedback.sent(Due::Update, Lsn::ZERO, at(1_000));
+        ledger.keepalive(Lsn::from_u64(8));
+        let due = |feedback: &mut Feedback, ledger: &Ledger, millis| {
+            feedback.heard(at(millis));
+            feedback.due(at(millis), ledger, Lsn::from_u64(8), WINDOW, Listening::Yes)
+        };
+        assert_eq!(due(&mut feedback, &ledger, 1_050), Due::Nothing);
+        assert_eq!(due(&mut feedback, &ledger, 1_100), Due::Update);
+        assert_eq!(feedback.deadline(&ledger, Lsn::from_u64(8)), at(1_100));
+        let narrow = Window { events: 4, bytes: 1 << 20 };
+        let (final_lsn, committed_at) = (Lsn::from_u64(16), PgTimestamp::from_micros(0));
+        ledger.begin(&Begin { final_lsn, committed_at, xid: pgoutput::Xid::from_u32(7) }).unwrap();
+        let ticket = ledger.issue(10).unwrap();
+        ledger.commit(Lsn::from_u64(16), Lsn::from_u64(24)).unwrap();
+        let mut acks = crate::Acks::default();
+        acks.push(ticket, crate::TopicId::from_index(0).unwrap());
+        ledger.credit(&acks.runs()[0]).unwrap();
+        let due = feedback.due(at(1_051), &ledger, Lsn::from_u64(8), narrow, Listening::Yes);
+        assert_eq!(due, Due::Update);
+    }
+}

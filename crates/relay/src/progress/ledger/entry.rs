@@ -1,0 +1,106 @@
+//! What the ledger keeps of one transaction: a few counters.
+
+use pgoutput::{Begin, Lsn, PgTimestamp, Xid};
+
+use super::Window;
+use crate::{
+    bug::{self, Bug},
+    progress::ticket::SIZE_UNIT,
+    witness::LastTransaction,
+};
+
+/// Events and their size, in units of [`crate::Ticket`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Load {
+    pub(super) events: u64,
+    pub(super) units: u64,
+}
+
+impl Load {
+    pub(super) fn add(&mut self, other: Self) {
+        self.events += other.events;
+        self.units += other.units;
+    }
+
+    pub(super) fn remove(&mut self, other: Self) {
+        self.events = self.events.saturating_sub(other.events);
+        self.units = self.units.saturating_sub(other.units);
+    }
+
+    pub(super) fn fits(self, window: Window) -> bool {
+        self.events < window.events && self.units.saturating_mul(SIZE_UNIT) < window.bytes
+    }
+}
+
+/// A transaction with events that are not settled, or one that is being received.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Where the commit record starts.
+    pub(super) commit_lsn: Lsn,
+    /// The first byte after the commit record; zero before it was seen.
+    pub(super) end_lsn: Lsn,
+    xid: Xid,
+    committed_at: PgTimestamp,
+    /// What its latency is measured from.
+    pub(super) since: PgTimestamp,
+    pub(super) progress: Progress,
+    /// Everything that was produced of it.
+    pub(super) load: Load,
+    /// What of it the broker has not acknowledged.
+    pub(super) unacked: Load,
+}
+
+impl Entry {
+    pub(super) fn open(begin: &Begin) -> Self {
+        Self {
+            commit_lsn: begin.final_lsn,
+            end_lsn: Lsn::ZERO,
+            xid: begin.xid,
+            committed_at: begin.committed_at,
+            since: begin.committed_at,
+            progress: Progress::Open,
+            load: Load::default(),
+            unacked: Load::default(),
+        }
+    }
+
+    /// What tells it from every other transaction.
+    pub(super) fn identity(&self) -> LastTransaction {
+        LastTransaction {
+            commit_lsn: self.commit_lsn,
+            end_lsn: self.end_lsn,
+            xid: self.xid,
+            committed_at: self.committed_at,
+        }
+    }
+
+    /// Whether the broker has acknowledged everything that was produced of it so far.
+    pub(super) fn is_acked(&self) -> bool {
+        self.unacked.events == 0 || (bug::is(Bug::ConfirmOneShort) && self.unacked.events == 1)
+    }
+
+    /// Its end, if nothing of it is missing.
+    pub(super) fn settled_end(&self) -> Option<Lsn> {
+        match self.progress {
+            Progress::Complete(end) if self.is_acked() => Some(end),
+            Progress::Complete(_) | Progress::Open => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Its commit has not been seen.
+    Open,
+    /// Received whole; the position up to which nothing of ours follows it.
+    Complete(Lsn),
+}
+
+/// Whether a transaction carried events of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carried {
+    /// At least one.
+    Events,
+    /// None: it only moves the position.
+    Nothing,
+}

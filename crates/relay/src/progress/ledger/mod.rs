@@ -1,0 +1,474 @@
+//! The ledger: which WAL position may be confirmed. The heart of the product.
+//!
+//! # Why this is right
+//!
+//! PostgreSQL forgets WAL up to the position that we confirm, and on reconnection sends a transaction again if and
+//! only if its commit record *starts* at or after that position. So the position must be the `end_lsn` of a commit, not
+//! its `commit_lsn` (that would send the last transaction again for ever), nor anything one adds to either (that would
+//! skip a commit that begins exactly there).
+//!
+//! Transactions arrive in commit order, their acknowledgements in any order, because partitions answer independently.
+//! The ledger keeps one entry per transaction in order of arrival, and moves its position only over the *contiguous
+//! prefix* of entries that are complete (commit seen) and settled (every record acknowledged).
+//!
+//! A keepalive carries the position up to which the walsender has decoded and sent. It may be confirmed exactly when
+//! everything received before it is settled, so it moves the end of the last entry outward: that entry then settles up
+//! to there. Were it never confirmed, a slot whose outbox is idle would retain the WAL of every other table until the
+//! disk is full. While a transaction is open, part of it has been received although its commit lies ahead, so a
+//! keepalive that arrives then is ignored: another will come. Ignored, too, is one below the position at which the slot
+//! stood: after a reconnection the walsender decodes again from further back, and older servers take a slot back when
+//! they are told so.
+//!
+//! A transaction without rows of ours is no more than such a position: it leaves no entry either. Servers before 15
+//! send an empty one for every transaction of the database, so that during an outage they would pile up without limit.
+//!
+//! A settled position is not confirmed yet: first it is written into the witness ([`crate::witness`]) and acknowledged
+//! there. So a position takes two steps, [`Ledger::attest`] and [`Ledger::attested`], before [`Ledger::tell`] may name it.
+//! Without a witness it takes one. The window is what lies past the position that may be told.
+//!
+//! Memory is one entry per transaction with events in flight, whatever its number of rows, since an entry is a few
+//! counters; and events in flight are bounded by the window.
+
+use std::collections::VecDeque;
+
+use pgoutput::{Begin, Lsn, PgTimestamp};
+
+use crate::{
+    bug::{self, Bug},
+    failpoint::{self, Failpoint},
+    ports::AckRun,
+    progress::ticket::{SIZE_UNIT, SessionId, TRANSACTION_MASK, Ticket, TransactionRef},
+    witness::LastTransaction,
+};
+pub(crate) use attestation::{Attestation, Evidence};
+pub(crate) use disorder::Disorder;
+use disorder::overcredit;
+pub(crate) use entry::Carried;
+use entry::{Entry, Load, Progress};
+
+mod attestation;
+mod disorder;
+mod entry;
+
+/// A position that the server may be told. Only the ledger makes one, and a status update accepts nothing else:
+/// confirming too early is a mistake that cannot be typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConfirmedLsn(Lsn);
+
+impl ConfirmedLsn {
+    /// The position.
+    pub fn lsn(self) -> Lsn {
+        self.0
+    }
+}
+
+/// Limits of the window: what may lie past the last confirmed position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// In events. Also the bound on duplicates after a crash of the router.
+    pub events: u64,
+    /// In bytes of key, value, headers and the producer's book-keeping.
+    pub bytes: u64,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    session: SessionId,
+    entries: VecDeque<Entry>,
+    /// Number of the front entry; the others follow without gaps.
+    front: u64,
+    /// Where the slot stood when the session began: keepalives below it are old news.
+    resumed_at: Lsn,
+    /// End of what was received whole.
+    received: Lsn,
+    /// End of the contiguous settled prefix.
+    settled: Lsn,
+    /// The last transaction with events in that prefix.
+    last: Option<LastTransaction>,
+    evidence: Evidence,
+    /// What may be told: settled, and in the witness where there is one.
+    confirmable: Lsn,
+    /// What the server was told.
+    told: Lsn,
+    /// Past `confirmable`: the window.
+    unconfirmed: Load,
+    /// Past `confirmable` but settled: leaves the window with the next attestation.
+    settled_unattested: Load,
+    unacked: Load,
+}
+
+/// What a run of acknowledgements did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Credit {
+    /// It was counted; the transaction's latency is measured from here.
+    Counted(PgTimestamp, Place),
+    /// It belongs to an earlier session: the ledger knows nothing of it, and nothing is confirmed by it.
+    Stale,
+}
+
+/// Where in the queue the transaction of an acknowledgement stood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The oldest that is not settled: the confirmed position waits for it.
+    Oldest,
+    /// Behind another.
+    Behind,
+}
+
+impl Ledger {
+    /// An empty ledger for one session that reads on from `resumed_at` ([`Lsn::ZERO`]: not known).
+    pub(crate) fn new(session: SessionId, resumed_at: Lsn, evidence: Evidence) -> Self {
+        Self {
+            session,
+            entries: VecDeque::new(),
+            front: 0,
+            resumed_at,
+            received: Lsn::ZERO,
+            settled: Lsn::ZERO,
+            last: None,
+            evidence,
+            confirmable: Lsn::ZERO,
+            told: Lsn::ZERO,
+            unconfirmed: Load::default(),
+            settled_unattested: Load::default(),
+            unacked: Load::default(),
+        }
+    }
+
+    /// Everything before `position` is acknowledged, by the witness of an earlier session, and `last` is the last
+    /// transaction with events before it. Only for a ledger that has received nothing.
+    pub(crate) fn resume_at(&mut self, position: Lsn, last: Option<LastTransaction>) {
+        debug_assert!(self.entries.is_empty(), "nothing was received");
+        self.received = self.received.max(position);
+        self.settled = self.settled.max(position);
+        // The server need not be told where the slot stands. What lies past it is told when this session's own record
+        // says it: another's may have been deleted meanwhile, by somebody who knew no better.
+        if position == self.resumed_at {
+            self.confirmable = self.confirmable.max(position);
+            self.told = position;
+        }
+        self.last = last;
+    }
+
+    /// A transaction begins.
+    ///
+    /// # Errors
+    /// Another transaction is open.
+    pub(crate) fn begin(&mut self, begin: &Begin) -> Result<(), Disorder> {
+        if self.is_open() {
+            return Err(Disorder::NestedBegin);
+        }
+        self.entries.push_back(Entry::open(begin));
+        Ok(())
+    }
+
+    /// The open transaction's latency counts from `since` instead: its commit time is another server's.
+    pub(crate) fn measure_from(&mut self, since: PgTimestamp) {
+        if let Some(entry) = self.entries.back_mut()
+            && entry.progress == Progress::Open
+        {
+            entry.since = since;
+        }
+    }
+
+    /// A record of the open transaction is about to be produced: its ticket, for which it counts as unacknowledged
+    /// from now on.
+    ///
+    /// # Errors
+    /// No transaction is open.
+    #[inline]
+    pub(crate) fn issue(&mut self, bytes: usize) -> Result<Ticket, Disorder> {
+        let units = Ticket::units(bytes);
+        let number = self.back_number();
+        let entry = match self.entries.back_mut() {
+            Some(entry) if entry.progress == Progress::Open => entry,
+            _ => return Err(Disorder::RowOutsideTransaction),
+        };
+        let load = Load { events: 1, units };
+        entry.load.add(load);
+        if !bug::is(Bug::ConfirmOnEnqueue) {
+            entry.unacked.add(load);
+            self.unacked.add(load);
+        }
+        self.unconfirmed.add(load);
+        Ok(Ticket::new(self.session, number, units))
+    }
+
+    /// The record was not enqueued after all.
+    pub(crate) fn withdraw(&mut self, ticket: Ticket) {
+        let (transaction, units) = ticket.redeem();
+        let load = Load { events: 1, units };
+        if transaction.session == self.session
+            && !bug::is(Bug::ForgetWithdrawal)
+            && let Some(entry) = self.entry_mut(transaction.number)
+        {
+            entry.load.remove(load);
+            entry.unacked.remove(load);
+            self.unacked.remove(load);
+            self.unconfirmed.remove(load);
+        }
+    }
+
+    /// The open transaction committed; `end_lsn` is the first byte after its commit record. Tells what it carried.
+    ///
+    /// # Errors
+    /// No transaction is open, or it is another one.
+    pub(crate) fn commit(&mut self, commit_lsn: Lsn, end_lsn: Lsn) -> Result<Carried, Disorder> {
+        let Some(entry) = self.entries.back_mut().filter(|e| e.progress == Progress::Open) else {
+            return Err(Disorder::CommitWithoutBegin);
+        };
+        if entry.commit_lsn != commit_lsn {
+            return Err(Disorder::WrongCommit { begin: entry.commit_lsn, commit: commit_lsn });
+        }
+        if end_lsn <= commit_lsn || end_lsn < self.received {
+            return Err(Disorder::Backwards(end_lsn));
+        }
+        if entry.load.events == 0 {
+            self.entries.pop_back();
+            self.advance(end_lsn);
+            return Ok(Carried::Nothing);
+        }
+        entry.progress = Progress::Complete(end_lsn);
+        entry.end_lsn = end_lsn;
+        self.received = end_lsn;
+        self.settle();
+        Ok(Carried::Events)
+    }
+
+    /// A keepalive: the walsender has sent everything before `position`. Ignored while a transaction is open.
+    pub(crate) fn keepalive(&mut self, position: Lsn) {
+        let is_news = position > self.resumed_at || bug::is(Bug::KeepaliveBelowSlot);
+        if !self.is_open() && position > self.received && is_news {
+            self.advance(position);
+            if bug::is(Bug::KeepaliveWhilePending) {
+                self.settled = position;
+            }
+        } else if bug::is(Bug::KeepaliveWhileOpen) && self.is_settled_but_for_open() {
+            self.settled = self.settled.max(position);
+        }
+    }
+
+    /// The broker acknowledged records.
+    ///
+    /// # Errors
+    /// More were acknowledged than produced: the books no longer balance.
+    pub(crate) fn credit(&mut self, run: &AckRun) -> Result<Credit, Disorder> {
+        if run.transaction.session != self.session && !bug::is(Bug::CreditStaleAck) {
+            return Ok(Credit::Stale);
+        }
+        let load = Load { events: u64::from(run.records), units: run.size };
+        let Some(entry) = self.entry_mut(run.transaction.number) else {
+            return overcredit();
+        };
+        if entry.unacked.events < load.events || entry.unacked.units < load.units {
+            return overcredit();
+        }
+        entry.unacked.remove(load);
+        let since = entry.since;
+        let place = match self.index(run.transaction.number) {
+            Some(0) => Place::Oldest,
+            Some(_) | None => Place::Behind,
+        };
+        self.unacked.remove(load);
+        self.settle();
+        if bug::is(Bug::ConfirmMaximum) {
+            let newest = self.entries.iter().rev().find_map(Entry::settled_end);
+            self.settled = newest.map_or(self.settled, |end| end.max(self.settled));
+        }
+        Ok(Credit::Counted(since, place))
+    }
+
+    /// Where a record's transaction commits, if it is one of this session's.
+    pub(crate) fn commit_lsn_of(&self, transaction: TransactionRef) -> Option<Lsn> {
+        let index = self.index(transaction.number)?;
+        let entry = self.entries.get(index)?;
+        (transaction.session == self.session).then_some(entry.commit_lsn)
+    }
+
+    /// The end of the settled prefix: everything before it is acknowledged.
+    pub(crate) fn settled(&self) -> Lsn {
+        self.settled
+    }
+
+    /// The last transaction with events before [`Ledger::settled`].
+    pub(crate) fn last(&self) -> Option<LastTransaction> {
+        self.last
+    }
+
+    /// What may be told to the server.
+    pub(crate) fn confirmable(&self) -> Lsn {
+        match self.evidence {
+            Evidence::Witness if bug::is(Bug::ConfirmBeforeWitness) => self.settled,
+            Evidence::Witness => self.confirmable,
+            Evidence::None => self.settled,
+        }
+    }
+
+    /// A claim to have the settled position written into the witness. It counts when it comes back.
+    pub(crate) fn attest(&self) -> Attestation {
+        let position = if bug::is(Bug::WitnessAheadOfAcks) { self.received } else { self.settled };
+        Attestation::new(self.session, position, self.settled_unattested)
+    }
+
+    /// The witness with this position is acknowledged: the window begins after it. An attestation of an earlier
+    /// session says nothing about this one's window.
+    pub(crate) fn attested(&mut self, attestation: Attestation) {
+        if let Some((position, load)) = attestation.redeem(self.session) {
+            self.confirmable = self.confirmable.max(position);
+            self.unconfirmed.remove(load);
+            self.settled_unattested.remove(load);
+        }
+    }
+
+    /// Whether something is settled that the witness does not say.
+    pub(crate) fn has_unattested(&self) -> bool {
+        self.evidence == Evidence::Witness && self.settled > self.confirmable
+    }
+
+    /// Whether events are among what is settled and not in the witness.
+    pub(crate) fn has_unattested_events(&self) -> bool {
+        self.settled_unattested.events > 0
+    }
+
+    /// The position to put into the status update that is about to be sent.
+    pub(crate) fn tell(&mut self) -> ConfirmedLsn {
+        if self.evidence == Evidence::None {
+            self.attested(self.attest());
+        }
+        self.told = self.told.max(self.confirmable());
+        if bug::is(Bug::ConfirmPlusOne) && self.told > Lsn::ZERO {
+            return ConfirmedLsn(Lsn::from_u64(self.told.as_u64() + 1));
+        }
+        ConfirmedLsn(self.told)
+    }
+
+    /// What the server was last told.
+    pub(crate) fn told(&self) -> Lsn {
+        self.told
+    }
+
+    /// Whether another record may be read: the window has room, or nothing but the open transaction fills it. A
+    /// transaction larger than the window passes through with its *unacknowledged* part bounded.
+    #[inline]
+    pub(crate) fn has_room(&self, window: Window) -> bool {
+        bug::is(Bug::NoWindow)
+            || self.unconfirmed.fits(window)
+            || (self.entries.len() == 1
+                && self.settled_unattested.events == 0
+                && self.open().is_some()
+                && self.unacked.fits(window))
+    }
+
+    /// Whether enough is settled but unattested that the window would rather move now than wait for the timer.
+    pub(crate) fn is_worth_attesting(&self, window: Window) -> bool {
+        self.settled_unattested.events >= (window.events / 4).max(1)
+            || self.settled_unattested.units * SIZE_UNIT >= (window.bytes / 4).max(1)
+    }
+
+    /// Whether only a status update moves the window, and would rather do so now than wait for the timer.
+    pub(crate) fn is_worth_telling(&self, window: Window) -> bool {
+        self.evidence == Evidence::None && self.is_worth_attesting(window)
+    }
+
+    /// Whether everything received is settled and nothing is open.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether everything received is settled, nothing is open, and the server knows.
+    pub(crate) fn is_all_told(&self) -> bool {
+        self.is_settled() && self.told == self.settled
+    }
+
+    /// Whether a transaction is being received.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open().is_some()
+    }
+
+    /// Where the open transaction will commit.
+    pub(crate) fn open_commit_lsn(&self) -> Option<Lsn> {
+        self.open().map(|entry| entry.commit_lsn)
+    }
+
+    /// Whether the open transaction was confirmed in an earlier session: never, since the slot does not send it then.
+    pub(crate) fn is_old(&self) -> bool {
+        bug::is(Bug::SkipEqualOnResume) && self.open_commit_lsn() == Some(self.resumed_at)
+    }
+
+    /// Where the oldest transaction that is not settled commits.
+    pub(crate) fn oldest_commit_lsn(&self) -> Option<Lsn> {
+        self.entries.front().map(|entry| entry.commit_lsn)
+    }
+
+    /// Whether every received transaction but the open one is settled.
+    pub(crate) fn is_settled_but_for_open(&self) -> bool {
+        self.entries.is_empty()
+            || (self.entries.len() == 1 && self.is_open() && self.unacked.events == 0)
+    }
+
+    /// Events past the last confirmed position, and their bytes.
+    pub(crate) fn window(&self) -> (u64, u64) {
+        (self.unconfirmed.events, self.unconfirmed.units * SIZE_UNIT)
+    }
+
+    /// Events that the broker has not acknowledged.
+    pub(crate) fn unacked(&self) -> u64 {
+        self.unacked.events
+    }
+
+    /// Nothing of ours lies between what was received and `end`: it is settled as soon as what precedes it is.
+    fn advance(&mut self, end: Lsn) {
+        self.received = end;
+        match self.entries.back_mut() {
+            Some(last) => last.progress = Progress::Complete(end),
+            None => self.settled = end,
+        }
+    }
+
+    /// Moves the position over the settled prefix.
+    fn settle(&mut self) {
+        while let Some(entry) = self.entries.front() {
+            match entry.progress {
+                Progress::Complete(end) if entry.is_acked() => {
+                    failpoint::reached(Failpoint::BeforeAdvance);
+                    self.settled =
+                        if bug::is(Bug::ConfirmCommitLsn) { entry.commit_lsn } else { end };
+                    self.last = Some(entry.identity());
+                    self.settled_unattested.add(entry.load);
+                    self.entries.pop_front();
+                    self.front += 1;
+                    failpoint::reached(Failpoint::AfterAdvance);
+                }
+                Progress::Open if entry.is_acked() && entry.load.events > 0 => {
+                    failpoint::reached(Failpoint::AckedButOpen);
+                    return;
+                }
+                Progress::Complete(_) | Progress::Open => return,
+            }
+        }
+    }
+
+    fn open(&self) -> Option<&Entry> {
+        self.entries.back().filter(|entry| entry.progress == Progress::Open)
+    }
+
+    fn back_number(&self) -> u64 {
+        // Meaningful only while there is a back entry; `issue` checks that.
+        let length = u64::try_from(self.entries.len()).unwrap_or(u64::MAX);
+        (self.front + length).wrapping_sub(1)
+    }
+
+    /// The place of an entry from its number modulo 2³⁶.
+    fn index(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.wrapping_sub(self.front) & TRANSACTION_MASK).ok()
+    }
+
+    fn entry_mut(&mut self, number: u64) -> Option<&mut Entry> {
+        let index = self.index(number)?;
+        self.entries.get_mut(index)
+    }
+}
+
+#[cfg(test)]
+mod tests;

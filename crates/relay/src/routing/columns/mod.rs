@@ -1,0 +1,271 @@
+//! A relation of the wire read through the configuration: which column, by position, has which role.
+//!
+//! PostgreSQL sends a Relation message before the first row of a table and again after every change of its shape, also
+//! inside a transaction, so columns are found by *name* each time and never by a remembered position. What does not
+//! fit is kept as the failure that the next INSERT will meet: nothing newer is produced before it is mended.
+
+use pgoutput::{Relation, RelationColumn, TupleColumns, TupleData};
+
+use crate::{
+    failure::{Code, Failure},
+    routing::table::{Format, OutboxTable, Preset, Role},
+};
+
+/// Columns by position, resolved for one relation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Columns {
+    /// How many columns the relation has.
+    width: usize,
+    /// What each column is to the event, up to the last that is anything.
+    uses: Vec<Option<Use>>,
+    /// Roles whose column has another role already: (that one, this one).
+    shared: Vec<(Role, Role)>,
+    /// What the columns are called, for messages.
+    names: Vec<(Role, String)>,
+}
+
+/// The role of one column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Use {
+    role: Role,
+    encoding: Encoding,
+}
+
+/// How a value's text stands for its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// The text itself.
+    Text,
+    /// `\x` and two digits per byte (`bytea_output = hex` is pinned).
+    Hex,
+}
+
+/// The value of one role in one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Value<'a> {
+    /// The table has no such column.
+    #[default]
+    Absent,
+    /// SQL NULL.
+    Null,
+    /// As sent.
+    Some(&'a [u8], Encoding),
+}
+
+/// An outbox row: its values by role.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Event<'a> {
+    values: [Value<'a>; Role::ALL.len()],
+}
+
+impl<'a> Event<'a> {
+    /// The value of one role.
+    #[inline]
+    pub(crate) fn get(&self, role: Role) -> Value<'a> {
+        self.values.get(role.index()).copied().unwrap_or_default()
+    }
+
+    #[inline]
+    fn set(&mut self, role: Role, value: Value<'a>) {
+        if let Some(place) = self.values.get_mut(role.index()) {
+            *place = value;
+        }
+    }
+}
+
+impl Columns {
+    /// Finds the columns of `table` in the relation.
+    ///
+    /// # Errors
+    /// A column is missing, no preset fits or two do, or a type cannot be written as it is.
+    pub(crate) fn resolve(table: &OutboxTable, relation: &Relation<'_>) -> Result<Self, Failure> {
+        let columns: Vec<RelationColumn<'_>> = relation.columns().collect();
+        let names: Vec<&[u8]> = columns.iter().map(|column| column.name).collect();
+        let roles = map_columns(table, &names)?;
+        let mut uses: Vec<Option<Use>> = vec![None; columns.len()];
+        let (mut shared, mut named) = (Vec::new(), Vec::new());
+        for (role, position) in roles {
+            let (Some(column), Some(place)) = (columns.get(position), uses.get_mut(position))
+            else {
+                continue;
+            };
+            named.push((role, lossy(column.name)));
+            let encoding = encoding(table, role, column)?;
+            match place {
+                Some(first) => shared.push((first.role, role)),
+                None => *place = Some(Use { role, encoding }),
+            }
+        }
+        let used = uses.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        uses.truncate(used);
+        Ok(Self { width: columns.len(), uses, shared, names: named })
+    }
+
+    /// The name of a role's column; the role's own word when the table has none.
+    pub(crate) fn name(&self, role: Role) -> &str {
+        let found = self.names.iter().find(|(known, _)| *known == role);
+        found.map_or(role.as_str(), |(_, name)| name)
+    }
+
+    /// Reads the values of one row into `event`, which is as it was made.
+    ///
+    /// # Errors
+    /// The row has another number of columns than its relation, or a value in a form that an INSERT never has.
+    #[inline]
+    pub(crate) fn read<'a>(
+        &self,
+        row: TupleColumns<'a>,
+        event: &mut Event<'a>,
+    ) -> Result<(), Failure> {
+        if row.len() == self.width {
+            self.read_partial(row, event)
+        } else {
+            Err(misfit(row.len(), self.width))
+        }
+    }
+
+    /// Reads the values of a row that was cut short: those columns that arrived whole.
+    #[inline]
+    pub(crate) fn read_partial<'a>(
+        &self,
+        row: TupleColumns<'a>,
+        event: &mut Event<'a>,
+    ) -> Result<(), Failure> {
+        for (use_, data) in self.uses.iter().zip(row) {
+            let Some(Use { role, encoding }) = *use_ else { continue };
+            match data {
+                TupleData::Text(bytes) => event.set(role, Value::Some(bytes, encoding)),
+                TupleData::Null => event.set(role, Value::Null),
+                TupleData::UnchangedToast | TupleData::Binary(_) => return Err(unreadable(role)),
+            }
+        }
+        for (from, to) in &self.shared {
+            event.set(*to, event.get(*from));
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn misfit(columns: usize, width: usize) -> Failure {
+    Failure::new(Code::ValueForm, format!("a row of {columns} columns for a relation of {width}"))
+}
+
+#[cold]
+fn unreadable(role: Role) -> Failure {
+    let role = role.as_str();
+    Failure::new(Code::ValueForm, format!("the {role} of a row came neither as text nor as NULL"))
+}
+
+/// Which role is at which position.
+type Roles = Vec<(Role, usize)>;
+
+/// Which of a table's columns, by position, has which role: by the table's own mapping, or by the preset that fits.
+///
+/// # Errors
+/// No preset fits or two do, or a column that is needed is not there.
+pub fn map_columns(table: &OutboxTable, columns: &[&[u8]]) -> Result<Vec<(Role, usize)>, Failure> {
+    let fit = |preset| fit(table, preset, columns);
+    match table.preset {
+        Preset::Auto => match (fit(Preset::Default), fit(Preset::Debezium)) {
+            (Ok(ours), Ok(theirs)) if ours == theirs => Ok(ours),
+            (Ok(_), Ok(_)) => Err(Failure::new(
+                Code::PresetUnclear,
+                format!("{} has the columns of two presets, default and debezium", table.name),
+            )
+            .hint("name one: preset = \"default\" or preset = \"debezium\" in its [[outbox]] block")),
+            (Ok(roles), Err(_)) | (Err(_), Ok(roles)) => Ok(roles),
+            (Err(ours), Err(theirs)) => Err(Failure::new(
+                Code::PresetUnclear,
+                format!(
+                    "no preset fits {}: default lacks {}, debezium lacks {}",
+                    table.name,
+                    ours.join(", "),
+                    theirs.join(", ")
+                ),
+            )
+            .hint("map the columns by hand, e.g. columns.aggregate_id = [\"old_name\", \"new_name\"] in its [[outbox]] block, and restart")),
+        },
+        preset @ (Preset::Default | Preset::Debezium) => fit(preset).map_err(|missing| {
+            let roles = missing.join(", ");
+            Failure::new(Code::ColumnMissing, format!("{} has no column for {roles}", table.name)).hint(
+                "name it: columns.ROLE = [\"old_name\", \"new_name\"] in the table's [[outbox]] block, and restart",
+            )
+        }),
+    }
+}
+
+/// The positions of the roles under one preset, or the required roles for which there is no column.
+fn fit(table: &OutboxTable, preset: Preset, columns: &[&[u8]]) -> Result<Roles, Vec<&'static str>> {
+    let position = |name: &str| columns.iter().position(|column| *column == name.as_bytes());
+    let mut roles = Roles::new();
+    let mut missing = Vec::new();
+    for role in Role::ALL {
+        let found = match table.columns.get(role) {
+            Some(names) => names.iter().find_map(|name| position(name)),
+            None => preset.columns(role).iter().find_map(|name| position(name)),
+        };
+        match found {
+            Some(position) => roles.push((role, position)),
+            // A column that the configuration names is meant to be there, whatever its role.
+            None if is_required(table, role)
+                || table.columns.get(role).is_some_and(|names| !names.is_empty()) =>
+            {
+                missing.push(role.as_str());
+            }
+            None => {}
+        }
+    }
+    if missing.is_empty() { Ok(roles) } else { Err(missing) }
+}
+
+fn is_required(table: &OutboxTable, role: Role) -> bool {
+    match role {
+        Role::Id | Role::AggregateId | Role::Payload => true,
+        Role::AggregateType => table.topic.depends_on_row(),
+        Role::EventType => table.format == Format::Plain,
+        Role::Headers | Role::TraceParent | Role::TraceState => false,
+    }
+}
+
+/// OIDs of `src/include/catalog/pg_type.dat`, stable across versions.
+mod oid {
+    pub(super) const BYTEA: u32 = 17;
+    /// Types whose text is what Debezium's `StringConverter` writes: `name`, `int8`, `int2`, `int4`, `text`, `json`,
+    /// `bpchar`, `varchar`, `uuid`, `jsonb`.
+    pub(super) const SAME_TEXT: [u32; 10] = [19, 20, 21, 23, 25, 114, 1042, 1043, 2950, 3802];
+    /// The first OID that is not PostgreSQL's own: enums, domains and extension types such as `citext`.
+    pub(super) const FIRST_NORMAL: u32 = 16384;
+}
+
+fn encoding(
+    table: &OutboxTable,
+    role: Role,
+    column: &RelationColumn<'_>,
+) -> Result<Encoding, Failure> {
+    let type_oid = column.type_oid.as_u32();
+    if type_oid == oid::BYTEA {
+        return Ok(Encoding::Hex);
+    }
+    let same_text = oid::SAME_TEXT.contains(&type_oid) || type_oid >= oid::FIRST_NORMAL;
+    if table.format == Format::Debezium && !same_text {
+        return Err(Failure::new(
+            Code::ColumnType,
+            format!(
+                "column {} of {} ({}) has type oid {type_oid}, whose text differs from what Debezium writes",
+                lossy(column.name),
+                table.name,
+                role.as_str(),
+            ),
+        )
+        .hint("make it text, varchar, uuid, an integer, json, jsonb or bytea, or use format = \"plain\""));
+    }
+    Ok(Encoding::Text)
+}
+
+fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

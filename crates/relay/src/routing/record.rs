@@ -1,0 +1,157 @@
+//! What goes to Kafka: a [`Record`], borrowed from the read buffer until the producer copies it.
+
+use crate::routing::row_headers::RowHeaders;
+
+/// A topic by its place in the registry of topics; the sink keeps its handle under the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TopicId(u16);
+
+impl TopicId {
+    /// The `index`-th topic that was interned, or `None` past the registry's limit of 65,536.
+    pub fn from_index(index: usize) -> Option<Self> {
+        u16::try_from(index).ok().map(Self)
+    }
+
+    /// The place in any table that is kept per topic.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// One Kafka record. Nothing in it is owned: the sink copies what it keeps.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// Where to; its partition count was known before the record was made.
+    pub topic: TopicId,
+    /// Computed here as the Java client does, never by the producer's own partitioner.
+    pub partition: i32,
+    /// The aggregate id's bytes.
+    pub key: &'a [u8],
+    /// The payload's bytes; `None` is Kafka's null (a tombstone on a compacted topic).
+    pub value: Option<&'a [u8]>,
+    /// Headers in the order in which they are written.
+    pub headers: Headers<'a>,
+    /// Milliseconds since 1970: the commit time of the source transaction, or [`Record::NOW`].
+    pub timestamp_ms: i64,
+}
+
+/// Bytes that one record is charged beside its key, value and headers: the producer's own book-keeping for a message
+/// and its header list (sizes of librdkafka's structures, rounded up).
+const OVERHEAD: usize = 256;
+/// A record batch of one record beside that record's key, value and headers: the batch header, then length, attributes,
+/// both deltas, the lengths of key and value, and the number of headers, none longer than its varint can be.
+const BATCH_OVERHEAD: usize = 61 + 5 + 1 + 10 + 5 + 5 + 5 + 5;
+/// The two lengths of one header, likewise.
+const HEADER_OVERHEAD: usize = 5 + 5;
+
+impl Record<'_> {
+    /// The timestamp that stands for the time at which the sink takes the record. No transaction
+    /// was committed in 1970.
+    pub const NOW: i64 = 0;
+
+    /// What the record holds of the window while it is unacknowledged, in bytes: no less than it
+    /// takes on the wire.
+    pub fn held_bytes(&self) -> usize {
+        self.size().held_bytes()
+    }
+
+    /// Its size, for both limits that there are.
+    #[inline]
+    pub(crate) fn size(&self) -> Size {
+        let payload = self.key.len() + self.value.map_or(0, <[u8]>::len) + self.headers.bytes();
+        Size { payload, headers: self.headers.len() }
+    }
+}
+
+/// The size of a record, counted once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Bytes of key, value and headers together.
+    payload: usize,
+    /// How many headers.
+    headers: usize,
+}
+
+impl Size {
+    /// See [`Record::held_bytes`]. A record of many headers takes more on the wire than the
+    /// overhead: whoever adds up what records hold has the size of any batch of them, at most.
+    #[inline]
+    pub(crate) fn held_bytes(self) -> usize {
+        (self.payload + OVERHEAD).max(self.batch_bytes())
+    }
+
+    /// The most that the record takes as a batch of its own, uncompressed: what `max.message.bytes` is compared with.
+    #[inline]
+    pub(crate) fn batch_bytes(self) -> usize {
+        self.payload + BATCH_OVERHEAD + HEADER_OVERHEAD * self.headers
+    }
+}
+
+/// One header; a `None` value is Kafka's null.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Header<'a> {
+    /// Name as configured, or the member's name in the row's own headers.
+    pub name: &'a str,
+    /// Raw bytes.
+    pub value: Option<&'a [u8]>,
+}
+
+/// The headers of one record: those of the format first, then the members of the row's own `headers` column.
+#[derive(Debug, Clone, Copy)]
+pub struct Headers<'a> {
+    format: &'a [Header<'a>],
+    row: &'a RowHeaders,
+}
+
+impl<'a> Headers<'a> {
+    /// Chains the two lists without copying either.
+    pub fn new(format: &'a [Header<'a>], row: &'a RowHeaders) -> Self {
+        Self { format, row }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.format.len() + self.row.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of names and values.
+    #[inline]
+    fn bytes(&self) -> usize {
+        let bytes = |header: &Header<'_>| header.name.len() + header.value.map_or(0, <[u8]>::len);
+        self.format.iter().map(bytes).sum::<usize>() + self.row.bytes()
+    }
+
+    /// In writing order.
+    pub fn iter(&self) -> impl Iterator<Item = Header<'a>> + use<'a> {
+        self.format.iter().copied().chain(self.row.iter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever adds up what records hold never has less than a batch of them takes.
+    #[test]
+    fn a_record_holds_no_less_than_it_takes_on_the_wire() {
+        let row = RowHeaders::new();
+        for count in [0, 1, 15, 16, 100] {
+            let headers = vec![Header { name: "n", value: Some(b"v") }; count];
+            let record = Record {
+                topic: TopicId(0),
+                partition: 0,
+                key: b"key",
+                value: None,
+                headers: Headers::new(&headers, &row),
+                timestamp_ms: 1,
+            };
+            let size = record.size();
+            assert!(size.held_bytes() >= size.batch_bytes(), "{count} headers: {size:?}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Event → record: the key, the topic and partition, the value and the headers. Plain functions over borrowed bytes;
+//! what must be decoded (`bytea`, the row's own headers) goes into buffers that are reused from row to row.
+
+use std::num::NonZeroI32;
+
+use pgoutput::PgTimestamp;
+
+use crate::{
+    failure::{Code, Failure},
+    routing::{
+        columns::{Columns, Encoding, Event, Value},
+        partition::partition_for_key,
+        record::{Headers, Record, TopicId},
+        row_headers::RowHeaders,
+        table::{Format, OutboxTable, Role, Timestamp},
+        topics::Topics,
+    },
+};
+use remembered::Remembered;
+
+pub(crate) use format::FormatHeaders;
+
+mod format;
+mod hash;
+mod hex;
+mod remembered;
+
+/// Routes the rows of one table.
+#[derive(Debug)]
+pub(crate) struct Router {
+    table: OutboxTable,
+    columns: Columns,
+    remembered: Remembered,
+}
+
+/// Buffers of one row; see [`RowHeaders`].
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    headers: RowHeaders,
+}
+
+/// A row that is ready to become a record once its topic's partitions are known.
+#[derive(Debug)]
+pub(crate) struct Routed<'a> {
+    pub(crate) topic: TopicId,
+    key: &'a [u8],
+    value: Option<&'a [u8]>,
+    row_headers: &'a RowHeaders,
+    timestamp: Timestamp,
+}
+
+impl Router {
+    pub(crate) fn new(table: OutboxTable, columns: Columns) -> Self {
+        Self { table, columns, remembered: Remembered::default() }
+    }
+
+    /// The relation was described anew. What is remembered of topics depends on the configuration alone.
+    pub(crate) fn set_columns(&mut self, columns: Columns) {
+        self.columns = columns;
+    }
+
+    pub(crate) fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    pub(crate) fn table(&self) -> &OutboxTable {
+        &self.table
+    }
+
+    /// Routes one row, and writes the format's headers.
+    ///
+    /// # Errors
+    /// The row cannot be a record: which column, and what to do. Never a value of the row but its id.
+    #[inline]
+    pub(crate) fn route<'a>(
+        &'a mut self,
+        event: &Event<'a>,
+        topics: &mut Topics,
+        scratch: &'a mut Scratch,
+        format_headers: &mut FormatHeaders<'a>,
+    ) -> Result<Routed<'a>, Failure> {
+        let id = match event.get(Role::Id) {
+            Value::Some(id, _) => id,
+            Value::Null | Value::Absent => {
+                return Err(self.refuse(
+                    event,
+                    Code::IdIsNull,
+                    "its id is NULL",
+                    "fill it, or map columns.id to a column that is never NULL",
+                ));
+            }
+        };
+        let topic = self.topic(event, topics)?;
+        let Scratch { key, value, headers } = scratch;
+        let key = match event.get(Role::AggregateId) {
+            Value::Some(text, encoding) => self.bytes(event, text, encoding, key)?,
+            Value::Null | Value::Absent => {
+                return Err(self.refuse(
+                    event,
+                    Code::KeyIsNull,
+                    "its aggregate id is NULL, so it has no key to be ordered by",
+                    "map columns.aggregate_id to a column that is never NULL and restart",
+                ));
+            }
+        };
+        let value = match event.get(Role::Payload) {
+            Value::Some(text, encoding) => Some(self.bytes(event, text, encoding, value)?),
+            Value::Null | Value::Absent => None,
+        };
+        format_headers.write(&self.table, id, event);
+        headers.clear();
+        if let (Format::Plain, Value::Some(json, _)) = (self.table.format, event.get(Role::Headers))
+            && let Err(why) = headers.read(json, format_headers.as_slice())
+        {
+            return Err(self.refuse(
+                event,
+                Code::HeadersMalformed,
+                &format!("its headers cannot be used: {why}"),
+                "mend what writes them; to leave the column out, map columns.headers = []",
+            ));
+        }
+        Ok(Routed { topic, key, value, row_headers: headers, timestamp: self.table.timestamp })
+    }
+
+    fn topic(&mut self, event: &Event<'_>, topics: &mut Topics) -> Result<TopicId, Failure> {
+        let routing: &[u8] = match event.get(Role::AggregateType) {
+            _ if !self.table.topic.depends_on_row() => b"",
+            Value::Some(text, _) => text,
+            Value::Null | Value::Absent => {
+                return Err(self.refuse(
+                    event,
+                    Code::TopicIsNull,
+                    "its aggregate type is NULL, so it has no topic",
+                    "fill it, or set a topic without ${aggregate_type} and restart",
+                ));
+            }
+        };
+        if let Some(topic) = self.remembered.get(routing) {
+            return Ok(topic);
+        }
+        let text = String::from_utf8_lossy(routing);
+        let name = self.table.topic.render(&text).map_err(|why| {
+            let (column, length) = (self.columns.name(Role::AggregateType), text.chars().count());
+            self.refuse(
+                event,
+                Code::TopicIllegal,
+                &format!("column {column} ({length} characters) makes no legal topic: {why}"),
+                "mend what writes it, or set a topic without ${aggregate_type} and restart",
+            )
+        })?;
+        let topic = topics.intern(name)?;
+        self.remembered.insert(routing, topic);
+        Ok(topic)
+    }
+
+    #[inline]
+    fn bytes<'a>(
+        &self,
+        event: &Event<'_>,
+        text: &'a [u8],
+        encoding: Encoding,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], Failure> {
+        match encoding {
+            Encoding::Text => Ok(text),
+            Encoding::Hex => match hex::decode(text, buffer) {
+                Some(()) => Ok(buffer),
+                None => Err(self.refuse(
+                    event,
+                    Code::ValueForm,
+                    "a bytea came in another form than hexadecimal",
+                    "remove whatever changes bytea_output on the way",
+                )),
+            },
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, event: &Event<'_>, code: Code, what: &str, remedy: &str) -> Failure {
+        Failure::new(code, format!("{} of {}: {what}", described(event), self.table.name))
+            .hint(remedy)
+    }
+}
+
+/// The longest id that messages show: a UUID has 36 characters, a ULID 26, a `bigint` at most 20.
+const ID_SHOWN_MAX: usize = 64;
+
+/// The row by its id, which is the one value of a row that errors may show, and only if it looks
+/// like an id: when `columns.id` names the wrong column, the value may be a payload.
+pub(crate) fn described(event: &Event<'_>) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte);
+    match event.get(Role::Id) {
+        Value::Some(id, _) if id.len() <= ID_SHOWN_MAX && id.iter().all(is_plain) => {
+            format!("the row with id {}", String::from_utf8_lossy(id))
+        }
+        Value::Some(id, _) => {
+            format!("a row whose id of {} bytes is not shown, since it is no plain id", id.len())
+        }
+        Value::Null | Value::Absent => "a row without an id".to_owned(),
+    }
+}
+
+impl<'a> Routed<'a> {
+    /// The record, now that the partition count is known.
+    #[inline]
+    pub(crate) fn record(
+        &self,
+        format_headers: &'a FormatHeaders<'a>,
+        partitions: NonZeroI32,
+        committed_at: PgTimestamp,
+    ) -> Record<'a> {
+        Record {
+            topic: self.topic,
+            partition: partition_for_key(self.key, partitions),
+            key: self.key,
+            value: self.value,
+            headers: Headers::new(format_headers.as_slice(), self.row_headers),
+            timestamp_ms: match self.timestamp {
+                Timestamp::Commit => committed_at.unix_millis(),
+                Timestamp::Now => Record::NOW,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,322 @@
+//! What becomes of a row: topic, partition, key, value and headers.
+
+use pgoutput::Message;
+
+use super::{remembered::REMEMBERED_MAX, *};
+use crate::{
+    routing::table::{HeaderNames, TableName, TopicTemplate},
+    testing::{
+        StoredRecord,
+        wire::{self, TEXT, Value as Wire},
+    },
+};
+
+const BYTEA: u32 = 17;
+const COLUMNS: [(&str, u32); 8] = [
+    ("id", 2950),
+    ("aggregate_type", TEXT),
+    ("aggregate_id", TEXT),
+    ("event_type", TEXT),
+    ("payload", 3802),
+    ("headers", 3802),
+    ("traceparent", TEXT),
+    ("tracestate", TEXT),
+];
+/// Of the three partitions of every topic.
+const PARTITIONS: NonZeroI32 = NonZeroI32::new(3).unwrap();
+
+fn table() -> OutboxTable {
+    OutboxTable::with_defaults(TableName { schema: "public".into(), name: "outbox".into() })
+}
+
+fn row<'a>() -> [Wire<'a>; 8] {
+    [
+        Wire::Text("da8d6de6"),
+        Wire::Text("order"),
+        Wire::Text("42"),
+        Wire::Text("OrderPlaced"),
+        Wire::Text(r#"{"total": 1.50}"#),
+        Wire::Null,
+        Wire::Null,
+        Wire::Null,
+    ]
+}
+
+fn row_with<'a>(column: &str, value: Wire<'a>) -> [Wire<'a>; 8] {
+    let mut row = row();
+    row[COLUMNS.iter().position(|(name, _)| *name == column).unwrap()] = value;
+    row
+}
+
+/// The record of one row and its topic's name.
+fn routed(
+    table: &OutboxTable,
+    columns: &[(&str, u32)],
+    values: &[Wire<'_>],
+) -> Result<(StoredRecord, String), Failure> {
+    let relation = wire::relation_message(1, "outbox", columns);
+    let Ok(Message::Relation(relation)) = Message::parse(&relation) else { panic!("a relation") };
+    let insert = wire::insert_message(1, values);
+    let Ok(Message::Insert(insert)) = Message::parse(&insert) else { panic!("an insert") };
+    let columns = Columns::resolve(table, &relation)?;
+    let mut event = Event::default();
+    columns.read(insert.tuple.iter(), &mut event)?;
+    let mut router = Router::new(table.clone(), columns.clone());
+    let (mut topics, mut scratch) = (Topics::default(), Scratch::default());
+    let mut format_headers = FormatHeaders::default();
+    let routed = router.route(&event, &mut topics, &mut scratch, &mut format_headers)?;
+    let record = routed.record(&format_headers, PARTITIONS, PgTimestamp::from_micros(1_999));
+    Ok((StoredRecord::from(&record), topics.name(record.topic).unwrap().to_string()))
+}
+
+fn record(values: &[Wire<'_>]) -> StoredRecord {
+    routed(&table(), &COLUMNS, values).unwrap().0
+}
+
+fn refusal(values: &[Wire<'_>]) -> Failure {
+    routed(&table(), &COLUMNS, values).unwrap_err()
+}
+
+#[test]
+fn a_record_carries_the_commit_time_or_the_producers_own() {
+    let timestamp = |timestamp| {
+        let table = OutboxTable { timestamp, ..table() };
+        routed(&table, &COLUMNS, &row()).unwrap().0.timestamp_ms
+    };
+    assert_eq!(timestamp(Timestamp::Commit), 946_684_800_001);
+    assert_eq!(timestamp(Timestamp::Now), Record::NOW);
+}
+
+fn header(name: &str, value: &str) -> (String, Option<Vec<u8>>) {
+    (name.to_owned(), Some(value.into()))
+}
+
+#[test]
+fn a_plain_record_is_the_row_unchanged() {
+    let (record, topic) = routed(&table(), &COLUMNS, &row()).unwrap();
+    assert_eq!(topic, "outbox.event.order");
+    assert_eq!(record.key, b"42");
+    assert_eq!(record.value.as_deref(), Some(&br#"{"total": 1.50}"#[..]));
+    assert_eq!(record.headers, [header("id", "da8d6de6"), header("type", "OrderPlaced")]);
+}
+
+#[test]
+fn the_timestamp_is_the_commit_time_in_milliseconds() {
+    assert_eq!(record(&row()).timestamp_ms, 946_684_800_001);
+}
+
+#[test]
+fn the_partition_is_what_the_java_client_computes() {
+    // murmur2("21") = -973932308, murmur2("foobar") = -790332482 (Apache Kafka, UtilsTest.testMurmur2).
+    for (key, murmur2) in [("21", -973_932_308_i32), ("foobar", -790_332_482)] {
+        let expected = (murmur2 & 0x7fff_ffff) % 3;
+        assert_eq!(record(&row_with("aggregate_id", Wire::Text(key))).partition, expected);
+    }
+}
+
+#[test]
+fn an_empty_key_is_a_key() {
+    assert_eq!(record(&row_with("aggregate_id", Wire::Text(""))).key, b"");
+}
+
+#[test]
+fn headers_come_in_order_id_type_trace_context_own() {
+    let mut values = row_with("headers", Wire::Text(r#"{"tenant": "a", "n": 1, "none": null}"#));
+    values[6] = Wire::Text("00-4bf9");
+    values[7] = Wire::Text("vendor=1");
+    let expected = [
+        header("id", "da8d6de6"),
+        header("type", "OrderPlaced"),
+        header("traceparent", "00-4bf9"),
+        header("tracestate", "vendor=1"),
+        header("tenant", "a"),
+        header("n", "1"),
+        ("none".to_owned(), None),
+    ];
+    assert_eq!(record(&values).headers, expected);
+}
+
+#[test]
+fn a_null_event_type_is_a_null_header_and_a_null_trace_context_is_none() {
+    let headers = record(&row_with("event_type", Wire::Null)).headers;
+    assert_eq!(headers, [header("id", "da8d6de6"), ("type".to_owned(), None)]);
+}
+
+#[test]
+fn header_names_can_be_changed() {
+    let headers = HeaderNames { id: "event-id".into(), event_type: "kind".into() };
+    let (record, _) = routed(&OutboxTable { headers, ..table() }, &COLUMNS, &row()).unwrap();
+    assert_eq!(record.headers, [header("event-id", "da8d6de6"), header("kind", "OrderPlaced")]);
+}
+
+#[test]
+fn a_null_payload_is_a_null_value() {
+    assert_eq!(record(&row_with("payload", Wire::Null)).value, None);
+    assert_eq!(record(&row_with("payload", Wire::Text(""))).value, Some(vec![]));
+}
+
+#[test]
+fn bytea_keys_and_payloads_are_their_bytes() {
+    let mut columns = COLUMNS;
+    columns[2].1 = BYTEA;
+    columns[4].1 = BYTEA;
+    let mut values = row();
+    values[2] = Wire::Text("\\x00ff");
+    values[4] = Wire::Text("\\xDEadbe");
+    let (record, _) = routed(&table(), &columns, &values).unwrap();
+    assert_eq!(record.key, [0, 0xff]);
+    assert_eq!(record.value, Some(vec![0xde, 0xad, 0xbe]));
+    assert_eq!(record.partition, partition_for_key(&[0, 0xff], PARTITIONS));
+    for broken in ["\\x0", "\\xzz", "abc", "", "\\000"] {
+        values[2] = Wire::Text(broken);
+        let failure = routed(&table(), &columns, &values).unwrap_err();
+        assert_eq!(failure.code, Code::ValueForm, "{broken}");
+    }
+}
+
+#[test]
+fn what_must_not_be_null_is_refused_by_its_own_code() {
+    for (column, code) in [
+        ("aggregate_id", Code::KeyIsNull),
+        ("aggregate_type", Code::TopicIsNull),
+        ("id", Code::IdIsNull),
+    ] {
+        let failure = refusal(&row_with(column, Wire::Null));
+        assert_eq!(failure.code, code);
+        assert!(failure.hint.is_some(), "{failure}");
+        let named = failure.message.contains("da8d6de6");
+        assert_eq!(named, column != "id", "a row is named by its id: {failure}");
+    }
+}
+
+#[test]
+fn an_aggregate_type_that_makes_no_legal_topic_is_refused_not_mended() {
+    let long = "x".repeat(250);
+    let illegal: [&[u8]; 7] =
+        [b"a/b", b"../x", b"a b", b"", long.as_bytes(), b"\xff\xfe", "\u{fffd}".as_bytes()];
+    let bare = OutboxTable { topic: TopicTemplate::parse("${aggregate_type}").unwrap(), ..table() };
+    for aggregate_type in illegal {
+        let values = row_with("aggregate_type", Wire::Bytes(aggregate_type));
+        let failure = routed(&bare, &COLUMNS, &values).unwrap_err();
+        assert_eq!(failure.code, Code::TopicIllegal, "{aggregate_type:?}");
+        assert!(failure.message.len() < 400, "{failure}");
+    }
+    for dots in [".", ".."] {
+        let values = row_with("aggregate_type", Wire::Text(dots));
+        assert_eq!(routed(&bare, &COLUMNS, &values).unwrap_err().code, Code::TopicIllegal);
+    }
+}
+
+#[test]
+fn an_illegal_aggregate_type_is_told_by_table_column_length_kind_and_place_and_never_shown() {
+    // The mistake that put a payload into the log: columns.aggregate_type = "payload".
+    let mut mapped = table();
+    mapped.columns.set(Role::AggregateType, vec!["payload".into()]);
+    let values = row_with("payload", Wire::Text(r#"canary {"card": "4111 1111"}"#));
+    let failure = routed(&mapped, &COLUMNS, &values).unwrap_err();
+    assert_eq!(failure.code, Code::TopicIllegal);
+    let told = "the row with id da8d6de6 of public.outbox: column payload (28 characters) makes no \
+                legal topic: character 7 is a space";
+    assert!(failure.message.starts_with(told), "{failure}");
+    assert!(!failure.to_string().contains("canary") && !failure.to_string().contains("4111"));
+}
+
+#[test]
+fn no_refusal_of_a_row_shows_any_of_its_values() {
+    const CANARY: &str = "canary{ \u{1}";
+    let (text, null) = (Wire::Text(CANARY), Wire::Null);
+    // Aggregate type, aggregate id, the type of its column, and headers.
+    for (code, aggregate_type, aggregate_id, kind, headers) in [
+        (Code::TopicIllegal, text, text, COLUMNS[2].1, null),
+        (Code::ValueForm, Wire::Text("order"), text, BYTEA, null),
+        (Code::HeadersMalformed, Wire::Text("order"), text, COLUMNS[2].1, text),
+        (Code::KeyIsNull, Wire::Text("order"), null, COLUMNS[2].1, null),
+    ] {
+        let (mut columns, mut values) = (COLUMNS, [text; 8]);
+        columns[2].1 = kind;
+        (values[1], values[2], values[5]) = (aggregate_type, aggregate_id, headers);
+        let failure = routed(&table(), &columns, &values).unwrap_err();
+        assert_eq!(failure.code, code);
+        assert!(!failure.to_string().contains("canary"), "{failure}");
+        assert!(failure.message.contains("a row whose id of 9 bytes"), "{failure}");
+    }
+}
+
+#[test]
+fn a_topic_for_all_takes_any_aggregate_type() {
+    let topic = TopicTemplate::parse("orders").unwrap();
+    for aggregate_type in [Wire::Null, Wire::Text("a/b")] {
+        let values = row_with("aggregate_type", aggregate_type);
+        let table = OutboxTable { topic: topic.clone(), ..table() };
+        assert_eq!(routed(&table, &COLUMNS, &values).unwrap().1, "orders");
+    }
+}
+
+#[test]
+fn headers_that_cannot_be_used_are_refused_without_being_quoted() {
+    for json in [
+        r#"{"id": "secret"}"#,
+        r#"{"type": "secret"}"#,
+        r#"{"a": 1, "a": "secret"}"#,
+        r#"["secret"]"#,
+        r#"{"secret"#,
+    ] {
+        let failure = refusal(&row_with("headers", Wire::Text(json)));
+        assert_eq!(failure.code, Code::HeadersMalformed, "{json}");
+        assert!(!failure.to_string().contains("secret"), "{failure}");
+    }
+    let mut values = row_with("headers", Wire::Text(r#"{"traceparent": "x"}"#));
+    assert!(routed(&table(), &COLUMNS, &values).is_ok(), "the column is NULL: no such header");
+    values[6] = Wire::Text("00-4bf9");
+    assert_eq!(refusal(&values).code, Code::HeadersMalformed);
+}
+
+#[test]
+fn the_debezium_format_writes_the_header_id_alone_and_the_payload_as_it_is() {
+    let columns: [(&str, u32); 6] = [
+        ("id", 2950),
+        ("aggregatetype", TEXT),
+        ("aggregateid", TEXT),
+        ("type", TEXT),
+        ("payload", 3802),
+        ("traceparent", TEXT),
+    ];
+    let values = [
+        Wire::Text("da8d6de6"),
+        Wire::Text("User"),
+        Wire::Text("10711fa5"),
+        Wire::Text("UserCreated"),
+        Wire::Text(" {} "),
+        Wire::Text("00-4bf9"),
+    ];
+    let table = OutboxTable { format: Format::Debezium, ..table() };
+    let (record, topic) = routed(&table, &columns, &values).unwrap();
+    assert_eq!(topic, "outbox.event.User");
+    assert_eq!(record.key, b"10711fa5");
+    assert_eq!(record.value.as_deref(), Some(&b" {} "[..]));
+    assert_eq!(record.headers, [header("id", "da8d6de6")]);
+}
+
+#[test]
+fn what_is_remembered_of_topics_is_limited() {
+    // I6
+    let relation = wire::relation_message(1, "outbox", &COLUMNS);
+    let Ok(Message::Relation(relation)) = Message::parse(&relation) else { panic!("a relation") };
+    let columns = Columns::resolve(&table(), &relation).unwrap();
+    let mut router = Router::new(table(), columns.clone());
+    let (mut topics, mut scratch) = (Topics::default(), Scratch::default());
+    let mut refused = None;
+    for number in 0..=65_536 {
+        let name = format!("t{number}");
+        let insert = wire::insert_message(1, &row_with("aggregate_type", Wire::Text(&name)));
+        let Ok(Message::Insert(insert)) = Message::parse(&insert) else { panic!("an insert") };
+        let mut event = Event::default();
+        columns.read(insert.tuple.iter(), &mut event).unwrap();
+        let mut format_headers = FormatHeaders::default();
+        let routed = router.route(&event, &mut topics, &mut scratch, &mut format_headers);
+        refused = routed.map(|_| ()).err();
+        assert!(router.remembered.len() <= REMEMBERED_MAX);
+    }
+    assert_eq!(refused.unwrap().code, Code::TooManyTopics);
+    assert_eq!(topics.names().count(), 65_536);
+}

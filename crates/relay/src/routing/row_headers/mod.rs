@@ -1,0 +1,228 @@
+//! The row's own headers: the members of a JSON object become Kafka headers, in the object's order.
+//!
+//! A text becomes its characters, a number or a boolean its JSON spelling, null becomes Kafka's null, an object or an
+//! array its JSON text. Anything that is not an object is refused, as is a member that repeats a name, since a
+//! consumer could not tell which of the two to believe.
+
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::{borrow::Cow, fmt, ops::Range};
+
+use crate::routing::record::Header;
+
+mod plain;
+
+/// Members that one row may bring: far above what anyone sends, far below what would hurt a consumer.
+const MEMBERS_MAX: usize = 256;
+
+/// The headers of one row in two reused buffers: nothing is allocated once they are warm.
+#[derive(Debug, Clone, Default)]
+pub struct RowHeaders {
+    text: String,
+    spans: Vec<Span>,
+}
+
+#[derive(Debug, Clone)]
+struct Span {
+    name: Range<usize>,
+    value: Option<Range<usize>>,
+}
+
+impl RowHeaders {
+    /// No headers, nothing allocated.
+    pub const fn new() -> Self {
+        Self { text: String::new(), spans: Vec::new() }
+    }
+
+    /// Forgets the previous row.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.spans.clear();
+    }
+
+    /// How many headers the row brought.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether it brought none.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Bytes of names and values.
+    pub(crate) fn bytes(&self) -> usize {
+        let value = |span: &Span| span.value.as_ref().map_or(0, Range::len);
+        self.spans.iter().map(|span| span.name.len() + value(span)).sum()
+    }
+
+    /// In the object's order.
+    pub fn iter(&self) -> impl Iterator<Item = Header<'_>> + use<'_> {
+        self.spans.iter().map(|span| Header {
+            name: self.text.get(span.name.clone()).unwrap_or_default(),
+            value: span.value.clone().map(|v| self.text.get(v).unwrap_or_default().as_bytes()),
+        })
+    }
+
+    /// Replaces the headers by the members of `json`, none of which may bear one of the `taken` names.
+    ///
+    /// # Errors
+    /// What is wrong with the object; never its content.
+    pub(crate) fn read(&mut self, json: &[u8], taken: &[Header<'_>]) -> Result<(), String> {
+        match self.read_plain(json, taken) {
+            Some(()) => Ok(()),
+            None => self.parse(json, taken),
+        }
+    }
+
+    /// As [`RowHeaders::read`] does, if the object is a plain one and nothing is wrong with it.
+    fn read_plain(&mut self, json: &[u8], taken: &[Header<'_>]) -> Option<()> {
+        self.clear();
+        self.text.push_str(str::from_utf8(json).ok()?);
+        let Self { text, spans } = self;
+        plain::members(text, |member| {
+            let name = json.get(member.name.clone());
+            let is_taken = taken.iter().any(|header| Some(header.name.as_bytes()) == name)
+                || spans.iter().any(|span| json.get(span.name.clone()) == name);
+            (!is_taken && spans.len() < MEMBERS_MAX).then(|| spans.push(member))
+        })
+    }
+
+    fn parse(&mut self, json: &[u8], taken: &[Header<'_>]) -> Result<(), String> {
+        self.clear();
+        let mut deserializer = serde_json::Deserializer::from_slice(json);
+        deserializer
+            .deserialize_map(Members { headers: self, taken })
+            .and_then(|()| deserializer.end())
+            .map_err(|error| without_content(&error))
+    }
+
+    fn push(&mut self, name: &str, value: Option<&str>) {
+        let name = self.append(name);
+        let value = value.map(|value| self.append(value));
+        self.spans.push(Span { name, value });
+    }
+
+    fn append(&mut self, text: &str) -> Range<usize> {
+        let start = self.text.len();
+        self.text.push_str(text);
+        start..self.text.len()
+    }
+}
+
+/// serde_json's own messages may quote the input; ours may not.
+fn without_content(error: &serde_json::Error) -> String {
+    if error.is_data() {
+        let text = error.to_string();
+        match text.split_once(OURS) {
+            Some((_, rest)) => rest.split(" at line ").next().unwrap_or(rest).to_owned(),
+            None => "it is not a JSON object".to_owned(),
+        }
+    } else {
+        format!("it is no valid JSON at character {}", error.column())
+    }
+}
+
+/// Marks the messages below among those of serde_json.
+const OURS: &str = "row headers: ";
+
+struct Members<'h> {
+    headers: &'h mut RowHeaders,
+    taken: &'h [Header<'h>],
+}
+
+impl<'de> Visitor<'de> for Members<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let ours = |text: &str| A::Error::custom(format!("{OURS}{text}"));
+        while let Some(name) = map.next_key::<Text<'de>>()? {
+            let name = name.0.as_ref();
+            if self.headers.len() == MEMBERS_MAX {
+                return Err(ours("it has more than 256 members"));
+            }
+            if self.taken.iter().any(|header| header.name == name)
+                || self.headers.iter().any(|header| header.name == name)
+            {
+                return Err(ours("a member repeats the name of another header"));
+            }
+            let value: &'de RawValue = map.next_value()?;
+            match value.get() {
+                "null" => self.headers.push(name, None),
+                text if text.starts_with('"') => {
+                    let text: Text<'de> = serde_json::from_str(text)
+                        .map_err(|_| ours("a text holds a lone surrogate"))?;
+                    self.headers.push(name, Some(&text.0));
+                }
+                literal => self.headers.push(name, Some(literal)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A JSON text, borrowed where it has no escapes (`Cow` alone would always copy).
+#[derive(serde::Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Vec<(String, Option<String>)>, String> {
+        let taken = [Header { name: "id", value: None }];
+        let mut headers = RowHeaders::new();
+        headers.read(json.as_bytes(), &taken)?;
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        Ok(headers.iter().map(|h| (h.name.to_owned(), h.value.map(text))).collect())
+    }
+
+    #[test]
+    fn members_keep_their_order_and_spelling() {
+        let json = r#" {"z":"a\"b","a":1.50,"t":true,"n":null,"o":{"x": [1]},"ü":"é"} "#;
+        let expected = [
+            ("z", Some("a\"b")),
+            ("a", Some("1.50")),
+            ("t", Some("true")),
+            ("n", None),
+            ("o", Some("{\"x\": [1]}")),
+            ("ü", Some("é")),
+        ];
+        let expected: Vec<_> =
+            expected.map(|(n, v)| (n.to_owned(), v.map(str::to_owned))).into_iter().collect();
+        assert_eq!(read(json), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused_without_quoting_it() {
+        for json in
+            ["", "[]", "1", "\"secret\"", "{\"secret\":", "{} {}", "null", "{\"s\":\"\\ud800\"}"]
+        {
+            let refused = read(json).unwrap_err();
+            assert!(!refused.contains("secret"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_repeated_name_is_refused() {
+        assert_eq!(
+            read(r#"{"id":"x"}"#).unwrap_err(),
+            "a member repeats the name of another header"
+        );
+        assert_eq!(
+            read(r#"{"a":1,"a":2}"#).unwrap_err(),
+            "a member repeats the name of another header"
+        );
+    }
+
+    #[test]
+    fn the_number_of_members_is_limited() {
+        let many: Vec<String> = (0..257).map(|n| format!("\"m{n}\":{n}")).collect();
+        let json = format!("{{{}}}", many.join(","));
+        assert_eq!(read(&json).unwrap_err(), "it has more than 256 members");
+    }
+}

@@ -1,0 +1,343 @@
+//! The topics in use: interned once, referred to by number, and produced to only when their partitions are known.
+//!
+//! librdkafka would enqueue records for a topic that it knows nothing of and fail them later, one by one, behind
+//! records of other topics; and a gapless producer guards only against errors in a produce *response*. So a record for
+//! a topic that has not been looked up is held, with everything behind it.
+//!
+//! Where a witness is kept, it has to say the partition count before the first record is produced under it: the next
+//! process must send what comes again to the partitions that it went to, although the topic may have grown meanwhile.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    num::NonZeroI32,
+    time::Duration,
+};
+
+use crate::{
+    bug::{self, Bug},
+    clock::Moment,
+    failure::{Code, Failure},
+    routing::{record::TopicId, topic::TopicName},
+};
+
+/// What is known of a topic that can be produced to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicFacts {
+    /// Its partition count, pinned until everything produced under it is confirmed.
+    pub partitions: NonZeroI32,
+    /// `max.message.bytes`, where the broker lets us see it.
+    pub max_message_bytes: Option<usize>,
+}
+
+/// How long after a refused look-up the next is made.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// An answer that has not come by then was lost, say with the producer that was asked: ask again.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+enum Knowledge {
+    /// No answer yet, or what was known is void.
+    Unknown,
+    /// It can be produced to.
+    Known(TopicFacts),
+    /// It cannot, for this reason.
+    Refused(Failure),
+}
+
+#[derive(Debug)]
+struct Topic {
+    name: TopicName,
+    knowledge: Knowledge,
+    /// Not before this moment is it looked up (again).
+    ask_at: Moment,
+    /// Records that were produced to it and are not acknowledged.
+    in_flight: u64,
+    /// The partition count that the witness says.
+    vouched: Option<NonZeroI32>,
+}
+
+/// Whether a partition count counts only when the witness says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Vouching {
+    #[default]
+    NotNeeded,
+    Needed,
+}
+
+impl Vouching {
+    /// Whether a topic can be produced to, as far as the witness goes.
+    #[inline]
+    fn is_met(self, vouched: Option<NonZeroI32>, facts: &TopicFacts) -> bool {
+        self == Self::NotNeeded || vouched >= Some(facts.partitions)
+    }
+}
+
+/// Partition counts by name, as the witness has them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Vouched<'w> {
+    pub(crate) partitions: Option<&'w BTreeMap<String, i32>>,
+    /// How many it can have: beyond that none is waited for.
+    pub(crate) most: usize,
+}
+
+/// The registry.
+#[derive(Debug, Default)]
+pub(crate) struct Topics {
+    vouching: Vouching,
+    topics: Vec<Topic>,
+    by_name: HashMap<TopicName, TopicId>,
+    /// Whether a partition count has changed since [`Topics::take_news`].
+    news: News,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum News {
+    #[default]
+    None,
+    Some,
+}
+
+/// Whether a record for a topic can be produced now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    Ready(TopicFacts),
+    /// Not before a look-up says so.
+    Pending,
+}
+
+impl Topics {
+    pub(crate) fn new(vouching: Vouching) -> Self {
+        Self { vouching, ..Self::default() }
+    }
+
+    /// The number of a topic, new or known.
+    pub(crate) fn intern(&mut self, name: TopicName) -> Result<TopicId, Failure> {
+        if let Some(id) = self.by_name.get(&name) {
+            return Ok(*id);
+        }
+        let id = TopicId::from_index(self.topics.len()).ok_or_else(|| {
+            Failure::new(Code::TooManyTopics, "more than 65536 topics are in use")
+                .hint("use a topic template with fewer results, such as one topic for all")
+        })?;
+        self.topics.push(Topic {
+            name: name.clone(),
+            knowledge: Knowledge::Unknown,
+            ask_at: Moment::default(),
+            in_flight: 0,
+            vouched: None,
+        });
+        self.by_name.insert(name, id);
+        Ok(id)
+    }
+
+    /// Whether it can be produced to.
+    #[inline]
+    pub(crate) fn readiness(&self, id: TopicId) -> Readiness {
+        match self.topics.get(id.index()) {
+            Some(Topic { knowledge: Knowledge::Known(facts), vouched, .. })
+                if self.vouching.is_met(*vouched, facts) =>
+            {
+                Readiness::Ready(*facts)
+            }
+            _ => Readiness::Pending,
+        }
+    }
+
+    /// Another session begins: its record has to say everything again.
+    pub(crate) fn tell_again(&mut self) {
+        self.news = News::Some;
+    }
+
+    /// The witness was written, or read.
+    pub(crate) fn vouch(&mut self, vouched: Vouched<'_>) {
+        if self.vouching == Vouching::NotNeeded {
+            return;
+        }
+        if bug::is(Bug::ProduceUnvouched) {
+            self.vouching = Vouching::NotNeeded;
+            return;
+        }
+        let is_full = vouched.partitions.is_some_and(|known| known.len() >= vouched.most);
+        for topic in &mut self.topics {
+            let Knowledge::Known(facts) = topic.knowledge else { continue };
+            let known = vouched.partitions.and_then(|known| known.get(topic.name.as_str()));
+            topic.vouched = match known {
+                None if is_full => Some(facts.partitions),
+                known => known.copied().and_then(NonZeroI32::new),
+            };
+        }
+    }
+
+    /// The name of an interned topic.
+    pub(crate) fn name(&self, id: TopicId) -> Option<&TopicName> {
+        self.topics.get(id.index()).map(|topic| &topic.name)
+    }
+
+    /// Every name, in the order of first use.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &TopicName> {
+        self.topics.iter().map(|topic| &topic.name)
+    }
+
+    /// The topics that are produced to.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (TopicId, &TopicName)> {
+        self.topics.iter().enumerate().filter_map(|(index, topic)| match topic.knowledge {
+            Knowledge::Known(_) => Some((TopicId::from_index(index)?, &topic.name)),
+            Knowledge::Unknown | Knowledge::Refused(_) => None,
+        })
+    }
+
+    /// Names and partition counts of the topics that are produced to.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = (&str, i32)> {
+        self.topics.iter().filter_map(|topic| match topic.knowledge {
+            Knowledge::Known(facts) => Some((topic.name.as_str(), facts.partitions.get())),
+            Knowledge::Unknown | Knowledge::Refused(_) => None,
+        })
+    }
+
+    /// Whether [`Topics::partitions`] may say something else than at the last call.
+    pub(crate) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.news) == News::Some
+    }
+
+    /// A record was produced to it.
+    #[inline]
+    pub(crate) fn produced(&mut self, id: TopicId) {
+        if let Some(topic) = self.topics.get_mut(id.index()) {
+            topic.in_flight += 1;
+        }
+    }
+
+    /// Records of it were acknowledged.
+    pub(crate) fn acknowledged(&mut self, id: TopicId, records: u32) {
+        if let Some(topic) = self.topics.get_mut(id.index()) {
+            topic.in_flight = topic.in_flight.saturating_sub(u64::from(records));
+        }
+    }
+
+    /// Records that were produced to it and are not acknowledged.
+    pub(crate) fn in_flight(&self, id: TopicId) -> u64 {
+        self.topics.get(id.index()).map_or(0, |topic| topic.in_flight)
+    }
+
+    /// Why it cannot be produced to, if a look-up said so.
+    pub(crate) fn refusal(&self, id: TopicId) -> Option<&Failure> {
+        match &self.topics.get(id.index())?.knowledge {
+            Knowledge::Refused(failure) => Some(failure),
+            Knowledge::Unknown | Knowledge::Known(_) => None,
+        }
+    }
+
+    /// Whether to look `id` up now; if so, not again until it is answered or the answer is overdue.
+    pub(crate) fn ask(&mut self, id: TopicId, at: Moment) -> bool {
+        match self.topics.get_mut(id.index()) {
+            Some(Topic { knowledge: Knowledge::Refused(_), .. }) if bug::is(Bug::LookUpOnce) => {
+                false
+            }
+            // It is known, and only the witness is waited for.
+            Some(Topic { knowledge: Knowledge::Known(facts), vouched, .. })
+                if !self.vouching.is_met(*vouched, facts) =>
+            {
+                false
+            }
+            Some(topic) if topic.ask_at <= at => {
+                topic.ask_at = at + ANSWER_LIMIT;
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// When it is due for a look-up; `None` for one that is known, and waits for the witness.
+    pub(crate) fn ask_at(&self, id: TopicId) -> Option<Moment> {
+        let topic = self.topics.get(id.index())?;
+        match topic.knowledge {
+            Knowledge::Known(_) => None,
+            Knowledge::Unknown | Knowledge::Refused(_) => Some(topic.ask_at),
+        }
+    }
+
+    /// A look-up was answered.
+    pub(crate) fn answer(&mut self, id: TopicId, answer: Result<TopicFacts, Failure>, at: Moment) {
+        let Some(topic) = self.topics.get_mut(id.index()) else { return };
+        match answer {
+            Ok(facts) => {
+                self.news = News::Some;
+                topic.knowledge = Knowledge::Known(facts);
+                topic.ask_at = at;
+            }
+            Err(failure) => {
+                topic.knowledge = Knowledge::Refused(failure);
+                topic.ask_at = at + LOOK_AGAIN;
+            }
+        }
+    }
+
+    /// What is known of it.
+    pub(crate) fn facts(&self, id: TopicId) -> Option<TopicFacts> {
+        match self.readiness(id) {
+            Readiness::Ready(facts) => Some(facts),
+            Readiness::Pending => None,
+        }
+    }
+
+    /// One that could be produced to is not there any more: it is looked up before the next record.
+    pub(crate) fn gone(&mut self, id: TopicId) {
+        if let Some(topic) = self.topics.get_mut(id.index())
+            && let Knowledge::Known(_) = topic.knowledge
+        {
+            topic.knowledge = Knowledge::Unknown;
+            topic.ask_at = Moment::default();
+        }
+    }
+
+    /// Forgets what was looked up, but not the numbers: a new producer looks again.
+    pub(crate) fn forget(&mut self) {
+        for topic in &mut self.topics {
+            topic.knowledge = Knowledge::Unknown;
+            topic.ask_at = Moment::default();
+            topic.in_flight = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_interned_once() {
+        let mut topics = Topics::default();
+        let a = topics.intern(TopicName::new("a").unwrap()).unwrap();
+        let b = topics.intern(TopicName::new("b").unwrap()).unwrap();
+        assert_eq!(topics.intern(TopicName::new("a").unwrap()).unwrap(), a);
+        assert_ne!(a, b);
+    }
+
+    #[test]
+    fn a_refused_topic_is_looked_up_again_after_a_while_and_keeps_its_reason_meanwhile() {
+        let mut topics = Topics::default();
+        let id = topics.intern(TopicName::new("a").unwrap()).unwrap();
+        let start = Moment::default();
+        assert!(topics.ask(id, start));
+        assert!(!topics.ask(id, start), "one look-up at a time");
+        topics.answer(id, Err(Failure::new(Code::TopicMissing, "no topic a")), start);
+        assert!(!topics.ask(id, start));
+        let again = topics.ask_at(id).unwrap();
+        assert!(topics.ask(id, again));
+        assert!(!topics.ask(id, again));
+        assert!(topics.refusal(id).is_some());
+        let facts = TopicFacts { partitions: NonZeroI32::new(3).unwrap(), max_message_bytes: None };
+        topics.answer(id, Ok(facts), again);
+        assert_eq!(topics.readiness(id), Readiness::Ready(facts));
+    }
+
+    #[test]
+    fn a_look_up_whose_answer_never_comes_is_made_again() {
+        let mut topics = Topics::default();
+        let id = topics.intern(TopicName::new("a").unwrap()).unwrap();
+        assert!(topics.ask(id, Moment::default()));
+        let overdue = topics.ask_at(id).unwrap();
+        assert!(overdue > Moment::default());
+        assert!(topics.ask(id, overdue));
+    }
+}

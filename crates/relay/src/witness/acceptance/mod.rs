@@ -1,0 +1,262 @@
+//! How a pipeline's record begins, and how a person's acceptance changes it.
+//!
+//! Accepting a gap says: what is missing is known, go on from what is there now. So the record of
+//! an acceptance is a baseline as complete as the first one. If it kept the position or the catalog
+//! from before the gap, the next start would find the same gap again; if it kept none, a slot that
+//! is moved between the acceptance and that start would not be noticed.
+
+use std::collections::BTreeMap;
+
+use pgoutput::Lsn;
+
+use super::{ACCEPTED_MAX, Acceptance, Former, LastTransaction, Witness};
+use crate::{
+    failure::{Code, Failure},
+    routing::table::Outboxes,
+    source::{Baseline, Gap, Mark, Oid},
+};
+
+/// Whether a record says something else than before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Changed {
+    No,
+    Yes,
+}
+
+/// Something in a record that waits for a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Open {
+    /// Rows may be missing.
+    Gap(Gap),
+    /// The pipeline began here without a record.
+    Beginning(Mark),
+}
+
+impl Open {
+    /// What it is.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Gap(gap) => gap.failure.code,
+            Self::Beginning(_) => Code::WitnessMissing,
+        }
+    }
+
+    /// Where it begins.
+    pub fn lsn(&self) -> Lsn {
+        match self {
+            Self::Gap(gap) => gap.interval.begins_at(),
+            Self::Beginning(mark) => mark.lsn,
+        }
+    }
+
+    /// How a person names it: `CODE@LSN`.
+    pub fn name(&self) -> String {
+        format!("{}@{}", self.code(), self.lsn())
+    }
+
+    fn accepted(&self, by: &str, at: &str, generation: u64) -> Acceptance {
+        Acceptance {
+            code: self.code().to_string(),
+            lsn: self.lsn(),
+            by: by.to_owned(),
+            at: at.to_owned(),
+            generation,
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.code() == other.code() && self.lsn() == other.lsn()
+    }
+}
+
+impl Acceptance {
+    /// How a person names it: `CODE@LSN`.
+    pub fn name(&self) -> String {
+        format!("{}@{}", self.code, self.lsn)
+    }
+}
+
+impl Witness {
+    /// The record of a pipeline that begins here: its source as it is now, with nothing before it.
+    #[must_use]
+    pub fn begin(baseline: &Baseline, cluster: &str, outboxes: &Outboxes) -> Self {
+        Self {
+            held: Some(baseline.seen),
+            history: Some(baseline.server.history.clone()),
+            cluster: cluster.to_owned(),
+            checked: Some(baseline.checked.clone()),
+            tables: baseline.catalog.outbox_tables(outboxes),
+            catalog: baseline.catalog.clone(),
+            ..Self::at(baseline.confirmed())
+        }
+    }
+
+    /// What waits for a person, the gaps first.
+    pub fn open(&self) -> Vec<Open> {
+        let gaps = self.gaps.iter().cloned().map(Open::Gap);
+        gaps.chain(self.began_without.clone().map(Open::Beginning)).collect()
+    }
+
+    /// Whether a stream that starts from this baseline is complete from there on, if these are
+    /// accepted. A baseline shows that the publication is right now, and not since when: WAL from
+    /// before it was made is decoded without it.
+    ///
+    /// # Errors
+    /// The slot still stands before the publication was made again.
+    pub fn may_accept(&self, closed: &[Open], baseline: &Baseline) -> Result<(), Failure> {
+        let is_remade = |open: &&Open| {
+            matches!(open.code(), Code::PublicationMissing | Code::PublicationReplaced)
+        };
+        // Positions of another history are not comparable; its slot is another one too.
+        if self.history.as_ref() != Some(&baseline.server.history) {
+            return Ok(());
+        }
+        let seen = closed.iter().filter(is_remade).filter_map(|open| match open {
+            Open::Gap(gap) => Some(gap.interval.to.lsn),
+            Open::Beginning(_) => None,
+        });
+        let (confirmed, Some(seen)) = (baseline.confirmed(), seen.max()) else { return Ok(()) };
+        if confirmed > seen {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Code::PublicationReplaced,
+            format!(
+                "the slot stands at {confirmed}, and at {seen} the publication was not yet as it \
+                 is now: wal is decoded with the publications of its time, so this slot sends \
+                 nothing, or not all"
+            ),
+        )
+        .hint(
+            "make another slot: outbox-router teardown --apply, outbox-router setup --apply; \
+             publish the missing rows from the table; then outbox-router accept",
+        ))
+    }
+
+    /// The next generation of this record, which begins anew where `anew` does. What a person has
+    /// closed is no longer open in it; everything else that was open stays so.
+    #[must_use]
+    pub fn accept(&self, closed: &[Open], anew: Self, by: &str) -> Self {
+        let at = anew.checked.as_ref().and_then(|checked| checked.at.clone()).unwrap_or_default();
+        // What counted and is not configured any more is told by the session that begins: it has to know of it.
+        let unconfigured = self.tables.iter().filter(|oid| !anew.tables.contains(oid));
+        let tables = anew.tables.iter().chain(unconfigured).copied().collect();
+        let mut next = Self {
+            last: self.last.filter(|last| self.goes_on(closed, &anew, last)),
+            generation: self.generation + 1,
+            partitions: self.partitions.clone(),
+            gaps: self.gaps.clone(),
+            accepted: self.accepted.clone(),
+            began_without: self.began_without.clone(),
+            former: self.replaced_by(&anew),
+            tables,
+            ..anew
+        };
+        next.close(closed, by, &at);
+        next
+    }
+
+    /// This record after a person has accepted that it began without one. It is of the same
+    /// generation, so that it counts beside what a router writes that is running now.
+    #[must_use]
+    pub fn accept_beginning(&self, by: &str, at: &str) -> Self {
+        let mut next = self.clone();
+        let beginning: Vec<Open> =
+            self.began_without.clone().map(Open::Beginning).into_iter().collect();
+        next.close(&beginning, by, at);
+        next
+    }
+
+    /// This record with what was found beside it, before anybody has written that down. What a recorded gap covers is no
+    /// other one. All that is found since one look has one name, although it may be of several tables: so what says the same
+    /// is the same, and a defect that a person has begun to mend, and that looks different now, is shown as both. Rows that a
+    /// defect leaves out are missing until it is mended: now, at the latest.
+    #[must_use]
+    pub fn with_found(&self, found: &[Gap], now: &Mark) -> Self {
+        let is_known = |gap: &Gap| {
+            self.gaps
+                .iter()
+                .any(|open| open.covers(gap) || (open.is_same(gap) && open.what() == gap.what()))
+        };
+        let is_new = |gap: &&Gap| !is_known(gap);
+        let mut next = self.clone();
+        next.gaps.iter_mut().for_each(|gap| gap.lasted_until(now));
+        next.gaps.extend(found.iter().filter(is_new).cloned());
+        next
+    }
+
+    /// Tables that count by this record and whose names others have in `anew`: the slot may have rows of both.
+    fn replaced_by(&self, anew: &Self) -> BTreeMap<u32, Former> {
+        let until = anew.held.map_or(anew.position, |held| held.wal_end);
+        let is_gone = |oid: &&Oid| !anew.tables.contains(oid);
+        let gone = self.tables.iter().filter(is_gone).filter_map(|oid| {
+            let relation = self.catalog.with_oid(*oid)?;
+            let table = relation.formerly.first().unwrap_or(&relation.name).clone();
+            let heir = anew.catalog.named(&table).filter(|heir| heir.oid != *oid)?.oid;
+            Some((oid.as_u32(), Former { table, heir, until }))
+        });
+        // What was replaced before that keeps its position.
+        let before = self.former.iter().filter(|(_, former)| former.until > anew.position);
+        gone.chain(before.map(|(oid, former)| (*oid, former.clone()))).collect()
+    }
+
+    /// Whether the last transaction of this record is that of `anew`, too: same server, same Kafka, and the slot has not been
+    /// another one meanwhile.
+    fn goes_on(&self, closed: &[Open], anew: &Self, last: &LastTransaction) -> bool {
+        let is_of_table = |open: &Open| match open {
+            Open::Gap(gap) => gap.lasts(),
+            Open::Beginning(_) => true,
+        };
+        (&self.history, &self.cluster) == (&anew.history, &anew.cluster)
+            && (last.end_lsn..=self.position).contains(&anew.position)
+            // The rows of another table before that were none of ours, and nothing in the record would say so.
+            && self.added.is_empty()
+            && anew.tables.iter().all(|table| self.tables.contains(table))
+            && closed.iter().chain(&self.open()).all(is_of_table)
+    }
+
+    fn close(&mut self, closed: &[Open], by: &str, at: &str) {
+        let is_closed = |open: &Open| closed.iter().any(|closed| closed.is_same(open));
+        self.gaps.retain(|gap| !is_closed(&Open::Gap(gap.clone())));
+        self.began_without.take_if(|mark| is_closed(&Open::Beginning(mark.clone())));
+        let accepted: Vec<Acceptance> =
+            closed.iter().map(|open| open.accepted(by, at, self.generation)).collect();
+        self.note_accepted(&accepted);
+    }
+
+    /// Takes over what another record of the same generation says of acceptances.
+    pub(super) fn take_over_acceptances(&mut self, other: &Self) -> Changed {
+        let known = self.accepted.len();
+        self.note_accepted(&other.accepted);
+        let accepted = &self.accepted;
+        self.began_without.take_if(|mark| {
+            let name = Open::Beginning(mark.clone()).name();
+            accepted.iter().any(|acceptance| acceptance.name() == name)
+        });
+        if self.accepted.len() == known { Changed::No } else { Changed::Yes }
+    }
+
+    /// Leaves out gaps of this generation that a person has accepted in it: a router may write one down after the person has
+    /// found it, too.
+    pub(super) fn drop_accepted_gaps(&mut self) {
+        let (generation, accepted) = (self.generation, &self.accepted);
+        self.gaps.retain(|gap| {
+            let closes =
+                |one: &Acceptance| one.generation == generation && one.name() == gap.name();
+            !accepted.iter().any(closes)
+        });
+    }
+
+    fn note_accepted(&mut self, more: &[Acceptance]) {
+        for acceptance in more {
+            if !self.accepted.contains(acceptance) {
+                self.accepted.push(acceptance.clone());
+            }
+        }
+        let surplus = self.accepted.len().saturating_sub(ACCEPTED_MAX);
+        self.accepted.drain(..surplus);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,373 @@
+//! The record as it lies in Kafka: JSON, with a version of its own, so that later routers can read what earlier ones
+//! wrote, and earlier ones refuse what they do not understand.
+
+use std::collections::BTreeMap;
+
+use pgoutput::{Lsn, PgTimestamp, Xid};
+use serde::{Deserialize, Serialize};
+
+use self::catalog::{PublicationText, RelationText};
+use super::{Acceptance, Former, Held, History, LastTransaction, PARTITIONS_MAX, Witness};
+use crate::{
+    failure::{Code, Failure},
+    routing::table::TableName,
+    source::{Catalog, Gap, Interval, Mark, Oid},
+};
+
+mod catalog;
+
+/// The version that this router writes. It reads no other.
+const VERSION: u32 = 1;
+
+/// A record that this router does not understand.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// Its version is another.
+    #[error("its format version is {0}, this router knows {VERSION}")]
+    Version(u32),
+    /// It is not what a router writes.
+    #[error("it is not a record of outbox-router: {0}")]
+    Malformed(String),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Versioned {
+    v: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WitnessText {
+    v: u32,
+    generation: u64,
+    held: Option<HeldText>,
+    history: Option<HistoryText>,
+    cluster: String,
+    position: String,
+    last: Option<LastText>,
+    checked: Option<MarkText>,
+    partitions: BTreeMap<String, i32>,
+    publication: Option<PublicationText>,
+    relations: Vec<RelationText>,
+    tables: Vec<u32>,
+    #[serde(default)]
+    added: BTreeMap<u32, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    former: BTreeMap<u32, FormerText>,
+    gaps: Vec<GapText>,
+    accepted: Vec<AcceptanceText>,
+    began_without: Option<MarkText>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HeldText {
+    wal_end: String,
+    clock_micros: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HistoryText {
+    system_id: String,
+    timeline: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LastText {
+    commit_lsn: String,
+    end_lsn: String,
+    xid: u32,
+    /// Microseconds since 2000-01-01, as the protocol has it.
+    committed_at: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MarkText {
+    lsn: String,
+    at: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct FormerText {
+    schema: String,
+    name: String,
+    heir: u32,
+    until: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct GapText {
+    code: String,
+    message: String,
+    hint: Option<String>,
+    from: Option<MarkText>,
+    to: MarkText,
+}
+
+#[derive(Serialize, Deserialize)]
+struct AcceptanceText {
+    code: String,
+    lsn: String,
+    by: String,
+    at: String,
+    #[serde(default)]
+    generation: u64,
+}
+
+impl Witness {
+    /// The record's value.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let text = WitnessText {
+            v: VERSION,
+            generation: self.generation,
+            held: self.held.map(|held| HeldText {
+                wal_end: held.wal_end.to_string(),
+                clock_micros: held.clock_micros,
+            }),
+            history: self.history.as_ref().map(|history| HistoryText {
+                system_id: history.system_id.clone(),
+                timeline: history.timeline,
+            }),
+            cluster: self.cluster.clone(),
+            position: self.position.to_string(),
+            last: self.last.map(|last| LastText {
+                commit_lsn: last.commit_lsn.to_string(),
+                end_lsn: last.end_lsn.to_string(),
+                xid: last.xid.as_u32(),
+                committed_at: last.committed_at.as_micros(),
+            }),
+            checked: self.checked.as_ref().map(MarkText::of),
+            partitions: self
+                .partitions
+                .iter()
+                .take(PARTITIONS_MAX)
+                .map(|(topic, count)| (topic.clone(), *count))
+                .collect(),
+            publication: self.catalog.publication.as_ref().map(PublicationText::of),
+            relations: RelationText::all(&self.catalog.relations),
+            tables: self.tables.iter().map(|oid| oid.as_u32()).collect(),
+            added: self.added.iter().map(|(oid, since)| (*oid, since.to_string())).collect(),
+            former: self.former.iter().map(|(oid, it)| (*oid, FormerText::of(it))).collect(),
+            gaps: self.gaps.iter().map(GapText::of).collect(),
+            accepted: self.accepted.iter().map(AcceptanceText::of).collect(),
+            began_without: self.began_without.as_ref().map(MarkText::of),
+        };
+        // Nothing in it can fail to be JSON: no map with keys that are not strings, no float.
+        serde_json::to_vec(&text).unwrap_or_default()
+    }
+
+    /// Reads a record's value.
+    ///
+    /// # Errors
+    /// It was written by a router of another version, or by something else.
+    pub fn decode(value: &[u8]) -> Result<Self, Unreadable> {
+        let malformed = |error: serde_json::Error| Unreadable::Malformed(error.to_string());
+        let Versioned { v } = serde_json::from_slice(value).map_err(malformed)?;
+        if v != VERSION {
+            return Err(Unreadable::Version(v));
+        }
+        let text: WitnessText = serde_json::from_slice(value).map_err(malformed)?;
+        Ok(Self {
+            generation: text.generation,
+            held: text.held.map(HeldText::read).transpose()?,
+            history: text.history.map(|history| History {
+                system_id: history.system_id,
+                timeline: history.timeline,
+            }),
+            cluster: text.cluster,
+            position: lsn(&text.position)?,
+            last: text.last.map(LastText::read).transpose()?,
+            checked: text.checked.map(MarkText::read).transpose()?,
+            partitions: text.partitions,
+            catalog: Catalog {
+                publication: text.publication.map(PublicationText::read),
+                relations: text.relations.into_iter().map(RelationText::read).collect(),
+            },
+            tables: text.tables.into_iter().map(Oid::from_u32).collect(),
+            added: text
+                .added
+                .into_iter()
+                .map(|(oid, since)| Ok((oid, lsn(&since)?)))
+                .collect::<Result<_, Unreadable>>()?,
+            former: text
+                .former
+                .into_iter()
+                .map(|(oid, former)| Ok((oid, former.read()?)))
+                .collect::<Result<_, Unreadable>>()?,
+            gaps: text.gaps.into_iter().map(GapText::read).collect::<Result<_, _>>()?,
+            accepted: text
+                .accepted
+                .into_iter()
+                .map(AcceptanceText::read)
+                .collect::<Result<_, _>>()?,
+            began_without: text.began_without.map(MarkText::read).transpose()?,
+        })
+    }
+}
+
+fn lsn(text: &str) -> Result<Lsn, Unreadable> {
+    text.parse().map_err(|_| Unreadable::Malformed(format!("{text:?} is no LSN")))
+}
+
+impl HeldText {
+    fn read(self) -> Result<Held, Unreadable> {
+        Ok(Held { wal_end: lsn(&self.wal_end)?, clock_micros: self.clock_micros })
+    }
+}
+
+impl LastText {
+    fn read(self) -> Result<LastTransaction, Unreadable> {
+        Ok(LastTransaction {
+            commit_lsn: lsn(&self.commit_lsn)?,
+            end_lsn: lsn(&self.end_lsn)?,
+            xid: Xid::from_u32(self.xid),
+            committed_at: PgTimestamp::from_micros(self.committed_at),
+        })
+    }
+}
+
+impl MarkText {
+    fn of(mark: &Mark) -> Self {
+        Self { lsn: mark.lsn.to_string(), at: mark.at.clone() }
+    }
+
+    fn read(self) -> Result<Mark, Unreadable> {
+        Ok(Mark { lsn: lsn(&self.lsn)?, at: self.at })
+    }
+}
+
+impl FormerText {
+    fn of(former: &Former) -> Self {
+        let TableName { schema, name } = former.table.clone();
+        let (heir, until) = (former.heir.as_u32(), former.until.to_string());
+        Self { schema, name, heir, until }
+    }
+
+    fn read(self) -> Result<Former, Unreadable> {
+        let table = TableName { schema: self.schema, name: self.name };
+        Ok(Former { table, heir: Oid::from_u32(self.heir), until: lsn(&self.until)? })
+    }
+}
+
+impl GapText {
+    fn of(gap: &Gap) -> Self {
+        Self {
+            code: gap.failure.code.as_str().to_owned(),
+            message: gap.failure.message.clone(),
+            hint: gap.failure.hint.clone(),
+            from: gap.interval.from.as_ref().map(MarkText::of),
+            to: MarkText::of(&gap.interval.to),
+        }
+    }
+
+    fn read(self) -> Result<Gap, Unreadable> {
+        let code = Code::parse(&self.code)
+            .ok_or_else(|| Unreadable::Malformed(format!("unknown code {:?}", self.code)))?;
+        let interval =
+            Interval { from: self.from.map(MarkText::read).transpose()?, to: self.to.read()? };
+        let mut failure = Failure::new(code, self.message);
+        failure.hint = self.hint;
+        failure.lsn = Some(interval.begins_at());
+        Ok(Gap { failure, interval })
+    }
+}
+
+impl AcceptanceText {
+    fn of(acceptance: &Acceptance) -> Self {
+        Self {
+            code: acceptance.code.clone(),
+            lsn: acceptance.lsn.to_string(),
+            by: acceptance.by.clone(),
+            at: acceptance.at.clone(),
+            generation: acceptance.generation,
+        }
+    }
+
+    fn read(self) -> Result<Acceptance, Unreadable> {
+        let Self { code, by, at, generation, .. } = self;
+        Ok(Acceptance { code, lsn: lsn(&self.lsn)?, by, at, generation })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::samples;
+
+    fn full() -> Witness {
+        let mark = |lsn| Mark { lsn: Lsn::from_u64(lsn), at: Some("2026-01-01T00:00:00Z".into()) };
+        let interval = Interval { from: Some(mark(7)), to: mark(9) };
+        let failure = Failure::new(Code::SlotMissing, "slot \"s\" does not exist").hint("make it");
+        let mut catalog = samples::healthy();
+        for table in &mut catalog.publication.as_mut().unwrap().tables {
+            table.columns.clear();
+        }
+        for relation in &mut catalog.relations {
+            relation.columns.clear();
+            relation.formerly = vec![samples::name("before")];
+        }
+        Witness {
+            generation: 3,
+            held: Some(Held { wal_end: Lsn::from_u64(7), clock_micros: 8 }),
+            history: Some(History { system_id: "7312".into(), timeline: 2 }),
+            cluster: "abc".into(),
+            position: Lsn::from_u64(u64::MAX),
+            last: Some(LastTransaction {
+                commit_lsn: Lsn::from_u64(1),
+                end_lsn: Lsn::from_u64(2),
+                xid: Xid::from_u32(3),
+                committed_at: PgTimestamp::from_micros(-4),
+            }),
+            checked: Some(mark(5)),
+            partitions: BTreeMap::from([("outbox.event.order".to_owned(), 6)]),
+            catalog,
+            tables: vec![Oid::from_u32(10)],
+            added: BTreeMap::from([(10, Lsn::from_u64(9))]),
+            former: BTreeMap::from([(
+                11,
+                Former {
+                    table: samples::name("outbox"),
+                    heir: Oid::from_u32(10),
+                    until: Lsn::from_u64(8),
+                },
+            )]),
+            gaps: vec![Gap::new(failure, interval)],
+            accepted: vec![Acceptance {
+                code: "P014".into(),
+                lsn: Lsn::from_u64(1),
+                by: "ann@desk".into(),
+                at: "2026-01-02T00:00:00Z".into(),
+                generation: 3,
+            }],
+            began_without: Some(mark(1)),
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        for witness in [full(), Witness::at(Lsn::ZERO)] {
+            assert_eq!(Witness::decode(&witness.encode()), Ok(witness));
+        }
+    }
+
+    #[test]
+    fn what_another_version_or_somebody_else_wrote_is_refused() {
+        assert_eq!(Witness::decode(br#"{"v":2,"other":1}"#), Err(Unreadable::Version(2)));
+        for bytes in [&b""[..], b"null", b"{}", b"\xff", br#"{"v":1}"#, br#"{"v":-1}"#] {
+            assert!(matches!(Witness::decode(bytes), Err(Unreadable::Malformed(_))), "{bytes:?}");
+        }
+        let spoiled = String::from_utf8(full().encode()).unwrap();
+        let no_lsn = spoiled.replace("FFFFFFFF/FFFFFFFF", "x");
+        let no_code = spoiled.replace("P010", "P999");
+        for text in [no_lsn, no_code] {
+            assert!(matches!(Witness::decode(text.as_bytes()), Err(Unreadable::Malformed(_))));
+        }
+    }
+
+    #[test]
+    fn partition_counts_of_more_topics_than_fit_are_left_out() {
+        let partitions = (0..2_000).map(|n| (format!("topic-{n}"), 1)).collect();
+        let witness = Witness { partitions, ..Witness::at(Lsn::ZERO) };
+        let read = Witness::decode(&witness.encode()).unwrap();
+        assert_eq!(read.partitions.len(), PARTITIONS_MAX);
+    }
+}
