@@ -1,5 +1,6 @@
 //! Everything that can go wrong, by code; and the one place that decides what follows from each.
 
+use pgoutput::DecodeError;
 use pgoutput::Lsn;
 use std::fmt;
 
@@ -249,3 +250,15 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+impl From<DecodeError> for Failure {
+    fn from(error: DecodeError) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&DecodeError> for Failure {
+    fn from(error: &DecodeError) -> Self {
+        Self::new(Code::Protocol, error.to_string())
+    }
+}

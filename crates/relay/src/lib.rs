@@ -53,13 +53,13 @@ pub use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
 pub use ports::{AckRun, Acks, RecordSink, Refusal, RefusalReason};
 pub use progress::{ConfirmedLsn, SessionId, Ticket, Timing, TransactionRef, Window};
 pub use protocol::{
-    Action, Input, OnFatal, Outcome, Pace, ServerNotice, Settings, StateRead, WitnessSettings,
+    Action, Input, OnFatal, Outcome, Pace, ServerNotice, Settings, StateRead, StateRecord,
+    StatusUpdate, Step, WitnessSettings, Write,
 };
 pub use routing::{
     CharacterKind, ColumnNames, Format, Header, HeaderNames, Headers, IllegalTemplate,
     IllegalTopicName, OutboxTable, Outboxes, Preset, Record, Role, RowHeaders, TableName,
     Timestamp, TopicFacts, TopicId, TopicName, TopicTemplate, map_columns, partition_for_key,
 };
-pub use session::{StatusUpdate, Step};
 pub use state::{Condition, State};
 pub use telemetry::{LATENCY_BOUNDS, Latencies, Reconnects, Snapshot, TopicTotals, WitnessReport};

@@ -3,14 +3,16 @@
 
 use std::{num::NonZeroI32, time::Duration};
 
+use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
+
 use crate::{
     failure::Failure,
     ports::Acks,
-    progress::{feedback::Timing, ledger::Window, ticket::TransactionRef},
+    progress::ledger::ConfirmedLsn,
+    progress::{feedback::Timing, ticket::TransactionRef, window::Window},
     routing::{record::TopicId, table::Outboxes, topic::TopicName, topics::TopicFacts},
-    session::StatusUpdate,
     source::{Catalog, Gap, Server, SlotLook, TimelineHistory},
-    witness::{Pipeline, StateRecord, Write},
+    witness::Pipeline,
 };
 
 /// What the core must know before it starts.
@@ -133,6 +135,17 @@ pub struct StateRead {
     pub records: Vec<StateRecord>,
 }
 
+/// A record of the state topic: the latest of its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateRecord {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Its value.
+    pub value: Vec<u8>,
+    /// Where it lies in the topic.
+    pub offset: i64,
+}
+
 /// A NOTICE or WARNING of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerNotice {
@@ -140,6 +153,17 @@ pub struct ServerNotice {
     pub code: String,
     /// In the server's language.
     pub message: String,
+}
+
+/// A write to the state topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// Comes back with the acknowledgement.
+    pub number: u64,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The value; `None` deletes the key.
+    pub value: Option<Vec<u8>>,
 }
 
 /// What the shell has to do.
@@ -185,6 +209,28 @@ pub enum Action {
     Exit(Outcome),
 }
 
+/// What the server is told. `flush` and `apply` are the same position, and only the ledger makes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatusUpdate {
+    /// Received: the server does not keep it, but shows it in `pg_stat_replication`.
+    pub write: Lsn,
+    /// Delivered: the slot's `confirmed_flush_lsn`. `0/0`, as long as nothing may be confirmed, tells the server nothing.
+    pub flush: ConfirmedLsn,
+    /// Our clock.
+    pub clock: PgTimestamp,
+    /// Whether the server should answer.
+    pub reply: ReplyRequest,
+}
+
+/// What became of a frame that was offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Done with it.
+    Taken,
+    /// Not now: offer the same frame again when [`crate::Relay::wants_wal`] says so.
+    Held,
+}
+
 /// How the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -209,40 +255,4 @@ pub enum Pace {
     AtOnce,
     /// Once something was read, let the socket fill for so long.
     InGulps(Duration),
-}
-
-impl Pace {
-    /// What is sent later than this after its commit is backlog. A server that waits for its disk sends a commit some
-    /// milliseconds late, and it is news all the same.
-    const BACKLOG_MICROS: i64 = 50_000;
-    /// For a backlog, in which nothing can be late.
-    const LONG_GULP: Duration = Duration::from_millis(4);
-    /// For commits that follow each other closely: it costs a commit half of this, and less than it saves.
-    const SHORT_GULP: Duration = Duration::from_micros(300);
-    /// Where two commits were further apart, they come so seldom that few would meet in a short gulp. A little more than its
-    /// length, because commits come irregularly.
-    const CLOSE_TOGETHER_MICROS: i64 = 500;
-
-    /// The pace for `traffic`.
-    pub(crate) fn of(traffic: &Traffic) -> Self {
-        let is_alone =
-            traffic.is_amid_transaction || traffic.apart_micros > Self::CLOSE_TOGETHER_MICROS;
-        if traffic.lag_micros > Self::BACKLOG_MICROS {
-            Self::InGulps(Self::LONG_GULP)
-        } else if is_alone {
-            Self::AtOnce
-        } else {
-            Self::InGulps(Self::SHORT_GULP)
-        }
-    }
-}
-
-/// How transactions come, by the server's clock.
-pub(crate) struct Traffic {
-    /// From the last one's commit to the sending of what was last received of it.
-    pub(crate) lag_micros: i64,
-    /// From the commit before to the last one.
-    pub(crate) apart_micros: i64,
-    /// The last one was not yet read to its end.
-    pub(crate) is_amid_transaction: bool,
 }

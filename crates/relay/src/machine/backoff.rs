@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::bug::{self, Bug};
 
+/// A session or a producer that lasted this long was no failed attempt: the next wait starts small again.
+pub(super) const STEADY: Duration = Duration::from_secs(10);
+
 /// The first wait. Short: most faults are a restart or a failover that is already over.
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest wait. Within it, a recovery is noticed soon enough for a person who watches.

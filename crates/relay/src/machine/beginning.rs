@@ -4,7 +4,7 @@ use std::{cmp::Ordering, sync::Arc};
 
 use pgoutput::{Lsn, Oid};
 
-use super::{Phase, Pinned, Relay, connecting::Found};
+use super::{Phase, Pinned, Relay, attempt::Found};
 use crate::{
     clock::Moment,
     progress::ledger::Evidence,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Halt, Phase, Relay, troubles::During};
+use super::{Halt, Phase, Relay, backoff::STEADY, troubles::During};
 use crate::{
     bug::{self, Bug},
     clock::{Moment, Now},
@@ -16,8 +16,6 @@ use crate::{
 
 /// How long a failure that a person must mend waits before it is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// A session or a producer that lasted this long was no failed attempt: the next wait starts small again.
-pub(super) const STEADY: Duration = Duration::from_secs(10);
 
 impl Relay {
     /// The connection is gone or must go; what follows depends on the failure's class alone.

@@ -27,21 +27,22 @@ use crate::{
     machine::backoff::Backoff,
     ports::RecordSink,
     progress::ticket::SessionId,
-    protocol::{Action, Input, OnFatal, Pace, Settings},
+    protocol::{Action, Input, OnFatal, Pace, Settings, Step},
     routing::{
         record::TopicId,
         topic::TopicName,
         topics::{Topics, Vouching},
     },
-    session::{Hold, Session, Step, Terms},
+    session::{Hold, Session, Terms},
     source::{Baseline, Gap},
     telemetry::{Latencies, Reconnects},
     witness::Keeper,
 };
-use connecting::Attempt;
+use attempt::Attempt;
 use sink::Sink;
 use troubles::Troubles;
 
+mod attempt;
 mod attesting;
 mod backoff;
 mod beginning;

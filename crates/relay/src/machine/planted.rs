@@ -1,12 +1,7 @@
 //! The one seeded bug that is more than a branch.
 
 use super::{Phase, Relay};
-use crate::{
-    bug,
-    clock::Now,
-    ports::RecordSink,
-    session::{Hold, Step},
-};
+use crate::{bug, clock::Now, ports::RecordSink, protocol::Step, session::Hold};
 
 impl Relay {
     /// What [`Bug::PassOnFull`] does: a row that finds the queue full is put aside until after the next row.

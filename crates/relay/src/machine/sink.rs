@@ -6,8 +6,11 @@
 
 use std::time::Duration;
 
-use super::ending::STEADY;
-use crate::{clock::Moment, failure::Failure, machine::backoff::Backoff};
+use crate::{
+    clock::Moment,
+    failure::Failure,
+    machine::backoff::{Backoff, STEADY},
+};
 
 /// See the module's documentation.
 pub(super) struct Sink {

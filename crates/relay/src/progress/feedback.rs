@@ -13,7 +13,7 @@ use pgoutput::Lsn;
 use crate::{
     bug::{self, Bug},
     clock::Moment,
-    progress::ledger::{Ledger, Window},
+    progress::{ledger::Ledger, window::Window},
 };
 
 /// Between two updates, unless the window needs one sooner.

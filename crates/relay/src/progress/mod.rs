@@ -3,7 +3,11 @@
 pub(crate) mod feedback;
 pub(crate) mod ledger;
 pub(crate) mod ticket;
+pub(crate) mod transaction;
+pub(crate) mod window;
 
 pub use feedback::Timing;
-pub use ledger::{ConfirmedLsn, Window};
+pub use ledger::ConfirmedLsn;
 pub use ticket::{SessionId, Ticket, TransactionRef};
+pub use transaction::LastTransaction;
+pub use window::Window;

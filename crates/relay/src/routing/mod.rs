@@ -1,18 +1,18 @@
 //! The way of a row: which table it is of, what its columns say, and the record that it becomes.
 
 pub(crate) mod columns;
+pub(crate) mod headers;
 pub(crate) mod partition;
 pub(crate) mod record;
 pub(crate) mod route;
-pub(crate) mod row_headers;
 pub(crate) mod table;
 pub(crate) mod topic;
 pub(crate) mod topics;
 
 pub use columns::map_columns;
+pub use headers::{Header, Headers, RowHeaders};
 pub use partition::partition_for_key;
-pub use record::{Header, Headers, Record, TopicId};
-pub use row_headers::RowHeaders;
+pub use record::{Record, TopicId};
 pub use table::{
     ColumnNames, Format, HeaderNames, IllegalTemplate, OutboxTable, Outboxes, Preset, Role,
     TableName, Timestamp, TopicTemplate,

@@ -1,6 +1,6 @@
 //! What goes to Kafka: a [`Record`], borrowed from the read buffer until the producer copies it.
 
-use crate::routing::row_headers::RowHeaders;
+use super::headers::Headers;
 
 /// A topic by its place in the registry of topics; the sink keeps its handle under the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -87,54 +87,10 @@ impl Size {
     }
 }
 
-/// One header; a `None` value is Kafka's null.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Header<'a> {
-    /// Name as configured, or the member's name in the row's own headers.
-    pub name: &'a str,
-    /// Raw bytes.
-    pub value: Option<&'a [u8]>,
-}
-
-/// The headers of one record: those of the format first, then the members of the row's own `headers` column.
-#[derive(Debug, Clone, Copy)]
-pub struct Headers<'a> {
-    format: &'a [Header<'a>],
-    row: &'a RowHeaders,
-}
-
-impl<'a> Headers<'a> {
-    /// Chains the two lists without copying either.
-    pub fn new(format: &'a [Header<'a>], row: &'a RowHeaders) -> Self {
-        Self { format, row }
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.format.len() + self.row.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Bytes of names and values.
-    #[inline]
-    fn bytes(&self) -> usize {
-        let bytes = |header: &Header<'_>| header.name.len() + header.value.map_or(0, <[u8]>::len);
-        self.format.iter().map(bytes).sum::<usize>() + self.row.bytes()
-    }
-
-    /// In writing order.
-    pub fn iter(&self) -> impl Iterator<Item = Header<'a>> + use<'a> {
-        self.format.iter().copied().chain(self.row.iter())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routing::headers::{Header, RowHeaders};
 
     /// Whoever adds up what records hold never has less than a batch of them takes.
     #[test]

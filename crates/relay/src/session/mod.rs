@@ -2,7 +2,7 @@
 //! holds one back is in [`hold`], what was produced by an earlier session in [`covered`], what the server is told in
 //! [`status`]. It dies with its connection; the slot remembers.
 
-use pgoutput::{DecodeError, Frame, Insert, Lsn, Message, PgTimestamp, ReplyRequest, XLogData};
+use pgoutput::{Frame, Insert, Lsn, Message, PgTimestamp, ReplyRequest, XLogData};
 
 use crate::{
     bug::{self, Bug},
@@ -12,10 +12,12 @@ use crate::{
     ports::{RecordSink, Refusal, RefusalReason},
     progress::{
         feedback::{Feedback, Timing},
-        ledger::{Carried, Disorder, Evidence, Ledger, Window},
+        ledger::{Carried, Evidence, Ledger},
         ticket::SessionId,
+        transaction::LastTransaction,
+        window::Window,
     },
-    protocol::{Pace, Traffic},
+    protocol::{Pace, Step},
     routing::{
         columns::Event,
         record::{Size, TopicId},
@@ -25,28 +27,21 @@ use crate::{
         topics::{Readiness, TopicFacts, Topics},
     },
     source::TableOids,
-    witness::LastTransaction,
 };
 pub(crate) use covered::Covered;
+use pace::Traffic;
 use relations::{Binding, Relations};
 
 mod covered;
+mod covering;
 mod hold;
+mod holding;
 mod oversized;
+mod pace;
 mod relations;
 mod status;
 
 pub(crate) use hold::Hold;
-pub use status::StatusUpdate;
-
-/// What became of a frame that was offered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// Done with it.
-    Taken,
-    /// Not now: offer the same frame again when [`crate::Relay::wants_wal`] says so.
-    Held,
-}
 
 /// Where the session is on its way to the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +173,7 @@ impl Session {
         if self.course == Course::Finishing {
             return Ok(Step::Taken);
         }
-        match Frame::parse(payload).as_ref().map_err(protocol)? {
+        match Frame::parse(payload).as_ref()? {
             Frame::XLogData(data) => {
                 self.sent_at = data.sent_at;
                 if self.covered.is_some() && self.is_covered(data, terms)? {
@@ -189,7 +184,7 @@ impl Session {
                         return Ok(Step::Taken);
                     }
                     Some(Ok(insert)) => self.insert(&insert, now, topics, sink)?,
-                    Some(Err(error)) => return Err(protocol(&error)),
+                    Some(Err(error)) => return Err(error.into()),
                     None => self.message(data, terms)?,
                 };
                 // A position is only ever shown, never confirmed. Relation messages say 0/0 here.
@@ -216,7 +211,7 @@ impl Session {
 
     /// Everything but an insert.
     fn message(&mut self, frame: &XLogData<'_>, terms: &Terms) -> Result<Step, Failure> {
-        match Message::parse(frame.data).as_ref().map_err(protocol)? {
+        match Message::parse(frame.data).as_ref()? {
             Message::Begin(_) if self.course == Course::Draining => {
                 return Ok(self.hold(Hold::Draining));
             }
@@ -224,15 +219,14 @@ impl Session {
                 return Ok(self.hold(Hold::Careful));
             }
             Message::Begin(begin) => {
-                self.ledger.begin(begin).map_err(disorder)?;
+                self.ledger.begin(begin)?;
                 self.apart = begin.committed_at.micros_since(self.committed_at);
                 self.committed_at = begin.committed_at;
                 self.lags_behind = Some(begin.committed_at);
                 failpoint::reached(Failpoint::BeginTaken);
             }
             Message::Commit(commit) => {
-                let carried =
-                    self.ledger.commit(commit.commit_lsn, commit.end_lsn).map_err(disorder)?;
+                let carried = self.ledger.commit(commit.commit_lsn, commit.end_lsn)?;
                 self.received = self.received.max(commit.end_lsn);
                 if carried == Carried::Events {
                     self.transactions += 1;
@@ -299,7 +293,7 @@ impl Session {
         if let Some(failure) = too_large(topic, size, &event, facts, topics) {
             return Ok(self.hold_row(failure, Some(topic), now.at));
         }
-        let ticket = self.ledger.issue(size.held_bytes()).map_err(disorder)?;
+        let ticket = self.ledger.issue(size.held_bytes())?;
         failpoint::reached(Failpoint::BeforeEnqueue);
         match sink.produce(&record, ticket) {
             Ok(()) => {
@@ -365,12 +359,4 @@ fn record_too_large(topic: &TopicName, size: usize, limit: usize, event: &Event<
         format!("{}: its record of {size} bytes is more than topic {topic} takes (max.message.bytes={limit})", described(event)),
     )
     .hint(format!("kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name {topic} --add-config max.message.bytes={}", size.next_power_of_two()))
-}
-
-fn protocol(error: &DecodeError) -> Failure {
-    Failure::new(Code::Protocol, error.to_string())
-}
-
-fn disorder(error: Disorder) -> Failure {
-    Failure::new(Code::Protocol, error.to_string())
 }

@@ -2,10 +2,11 @@
 
 use pgoutput::{Frame, parse_insert_prefix};
 
-use super::{Course, Session, Step, Terms, protocol, relations::Binding};
+use super::{Course, Session, Terms, relations::Binding};
 use crate::{
     clock::Now,
     failure::{Code, Failure},
+    protocol::Step,
     routing::{columns::Event, route::described},
 };
 
@@ -22,7 +23,7 @@ impl Session {
         if self.course == Course::Finishing {
             return Ok(Step::Taken);
         }
-        let data = match Frame::parse(prefix).map_err(|error| protocol(&error))? {
+        let data = match Frame::parse(prefix)? {
             Frame::XLogData(data) => data.data,
             Frame::Keepalive(_) => {
                 return Err(Failure::new(
@@ -36,7 +37,7 @@ impl Session {
             self.rows_ignored += 1;
             return Ok(Step::Taken);
         }
-        let row = parse_insert_prefix(data).map_err(|error| protocol(&error))?;
+        let row = parse_insert_prefix(data)?;
         if self.is_within_covered() {
             self.cover_row(row.relation)?;
             return Ok(Step::Taken);

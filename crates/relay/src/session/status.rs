@@ -1,6 +1,6 @@
 //! What the session tells the server.
 
-use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
+use pgoutput::ReplyRequest;
 
 use super::{Course, Session};
 use crate::{
@@ -8,22 +8,10 @@ use crate::{
     failure::{Code, Failure},
     progress::{
         feedback::{Due, Listening},
-        ledger::{ConfirmedLsn, Window},
+        window::Window,
     },
+    protocol::StatusUpdate,
 };
-
-/// What the server is told. `flush` and `apply` are the same position, and only the ledger makes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StatusUpdate {
-    /// Received: the server does not keep it, but shows it in `pg_stat_replication`.
-    pub write: Lsn,
-    /// Delivered: the slot's `confirmed_flush_lsn`. `0/0`, as long as nothing may be confirmed, tells the server nothing.
-    pub flush: ConfirmedLsn,
-    /// Our clock.
-    pub clock: PgTimestamp,
-    /// Whether the server should answer.
-    pub reply: ReplyRequest,
-}
 
 impl Session {
     /// The status update that is due, if any; `Err` when the server no longer answers. Whether it is listened to is the

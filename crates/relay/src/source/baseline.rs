@@ -2,12 +2,14 @@
 
 use pgoutput::Lsn;
 
-use super::{catalog::Catalog, gap::Mark, slot::SlotHealth, tables::TableOids};
-use crate::{
-    failure::Failure,
-    routing::table::Outboxes,
-    witness::{Held, History, Witness},
+use super::{
+    catalog::Catalog,
+    gap::Mark,
+    server::Server,
+    slot::{Held, SlotHealth},
+    tables::TableOids,
 };
+use crate::{failure::Failure, routing::table::Outboxes, witness::Witness};
 
 /// What is to be found on the server.
 #[derive(Debug, Clone, Copy)]
@@ -63,26 +65,4 @@ impl Baseline {
     pub fn beginning(&self) -> Mark {
         Mark { lsn: self.confirmed(), at: self.checked.at.clone() }
     }
-}
-
-/// The server at the other end of the replication connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Server {
-    /// `server_version_num`.
-    pub version: i32,
-    /// `server_encoding`.
-    pub encoding: Encoding,
-    /// System identifier and timeline, by `IDENTIFY_SYSTEM`.
-    pub history: History,
-    /// The end of flushed WAL, by the same answer.
-    pub wal_end: Lsn,
-}
-
-/// What the database's texts are made of.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Encoding {
-    /// Bytes of unknown meaning: ask for `client_encoding = SQL_ASCII`, since the server cannot convert them.
-    SqlAscii,
-    /// Characters: ask for UTF8.
-    Known(String),
 }

@@ -3,10 +3,7 @@
 
 use pgoutput::Oid;
 
-use super::{
-    storage::{Partition, Storage},
-    tables::TableOids,
-};
+use super::storage::{Partition, Storage};
 use crate::routing::table::{Outboxes, TableName};
 
 /// What one look shows.
@@ -61,15 +58,6 @@ impl Catalog {
             now.tables.extend(gone);
         }
         self
-    }
-
-    /// The tables whose rows count as events.
-    pub fn outbox_tables(&self, outboxes: &Outboxes) -> Vec<Oid> {
-        if outboxes.tables.is_empty() {
-            let published = self.publication.iter().flat_map(|publication| &publication.tables);
-            return published.map(|table| table.oid).collect();
-        }
-        TableOids::of(outboxes, self, None).oids().collect()
     }
 
     /// The table with this OID, whatever its name.

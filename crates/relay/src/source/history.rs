@@ -8,50 +8,16 @@
 
 use pgoutput::Lsn;
 
-use super::{baseline::Server, gap::Gap, judge::Obstacle};
+use super::{
+    gap::Gap,
+    obstacle::Obstacle,
+    server::{History, Server, TimelineHistory},
+};
 use crate::{
     bug::{self, Bug},
     failure::{Code, Failure},
-    witness::{History, Witness},
+    witness::Witness,
 };
-
-/// The timelines before the present one, each with the position at which it was left.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TimelineHistory {
-    left: Vec<(u32, Lsn)>,
-}
-
-impl TimelineHistory {
-    /// Reads the file that `TIMELINE_HISTORY` returns: `parent TAB switch point TAB reason`, one line for each; lines that
-    /// begin with `#`, and empty ones, say nothing (`readTimeLineHistory` in PostgreSQL's `timeline.c`).
-    ///
-    /// # Errors
-    /// A line is none of these.
-    pub fn parse(content: &str) -> Result<Self, Failure> {
-        let mut left = Vec::new();
-        for line in content.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'))
-        {
-            let mut fields = line.split_ascii_whitespace();
-            let timeline = fields.next().and_then(|field| field.parse().ok());
-            let position = fields.next().and_then(|field| field.parse().ok());
-            match (timeline, position) {
-                (Some(timeline), Some(position)) => left.push((timeline, position)),
-                _ => {
-                    return Err(Failure::new(
-                        Code::Protocol,
-                        "the timeline history file has a line that is none",
-                    ));
-                }
-            }
-        }
-        Ok(Self { left })
-    }
-
-    /// Where this timeline was left.
-    fn left_at(&self, timeline: u32) -> Option<Lsn> {
-        self.left.iter().find(|(left, _)| *left == timeline).map(|(_, position)| *position)
-    }
-}
 
 /// How a server's history continues that of the witness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,8 +165,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        source::samples,
-        witness::{Held, LastTransaction},
+        progress::transaction::LastTransaction,
+        source::{Held, samples},
     };
 
     fn history(timeline: u32) -> History {

@@ -16,10 +16,12 @@ pub mod history;
 mod judge;
 mod mapping;
 mod moves;
+mod obstacle;
 pub mod publication;
 mod quote;
 #[cfg(test)]
 pub(crate) mod samples;
+mod server;
 mod slot;
 mod storage;
 mod suspicion;
@@ -28,17 +30,18 @@ mod unconfigured;
 pub mod verdict;
 pub mod wording;
 
-pub use baseline::{Baseline, Encoding, Expectations, Kept, Server};
+pub use baseline::{Baseline, Expectations, Kept};
 pub use catalog::{
     Catalog, Child, Inserts, Kind, Partitions, Publication, PublishedTable, Relation, SchemaEntry,
 };
 pub use gap::{Gap, Interval, Mark};
-pub use history::TimelineHistory;
-pub use judge::{Obstacle, Present, gaps_since, judge, judge_cluster, judge_slot};
+pub use judge::{Present, gaps_since, judge, judge_cluster, judge_slot};
 pub use moves::Moves;
+pub use obstacle::Obstacle;
 pub use pgoutput::Oid;
 pub use quote::{quote_identifier, quote_table};
-pub use slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, WalStatus, bytes_between};
+pub use server::{Encoding, History, Server, TimelineHistory};
+pub use slot::{Held, Peculiarity, SlotHealth, SlotKind, SlotLook, WalStatus, bytes_between};
 pub use storage::{Made, Partition, Place, Storage};
 pub use suspicion::{LastGood, suspected_gap};
 pub use tables::TableOids;

@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{
     routing::table::TableName,
+    source::History,
     state::{Condition, State},
     telemetry::{Reconnects, Snapshot, WitnessReport},
-    witness::History,
 };
 
 /// Cluster 1, on its first timeline, WAL up to 100 MiB.

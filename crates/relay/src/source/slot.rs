@@ -4,7 +4,6 @@
 use pgoutput::Lsn;
 
 use super::gap::Mark;
-use crate::witness::Held;
 
 /// Whether the WAL that the slot needs is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +120,17 @@ impl SlotHealth {
 /// Bytes of WAL from one position to a later one; zero when it is not later.
 pub fn bytes_between(from: Lsn, to: Lsn) -> u64 {
     to.as_u64().saturating_sub(from.as_u64())
+}
+
+/// A moment at which a session's own walsender was seen to hold the slot, or a command saw that nobody did. PostgreSQL gives a
+/// slot to one at a time, and WAL grows, so of two the later has the greater; the clock decides where nothing was written in
+/// between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Held {
+    /// The end of WAL.
+    pub wal_end: Lsn,
+    /// The server's clock, in microseconds.
+    pub clock_micros: i64,
 }
 
 /// What one look at the server shows of the slot; `slot` is `None` when it does not exist.

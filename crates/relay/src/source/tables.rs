@@ -60,6 +60,17 @@ impl TableOids {
     }
 }
 
+impl Catalog {
+    /// The tables whose rows count as events.
+    pub fn outbox_tables(&self, outboxes: &Outboxes) -> Vec<Oid> {
+        if outboxes.tables.is_empty() {
+            let published = self.publication.iter().flat_map(|publication| &publication.tables);
+            return published.map(|table| table.oid).collect();
+        }
+        TableOids::of(outboxes, self, None).oids().collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,10 +5,9 @@ use pgoutput::{Lsn, Oid};
 use crate::{
     Action, Input, TableName,
     source::{
-        Catalog, Encoding, Inserts, Kind, Partitions, Publication, PublishedTable, Relation,
-        Server, SlotHealth, SlotKind, SlotLook, Storage, WalStatus,
+        Catalog, Encoding, History, Inserts, Kind, Partitions, Publication, PublishedTable,
+        Relation, Server, SlotHealth, SlotKind, SlotLook, Storage, WalStatus,
     },
-    witness::History,
 };
 
 /// One slot, one publication, one table, or several that look alike.

@@ -4,18 +4,8 @@ use super::{Unreadable, Witness};
 use crate::{
     bug::{self, Bug},
     failure::{Code, Failure},
+    protocol::StateRecord,
 };
-
-/// A record of the state topic: the latest of its key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateRecord {
-    /// Its key.
-    pub key: Vec<u8>,
-    /// Its value.
-    pub value: Vec<u8>,
-    /// Where it lies in the topic.
-    pub offset: i64,
-}
 
 /// What all records of a pipeline say together; `None` when there are none.
 ///
@@ -73,10 +63,7 @@ mod tests {
     use pgoutput::Lsn;
 
     use super::*;
-    use crate::{
-        source::{Gap, Interval, Mark},
-        witness::{Held, History},
-    };
+    use crate::source::{Gap, Held, History, Interval, Mark};
 
     fn at(generation: u64, position: u64) -> Witness {
         Witness { generation, ..Witness::at(Lsn::from_u64(position)) }

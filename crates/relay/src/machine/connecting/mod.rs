@@ -11,7 +11,10 @@
 //! For the same reason a gap counts only if the witness that it was found by is still the present one while we hold the
 //! slot, if it can be held: what looks like a slot that somebody moved is most often the work of another router.
 
-use super::{Phase, Relay};
+use super::{
+    Phase, Relay,
+    attempt::{Attempt, Step},
+};
 use crate::{
     bug::{self, Bug},
     clock::Moment,
@@ -19,78 +22,13 @@ use crate::{
     failure::{Code, Failure},
     protocol::{Action, StateRead},
     source::{
-        Baseline, Catalog, Expectations, Gap, Kept, Obstacle, Server, SlotLook, TimelineHistory,
-        history, judge, judge_cluster, judge_slot,
+        Catalog, Expectations, Kept, Obstacle, Server, SlotLook, TimelineHistory, history, judge,
+        judge_cluster, judge_slot,
     },
-    witness::{Held, Since, Witness},
+    witness::Since,
 };
 
 mod refusing;
-
-/// What an attempt to connect has found so far.
-pub(super) struct Attempt {
-    step: Step,
-    /// The witness that everything is held against, with the present history.
-    witness: Option<Witness>,
-    cluster: String,
-    server: Option<Server>,
-    look: Option<SlotLook>,
-    baseline: Option<Baseline>,
-    /// What is wrong, if the witness has not changed meanwhile.
-    gaps: Vec<Gap>,
-    /// When the server began to stream.
-    started_at: Option<Moment>,
-    /// Its process, where a pooler in between does not hide it.
-    walsender: Option<i32>,
-    /// When the slot was seen to be ours.
-    held: Option<Held>,
-}
-
-/// See [`Attempt::found`].
-pub(super) struct Found {
-    pub(super) baseline: Baseline,
-    pub(super) witness: Option<Witness>,
-    pub(super) cluster: String,
-    pub(super) held: Option<Held>,
-}
-
-/// What is awaited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    State,
-    Open,
-    Timelines,
-    Slot,
-    Catalog,
-    Start,
-    SlotAgain,
-    StateAgain,
-}
-
-impl Attempt {
-    /// Whether there is a connection, or one is being made.
-    pub(super) fn has_begun(&self) -> bool {
-        self.step != Step::State
-    }
-
-    /// What the session begins with, once everything was judged.
-    pub(super) fn found(&mut self) -> Option<Found> {
-        let baseline = self.baseline.take()?;
-        let cluster = std::mem::take(&mut self.cluster);
-        Some(Found { baseline, witness: self.witness.take(), cluster, held: self.held })
-    }
-
-    /// Whether there is a connection.
-    pub(super) fn is_connected(&self) -> bool {
-        !matches!(self.step, Step::State | Step::Open)
-    }
-
-    /// Whether there is a slot that a stream can be started from.
-    fn has_usable_slot(&self) -> bool {
-        let slot = self.look.as_ref().and_then(|look| look.slot.as_ref());
-        slot.is_some_and(|slot| !slot.is_lost())
-    }
-}
 
 impl Relay {
     /// Begins an attempt.

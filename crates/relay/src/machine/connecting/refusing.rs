@@ -1,6 +1,6 @@
 //! What keeps an attempt from becoming a session, and how a gap that was found ends: by a person's acceptance.
 
-use super::{Phase, Relay, Step};
+use crate::machine::{Phase, Relay, attempt::Step};
 use crate::{
     bug::{self, Bug},
     clock::Moment,

@@ -1,7 +1,7 @@
 //! Sessions that hold the slot one after the other, and what each of them writes and hears of the others.
 
 use super::{world::World, *};
-use crate::witness::{Held, Witness};
+use crate::{source::Held, witness::Witness};
 
 /// Of a session that was stopped, cut off, or whose write took long.
 #[test]

@@ -2,7 +2,7 @@
 //! simulation.
 
 use super::{world::World, *};
-use crate::witness::{StateRecord, Witness};
+use crate::{protocol::StateRecord, witness::Witness};
 
 /// A record of another router: everything before `position` is acknowledged.
 fn another_says(world: &mut World, position: u64) {

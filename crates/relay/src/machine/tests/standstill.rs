@@ -1,7 +1,7 @@
 //! A process that stood still while another had the slot, and has left it again.
 
 use super::{world::World, *};
-use crate::witness::{StateRecord, Witness};
+use crate::{protocol::StateRecord, witness::Witness};
 
 /// Time enough for the server to give the slot to another router, which takes it up to 300 and
 /// stops.

@@ -3,8 +3,10 @@
 use super::{world::World, *};
 use crate::{
     StateRead,
+    protocol::StateRecord,
     session::Hold,
-    witness::{History, Open, StateRecord, Witness},
+    source::History,
+    witness::{Open, Witness},
 };
 
 #[test]

@@ -3,7 +3,8 @@
 use super::*;
 use crate::{
     StateRead, WitnessSettings,
-    witness::{Pipeline, StateRecord, Witness, combine},
+    protocol::StateRecord,
+    witness::{Pipeline, Witness, combine},
 };
 
 /// See the module's documentation.
@@ -14,7 +15,7 @@ pub(super) struct World {
     pub(super) server: source::Server,
     processes: u32,
     /// Writes that are not acknowledged.
-    pub(super) in_flight: Vec<crate::witness::Write>,
+    pub(super) in_flight: Vec<crate::protocol::Write>,
 }
 
 fn with_witness(process: u32) -> Settings {

@@ -2,8 +2,11 @@
 
 use pgoutput::Lsn;
 
-use super::Credit;
-use crate::bug::{self, Bug};
+use super::credit::Credit;
+use crate::{
+    bug::{self, Bug},
+    failure::{Code, Failure},
+};
 
 /// The order of messages that the ledger relies on was broken: the stream is not what it claims to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +34,12 @@ pub(crate) enum Disorder {
     /// More acknowledgements than records.
     #[error("more acknowledgements than records")]
     Overcredit,
+}
+
+impl From<Disorder> for Failure {
+    fn from(disorder: Disorder) -> Self {
+        Self::new(Code::Protocol, disorder.to_string())
+    }
 }
 
 pub(super) fn overcredit() -> Result<Credit, Disorder> {

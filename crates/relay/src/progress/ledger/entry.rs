@@ -2,11 +2,9 @@
 
 use pgoutput::{Begin, Lsn, PgTimestamp, Xid};
 
-use super::Window;
 use crate::{
     bug::{self, Bug},
-    progress::ticket::SIZE_UNIT,
-    witness::LastTransaction,
+    progress::{ticket::SIZE_UNIT, transaction::LastTransaction, window::Window},
 };
 
 /// Events and their size, in units of [`crate::Ticket`].

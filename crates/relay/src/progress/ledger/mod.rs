@@ -37,16 +37,21 @@ use crate::{
     bug::{self, Bug},
     failpoint::{self, Failpoint},
     ports::AckRun,
-    progress::ticket::{SIZE_UNIT, SessionId, TRANSACTION_MASK, Ticket, TransactionRef},
-    witness::LastTransaction,
+    progress::window::Window,
+    progress::{
+        ticket::{SIZE_UNIT, SessionId, TRANSACTION_MASK, Ticket, TransactionRef},
+        transaction::LastTransaction,
+    },
 };
 pub(crate) use attestation::{Attestation, Evidence};
+pub(crate) use credit::{Credit, Place};
 pub(crate) use disorder::Disorder;
 use disorder::overcredit;
 pub(crate) use entry::Carried;
 use entry::{Entry, Load, Progress};
 
 mod attestation;
+mod credit;
 mod disorder;
 mod entry;
 
@@ -60,15 +65,6 @@ impl ConfirmedLsn {
     pub fn lsn(self) -> Lsn {
         self.0
     }
-}
-
-/// Limits of the window: what may lie past the last confirmed position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
-    /// In events. Also the bound on duplicates after a crash of the router.
-    pub events: u64,
-    /// In bytes of key, value, headers and the producer's book-keeping.
-    pub bytes: u64,
 }
 
 /// See the module's documentation.
@@ -96,24 +92,6 @@ pub(crate) struct Ledger {
     /// Past `confirmable` but settled: leaves the window with the next attestation.
     settled_unattested: Load,
     unacked: Load,
-}
-
-/// What a run of acknowledgements did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Credit {
-    /// It was counted; the transaction's latency is measured from here.
-    Counted(PgTimestamp, Place),
-    /// It belongs to an earlier session: the ledger knows nothing of it, and nothing is confirmed by it.
-    Stale,
-}
-
-/// Where in the queue the transaction of an acknowledgement stood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// The oldest that is not settled: the confirmed position waits for it.
-    Oldest,
-    /// Behind another.
-    Behind,
 }
 
 impl Ledger {

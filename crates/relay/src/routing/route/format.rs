@@ -2,7 +2,7 @@
 
 use crate::routing::{
     columns::{Event, Value},
-    record::Header,
+    headers::Header,
     table::{Format, OutboxTable, Role},
 };
 

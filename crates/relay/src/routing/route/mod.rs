@@ -9,9 +9,9 @@ use crate::{
     failure::{Code, Failure},
     routing::{
         columns::{Columns, Encoding, Event, Value},
+        headers::{Headers, RowHeaders},
         partition::partition_for_key,
-        record::{Headers, Record, TopicId},
-        row_headers::RowHeaders,
+        record::{Record, TopicId},
         table::{Format, OutboxTable, Role, Timestamp},
         topics::Topics,
     },

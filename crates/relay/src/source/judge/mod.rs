@@ -4,11 +4,13 @@
 use pgoutput::Lsn;
 
 use super::{
-    baseline::{Baseline, Expectations, Kept, Server},
+    baseline::{Baseline, Expectations, Kept},
     catalog::Catalog,
     gap::{Gap, Interval, Mark},
-    history::{TimelineHistory, continued},
+    history::continued,
+    obstacle::Obstacle,
     publication::{Watched, alterations, compare, is_note},
+    server::{Server, TimelineHistory},
     slot::{SlotHealth, SlotLook},
     tables::TableOids,
     unconfigured::unconfigured,
@@ -18,29 +20,6 @@ use crate::{
     failure::{Class, Code, Failure},
     witness::Witness,
 };
-
-/// Why streaming may not start.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Obstacle {
-    /// Another process streams from the slot: stand by.
-    SlotInUse {
-        /// Its walsender.
-        pid: i32,
-    },
-    /// Rows may be missing: everything that shows it, the gravest first, and at least one.
-    Gaps(Vec<Gap>),
-    /// This is not the server that the witness speaks of, and shows it to whoever looks. Whoever reaches the right one sees
-    /// nothing of it, so it is not written down.
-    Elsewhere(Box<Gap>),
-    /// Something else is wrong.
-    Failed(Failure),
-}
-
-impl From<Failure> for Obstacle {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
 
 /// Judges everything that [`super::history::continued`] has not.
 ///

@@ -2,12 +2,12 @@ use pgoutput::{Lsn, Oid, PgTimestamp, Xid};
 
 use super::*;
 use crate::{
+    progress::transaction::LastTransaction,
     routing::table::{OutboxTable, Outboxes},
     source::{
         Child, Inserts, WalStatus,
         samples::{healthy, look, name, published, relation, server, slot},
     },
-    witness::LastTransaction,
 };
 
 const MIB: u64 = 1 << 20;

@@ -1,7 +1,7 @@
 //! A publication whose row was written again (`xmin`) between two looks. Its tables have entries of their own; the row
 //! itself holds the owner, the name, and which changes are published and how.
 
-use super::{Judge, renamed, rows};
+use super::{comparison::Judge, remedy::ACCEPT, renamed, rows, xmin::FROZEN};
 use crate::{
     failure::{Code, Failure},
     source::{
@@ -19,15 +19,6 @@ enum Trace {
     Explained,
     /// It was, and it looks as before: something was altered and altered back.
     Unexplained,
-}
-
-/// `FrozenTransactionId` (access/transam.h): servers and tools may put it in the place of an old `xmin`. VACUUM FULL of
-/// PostgreSQL 15 and 18 was seen to keep it.
-const FROZEN: u32 = 2;
-
-/// Whether a row of the catalog was written again, by its `xmin`.
-pub(super) fn is_written_again(before: u32, now: u32) -> bool {
-    before != now && now != FROZEN
 }
 
 fn trace(before: &Publication, now: &Publication) -> Trace {
@@ -98,7 +89,7 @@ impl Judge<'_> {
             .hint(format!(
                 "ask who altered it, or look for alter publication in postgresql's log; if inserts \
                  were withheld, publish the rows of that time from the table; then {}",
-                super::ACCEPT
+                ACCEPT
             ))
         })
     }

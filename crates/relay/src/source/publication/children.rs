@@ -2,7 +2,7 @@
 //! a table of its own, and is published under its own name or not at all (CREATE PUBLICATION, "Parameters": descendants
 //! are added when the publication is made, and not later).
 
-use super::{ACCEPT, Judge, remedy};
+use super::{comparison::Judge, remedy, remedy::ACCEPT};
 use crate::{
     failure::{Code, Failure},
     routing::table::TableName,

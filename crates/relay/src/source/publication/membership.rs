@@ -5,7 +5,7 @@
 //! another identity. A table that is there FOR ALL TABLES, or with the table that it is a partition of, has neither: it
 //! cannot leave by itself.
 
-use super::{ACCEPT, Judge, altered::is_written_again};
+use super::{comparison::Judge, remedy::ACCEPT, xmin::is_written_again};
 use crate::{
     failure::{Code, Failure},
     source::catalog::PublishedTable,

@@ -12,6 +12,9 @@ use crate::{
     source::quote::{quote_identifier, quote_table},
 };
 
+/// How a person says that the gap is known and dealt with.
+pub(super) const ACCEPT: &str = "outbox-router accept";
+
 /// Publishes tables that are not published.
 #[must_use]
 pub fn add(publication: &str, tables: &[&TableName]) -> String {

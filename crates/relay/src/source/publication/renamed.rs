@@ -1,7 +1,7 @@
 //! Tables that were renamed. A table is its OID, so that loses none of its own rows; what another table has taken in under
 //! the name meanwhile is lost, if that one is not published.
 
-use super::altered::is_written_again;
+use super::xmin::is_written_again;
 use crate::{
     failure::{Code, Failure},
     routing::table::{OutboxTable, TableName},

@@ -3,7 +3,7 @@
 
 use pgoutput::Oid;
 
-use super::{ACCEPT, Judge, altered::is_written_again};
+use super::{comparison::Judge, remedy::ACCEPT, xmin::is_written_again};
 use crate::{
     failure::{Code, Failure},
     routing::table::TableName,

@@ -7,13 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use pgoutput::Lsn;
+use pgoutput::{Lsn, Oid};
 
 use super::{ACCEPTED_MAX, Acceptance, Former, LastTransaction, Witness};
 use crate::{
     failure::{Code, Failure},
     routing::table::Outboxes,
-    source::{Baseline, Gap, Mark, Oid},
+    source::{Baseline, Gap, Mark},
 };
 
 /// Whether a record says something else than before.

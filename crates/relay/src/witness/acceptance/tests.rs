@@ -4,8 +4,9 @@ use pgoutput::{Oid, PgTimestamp, Xid};
 
 use super::*;
 use crate::{
-    source::{Interval, Kept, TableOids, samples},
-    witness::{History, LastTransaction, combine::join},
+    progress::transaction::LastTransaction,
+    source::{History, Interval, Kept, TableOids, samples},
+    witness::combine::join,
 };
 
 fn mark(lsn: u64) -> Mark {
@@ -140,7 +141,7 @@ fn after_an_acceptance_a_stream_may_start() {
         kept: Kept::InKafka,
     };
     judge_cluster(&accepted, "there").unwrap();
-    history::continues(&accepted, &server, &history::TimelineHistory::default()).unwrap();
+    history::continues(&accepted, &server, &crate::source::TimelineHistory::default()).unwrap();
     let look = samples::look(Some(samples::slot()));
     judge(expected, server, &look, samples::healthy()).unwrap();
 }

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use pgoutput::{Lsn, PgTimestamp, Xid};
+use pgoutput::{Lsn, Oid, PgTimestamp, Xid};
 use serde::{Deserialize, Serialize};
 
 use self::catalog::{PublicationText, RelationText};
-use super::{Acceptance, Former, Held, History, LastTransaction, PARTITIONS_MAX, Witness};
+use super::{Acceptance, Former, Held, History, LastTransaction, Witness, record::PARTITIONS_MAX};
 use crate::{
     failure::{Code, Failure},
     routing::table::TableName,
-    source::{Catalog, Gap, Interval, Mark, Oid},
+    source::{Catalog, Gap, Interval, Mark},
 };
 
 mod catalog;

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Keeper, What, Write};
+use super::{
+    Keeper, What,
+    unrecorded::{Opened, Unrecorded},
+};
+use crate::protocol::Write;
 use crate::{
     bug::{self, Bug},
     clock::Moment,
@@ -12,21 +16,6 @@ use crate::{
 
 /// Between two attempts to write an open gap.
 const GAP_OF_ATTEMPTS: Duration = Duration::from_secs(5);
-
-/// A record with open gaps that Kafka does not have yet.
-pub(super) struct Unrecorded {
-    key: Vec<u8>,
-    pub(super) witness: Witness,
-    tried_at: Option<Moment>,
-}
-
-/// What this process has found and nobody has accepted, as far as it knows.
-#[derive(Default)]
-pub(super) struct Opened {
-    gaps: Vec<Gap>,
-    /// That in which they are written down.
-    generation: u64,
-}
 
 impl Keeper {
     /// These gaps are open from now on, whoever asks.

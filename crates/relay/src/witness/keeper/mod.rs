@@ -11,7 +11,9 @@ use std::{
 
 use pgoutput::Lsn;
 
-use super::{LastTransaction, PARTITIONS_MAX, Witness, acceptance::Changed, combine::join, key};
+use super::{
+    LastTransaction, Witness, acceptance::Changed, combine::join, key, record::PARTITIONS_MAX,
+};
 use crate::{
     bug::{self, Bug},
     clock::Moment,
@@ -21,15 +23,16 @@ use crate::{
         ledger::{Attestation, Evidence},
         ticket::SessionId,
     },
-    protocol::{StateRead, WitnessSettings},
+    protocol::{StateRead, StateRecord, WitnessSettings, Write},
     routing::topics::Vouched,
     source::{Gap, Kept},
-    witness::{StateRecord, combine},
+    witness::combine,
 };
 
 mod gaps;
+mod unrecorded;
 
-use gaps::{Opened, Unrecorded};
+use unrecorded::{Opened, Unrecorded};
 
 /// Between two writes, unless the window needs one sooner. A commit that comes while a write is under way waits a
 /// little longer for its own acknowledgement: a write takes a millisecond or two, so with two of them a second that
@@ -37,17 +40,6 @@ use gaps::{Opened, Unrecorded};
 const GAP: Duration = Duration::from_millis(500);
 /// The same where no event was acknowledged since.
 const GAP_WITHOUT_EVENTS: Duration = Duration::from_secs(1);
-
-/// A write to the state topic.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Write {
-    /// Comes back with the acknowledgement.
-    pub number: u64,
-    /// The key.
-    pub key: Vec<u8>,
-    /// The value; `None` deletes the key.
-    pub value: Option<Vec<u8>>,
-}
 
 /// How much a write is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

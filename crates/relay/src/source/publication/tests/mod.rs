@@ -1,8 +1,15 @@
-use super::*;
+use pgoutput::Oid;
+
+use super::{remedy::ACCEPT, *};
 use crate::source::{
     catalog::Child,
     gap::Interval,
     samples::{healthy, look, name, published, relation, texts},
+};
+use crate::{
+    failure::{Code, Failure},
+    routing::table::{OutboxTable, Outboxes, TableName},
+    source::catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable},
 };
 
 fn publication(catalog: &mut Catalog) -> &mut Publication {

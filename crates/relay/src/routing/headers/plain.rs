@@ -6,7 +6,12 @@
 
 use std::ops::Range;
 
-use super::Span;
+/// Where a member lies in the object's text.
+#[derive(Debug, Clone)]
+pub(super) struct Span {
+    pub(super) name: Range<usize>,
+    pub(super) value: Option<Range<usize>>,
+}
 
 /// Calls `each` with the members of the object that `json` is, in its order, until that says [`None`].
 pub(super) fn members(json: &str, mut each: impl FnMut(Span) -> Option<()>) -> Option<()> {
@@ -100,7 +105,7 @@ impl<'a> Cursor<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::RowHeaders;
+    use crate::routing::headers::RowHeaders;
     use proptest::prelude::*;
 
     type Members = Vec<(String, Option<String>)>;

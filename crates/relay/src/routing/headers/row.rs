@@ -8,9 +8,10 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt, ops::Range};
 
-use crate::routing::record::Header;
-
-mod plain;
+use super::{
+    header::Header,
+    plain::{self, Span},
+};
 
 /// Members that one row may bring: far above what anyone sends, far below what would hurt a consumer.
 const MEMBERS_MAX: usize = 256;
@@ -20,12 +21,6 @@ const MEMBERS_MAX: usize = 256;
 pub struct RowHeaders {
     text: String,
     spans: Vec<Span>,
-}
-
-#[derive(Debug, Clone)]
-struct Span {
-    name: Range<usize>,
-    value: Option<Range<usize>>,
 }
 
 impl RowHeaders {
@@ -76,7 +71,7 @@ impl RowHeaders {
     }
 
     /// As [`RowHeaders::read`] does, if the object is a plain one and nothing is wrong with it.
-    fn read_plain(&mut self, json: &[u8], taken: &[Header<'_>]) -> Option<()> {
+    pub(super) fn read_plain(&mut self, json: &[u8], taken: &[Header<'_>]) -> Option<()> {
         self.clear();
         self.text.push_str(str::from_utf8(json).ok()?);
         let Self { text, spans } = self;
@@ -88,7 +83,7 @@ impl RowHeaders {
         })
     }
 
-    fn parse(&mut self, json: &[u8], taken: &[Header<'_>]) -> Result<(), String> {
+    pub(super) fn parse(&mut self, json: &[u8], taken: &[Header<'_>]) -> Result<(), String> {
         self.clear();
         let mut deserializer = serde_json::Deserializer::from_slice(json);
         deserializer

@@ -1,0 +1,127 @@
+//! What a session does with what the server sends again ([`Covered`](super::covered::Covered)).
+
+use pgoutput::{Insert, Lsn, Message, Oid, XLogData};
+
+use super::{Session, Terms, covered::Open};
+use crate::{
+    bug::{self, Bug},
+    failpoint::{self, Failpoint},
+    failure::Failure,
+    progress::ledger::Disorder,
+    source::{Interval, Mark, wording},
+};
+
+impl Session {
+    /// Whether the message belongs to what is covered, and is done with. The first that does not ends what is covered.
+    #[cold]
+    pub(super) fn is_covered(
+        &mut self,
+        frame: &XLogData<'_>,
+        terms: &Terms,
+    ) -> Result<bool, Failure> {
+        let Some(covered) = &mut self.covered else { return Ok(false) };
+        if let Some(insert) = Insert::parse(frame.data) {
+            let insert = insert?;
+            self.cover_row(insert.relation)?;
+            return Ok(true);
+        }
+        match Message::parse(frame.data).as_ref()? {
+            Message::Begin(_) if covered.open.is_some() => Err(Disorder::NestedBegin.into()),
+            Message::Begin(begin) if begin.final_lsn < covered.until => {
+                covered.open = Some(Open { begin: *begin, has_events: false });
+                Ok(true)
+            }
+            Message::Begin(_) => {
+                self.end_covered()?;
+                Ok(false)
+            }
+            Message::Commit(commit) => {
+                let Some(open) = covered.open.take() else {
+                    return Err(Disorder::CommitWithoutBegin.into());
+                };
+                if open.begin.final_lsn != commit.commit_lsn {
+                    return Err(Disorder::WrongCommit {
+                        begin: open.begin.final_lsn,
+                        commit: commit.commit_lsn,
+                    }
+                    .into());
+                }
+                covered.committed(&open, commit.end_lsn)?;
+                self.received = self.received.max(commit.end_lsn);
+                Ok(true)
+            }
+            Message::Relation(relation) => {
+                self.relations.describe(&terms.outboxes, relation);
+                Ok(true)
+            }
+            Message::Insert(_)
+            | Message::Update(_)
+            | Message::Delete(_)
+            | Message::Truncate(_)
+            | Message::Type(_)
+            | Message::Origin(_)
+            | Message::Logical(_)
+            | Message::StreamAbort(_) => Ok(true),
+        }
+    }
+
+    /// A row of a covered transaction.
+    pub(super) fn cover_row(&mut self, relation: Oid) -> Result<(), Failure> {
+        let Some(covered) = &mut self.covered else { return Ok(()) };
+        let Some(open) = &mut covered.open else {
+            return Err(Disorder::RowOutsideTransaction.into());
+        };
+        let commit = open.begin.final_lsn;
+        let counts = |(table, since): &(Oid, Lsn)| *table == relation && commit >= *since;
+        open.has_events |= covered.tables.iter().any(counts);
+        Ok(())
+    }
+
+    /// A keepalive: everything before `position` was sent. Whether that passes what is covered.
+    #[cold]
+    pub(super) fn has_passed_covered(&mut self, position: Lsn) -> Result<bool, Failure> {
+        let Some(covered) = &self.covered else { return Ok(true) };
+        if position < covered.until || covered.open.is_some() {
+            return Ok(false);
+        }
+        self.end_covered()?;
+        Ok(true)
+    }
+
+    fn end_covered(&mut self) -> Result<(), Failure> {
+        let Some(covered) = &self.covered else { return Ok(()) };
+        covered.passed()?;
+        let (until, last) = (covered.until, covered.last);
+        self.covered = None;
+        self.ledger.resume_at(until, Some(last));
+        failpoint::reached(Failpoint::CoveredPassed);
+        Ok(())
+    }
+
+    /// Whether nothing may be confirmed yet.
+    pub(crate) fn is_within_covered(&self) -> bool {
+        self.covered.is_some() && !bug::is(Bug::ConfirmOnFaith)
+    }
+
+    /// What is at risk when the stream itself shows a gap: of another history what the witness covers, else what came
+    /// after the last position that is certain. Times are the server's: of what the witness says is acknowledged, and of the
+    /// last message.
+    pub(crate) fn at_risk(&self, acknowledged: Option<Mark>) -> Interval {
+        let (from, to) = match &self.covered {
+            Some(covered) => (covered.slot_at, covered.until),
+            None => {
+                let from = self.ledger.confirmable();
+                (from, self.received.max(from))
+            }
+        };
+        let has_time = self.covered.is_none() && self.sent_at.as_micros() > 0;
+        let at = acknowledged.filter(|mark| mark.lsn <= from).and_then(|mark| mark.at);
+        Interval {
+            from: Some(Mark { lsn: from, at }),
+            to: Mark {
+                lsn: to,
+                at: Some(self.sent_at).filter(|_| has_time).and_then(wording::utc),
+            },
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What keeps the frame at hand from being taken, and when it is offered again.
+//!
+//! A frame never lifts a hold. Every other input may, through [`Session::review`], if what it waits for is there; and
+//! [`Session::deadline`] says when one is due at the latest. So nothing is held for ever without somebody looking at it again.
+
+use pgoutput::Lsn;
+
+use super::{Course, Session, hold::Hold};
+use crate::{
+    bug::{self, Bug},
+    clock::Moment,
+    failure::{Code, Failure},
+    progress::window::Window,
+    protocol::Step,
+    routing::{
+        record::TopicId,
+        topics::{Readiness, TopicFacts, Topics},
+    },
+};
+
+/// How long a full queue is left alone when nothing is acknowledged. Acknowledgements make room; this is for room that is
+/// made otherwise, and without it no other input would ever offer the frame again.
+const QUEUE_LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
+/// How long a row that cannot become a record waits before it is looked at again.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
+
+impl Session {
+    pub(super) fn hold(&mut self, hold: Hold) -> Step {
+        self.hold = Some(hold);
+        Step::Held
+    }
+
+    pub(super) fn hold_row(
+        &mut self,
+        failure: Failure,
+        topic: Option<TopicId>,
+        at: Moment,
+    ) -> Step {
+        let failure = match self.ledger.open_commit_lsn() {
+            Some(lsn) => failure.at(lsn),
+            None => failure,
+        };
+        self.doubt = None;
+        if bug::is(Bug::SkipHeldRow) {
+            return Step::Taken;
+        }
+        self.hold(Hold::Row { failure, again_at: at + LOOK_AGAIN, topic })
+    }
+
+    pub(super) fn hold_for_room(&mut self, at: Moment) -> Step {
+        self.hold(Hold::QueueFull { again_at: at + QUEUE_LOOK_AGAIN })
+    }
+
+    /// Records were acknowledged, of this session or an earlier one: the producer's queue has room.
+    pub(crate) fn room_made(&mut self) {
+        if let Some(Hold::QueueFull { .. }) = self.hold {
+            self.hold = None;
+        }
+    }
+
+    /// The row is offered again; until it is taken, its failure stands.
+    fn offer_again(&mut self) {
+        if let Some(Hold::Row { failure, .. }) = self.hold.take() {
+            self.doubt = Some(failure);
+        }
+    }
+
+    /// Why a person is needed, if a row is what they are needed for.
+    pub(crate) fn row_failure(&self) -> Option<&Failure> {
+        match &self.hold {
+            Some(Hold::Row { failure, .. }) => Some(failure),
+            Some(
+                Hold::Topic(_)
+                | Hold::QueueFull { .. }
+                | Hold::SinkClosed
+                | Hold::Careful
+                | Hold::Draining,
+            )
+            | None => self.doubt.as_ref(),
+        }
+    }
+
+    /// Whether the next frame may be offered.
+    #[inline]
+    pub(crate) fn wants_wal(&self, window: Window) -> bool {
+        let wanted = match self.course {
+            Course::Finishing => return true,
+            Course::Following => true,
+            Course::Draining => self.ledger.is_open(),
+        };
+        wanted && self.hold.is_none() && self.repin.is_none() && self.ledger.has_room(window)
+    }
+
+    /// Lets go of what may have changed, after every input that is not a frame; names the topic that is to be looked
+    /// up, if one is. `left_in_flight` are the records of an earlier session that the producer still has.
+    pub(crate) fn review(
+        &mut self,
+        at: Moment,
+        left_in_flight: u64,
+        topics: &mut Topics,
+    ) -> Option<TopicId> {
+        if let Some((topic, facts)) = self.repin
+            && self.ledger.is_settled_but_for_open()
+            && left_in_flight == 0
+        {
+            topics.answer(topic, Ok(facts), at);
+            self.repin = None;
+            self.topic_differs(topic);
+        }
+        match &mut self.hold {
+            None | Some(Hold::SinkClosed | Hold::Careful | Hold::Draining) => None,
+            Some(Hold::QueueFull { again_at }) => {
+                if *again_at <= at {
+                    self.hold = None;
+                }
+                None
+            }
+            Some(Hold::Topic(topic)) => match topics.readiness(*topic) {
+                Readiness::Pending => Some(*topic),
+                Readiness::Ready(_) => {
+                    self.hold = None;
+                    None
+                }
+            },
+            Some(Hold::Row { again_at, .. }) if *again_at > at => None,
+            Some(Hold::Row { again_at, topic: Some(topic), .. }) => {
+                *again_at = at + LOOK_AGAIN;
+                Some(*topic)
+            }
+            Some(Hold::Row { topic: None, .. }) => {
+                self.offer_again();
+                None
+            }
+        }
+    }
+
+    /// Whether the transaction that commits there must wait; if it lies past the place that care is taken at, none is
+    /// taken any more once it need not.
+    pub(super) fn must_take_care(&mut self, commit_lsn: Lsn) -> bool {
+        match self.careful_at {
+            Some(place) if commit_lsn >= place => {
+                let waits = !self.ledger.is_all_told();
+                if !waits && commit_lsn > place {
+                    self.careful_at = None;
+                }
+                waits
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// After the status update, which is what [`Hold::Careful`] waits for: the deadline of the next may be far.
+    pub(crate) fn review_care(&mut self) {
+        if self.hold == Some(Hold::Careful) && self.ledger.is_all_told() {
+            self.hold = None;
+        }
+    }
+
+    /// A look-up of a topic succeeded, and its partition count is the one in use.
+    pub(crate) fn topic_found(&mut self, id: TopicId) {
+        if self.repin.is_some_and(|(topic, _)| topic == id) {
+            self.repin = None;
+        }
+    }
+
+    /// A topic's limit is another than it was: a row that exceeded it may fit.
+    pub(crate) fn topic_differs(&mut self, id: TopicId) {
+        if let Some(Hold::Row { topic: Some(topic), .. }) = &self.hold
+            && *topic == id
+        {
+            self.offer_again();
+        }
+    }
+
+    /// A topic that is in use has another number of partitions. A larger number moves keys to other partitions, so it
+    /// takes effect only when nothing that was produced under the old one, in whatever session, is unsettled. Should two
+    /// topics grow at once, the other is found by the next look.
+    pub(crate) fn topic_changed(
+        &mut self,
+        id: TopicId,
+        old: TopicFacts,
+        new: TopicFacts,
+    ) -> Result<(), Failure> {
+        if new.partitions < old.partitions {
+            return Err(Failure::new(
+                Code::TopicShrunk,
+                format!(
+                    "a topic went from {} to {} partitions: it was made anew",
+                    old.partitions, new.partitions
+                ),
+            ));
+        }
+        self.repin = Some((id, new));
+        Ok(())
+    }
+
+    /// When [`Session::update`], [`Session::review`] or letting go of the server is due at the latest.
+    pub(crate) fn deadline(&self, topics: &Topics) -> Option<Moment> {
+        if self.course == Course::Finishing {
+            return None;
+        }
+        let feedback = self.feedback.deadline(&self.ledger, self.received);
+        let hold = match &self.hold {
+            Some(Hold::Row { again_at, .. } | Hold::QueueFull { again_at }) => Some(*again_at),
+            Some(Hold::Topic(topic)) => topics.ask_at(*topic),
+            None | Some(Hold::SinkClosed | Hold::Careful | Hold::Draining) => None,
+        };
+        let let_go = self.let_go_at.filter(|_| !self.is_at_rest());
+        [Some(feedback), hold, let_go].into_iter().flatten().min()
+    }
+
+    /// Whether a draining session has nothing left to wait for: everything received is settled, but for a transaction
+    /// whose rest is held back for longer than a stopping process can wait.
+    pub(crate) fn is_drained(&self, topics: &Topics) -> bool {
+        let rest_is_coming = match &self.hold {
+            None | Some(Hold::Draining | Hold::Careful | Hold::QueueFull { .. }) => true,
+            Some(Hold::Topic(topic)) => topics.refusal(*topic).is_none(),
+            Some(Hold::Row { .. } | Hold::SinkClosed) => false,
+        };
+        if rest_is_coming {
+            self.ledger.is_settled()
+        } else {
+            self.ledger.is_settled_but_for_open()
+        }
+    }
+
+    /// Whether nothing of ours keeps a server from stopping: everything received is confirmed, and the rest is read.
+    fn is_at_rest(&self) -> bool {
+        self.ledger.is_settled()
+            && !self.ledger.has_unattested()
+            && self.covered.is_none()
+            && self.hold.is_none()
+            && self.repin.is_none()
+    }
+
+    /// The server is stopping: it has until `by` to get everything confirmed.
+    pub(crate) fn let_go_by(&mut self, by: Moment) {
+        if !bug::is(Bug::NeverLetGo) {
+            self.let_go_at.get_or_insert(by);
+        }
+    }
+
+    /// Whether the server waits for something that is not coming.
+    pub(crate) fn must_let_go(&self, at: Moment) -> bool {
+        !self.is_at_rest() && self.let_go_at.is_some_and(|by| by <= at)
+    }
+}

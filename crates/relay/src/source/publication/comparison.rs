@@ -1,0 +1,302 @@
+//! What is wrong with a publication, now and compared with what it was.
+
+use pgoutput::Oid;
+
+use super::{
+    remedy::{self, ACCEPT},
+    renamed,
+};
+use crate::source::{
+    catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation},
+    mapping::mapped,
+    quote::quote_identifier,
+};
+use crate::{
+    bug::{self, Bug},
+    failure::{Code, Failure},
+    routing::table::{OutboxTable, Outboxes, TableName},
+};
+
+/// Whom the publication is judged for.
+#[derive(Debug, Clone, Copy)]
+pub struct Watched<'a> {
+    /// The publication's name.
+    pub publication: &'a str,
+    /// The configured tables; empty: all that are published.
+    pub outboxes: &'a Outboxes,
+}
+
+/// Everything that keeps rows of the outbox tables from being published as they were, the gravest first; after it, what
+/// people should hear of ([`is_note`]).
+pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) -> Vec<Failure> {
+    let Some(publication) = &now.publication else {
+        return vec![missing(watched.publication)];
+    };
+    let judge = Judge { watched, before, now, publication };
+    let mut failures = Vec::new();
+    failures.extend(judge.replaced());
+    failures.extend(judge.inserts());
+    failures.extend(judge.altered_and_back());
+    if watched.outboxes.tables.is_empty() {
+        judge.all_published(&mut failures);
+    } else {
+        for outbox in &watched.outboxes.tables {
+            judge.configured(outbox, &mut failures);
+        }
+    }
+    failures.sort_by_key(is_note);
+    failures
+}
+
+/// Whether it is only for people to hear of: no row is missing or will be, so a stream starts and goes on.
+pub fn is_note(failure: &Failure) -> bool {
+    matches!(failure.code, Code::TableRenamed | Code::RowsMove | Code::ServerOutdated)
+}
+
+fn missing(name: &str) -> Failure {
+    Failure::new(Code::PublicationMissing, format!("publication \"{name}\" does not exist")).hint(
+        "wal is decoded with the publications of its time: outbox-router teardown --apply, if the \
+             slot is there, then outbox-router setup --apply make it and a slot that can use it",
+    )
+}
+
+pub(super) struct Judge<'a> {
+    pub(super) watched: Watched<'a>,
+    pub(super) before: Option<&'a Catalog>,
+    pub(super) now: &'a Catalog,
+    pub(super) publication: &'a Publication,
+}
+
+impl Judge<'_> {
+    fn replaced(&self) -> Option<Failure> {
+        let before = self.before?.publication.as_ref()?;
+        let is_another = before.oid != self.publication.oid && !bug::is(Bug::TrustNewPublication);
+        is_another.then(|| {
+            Failure::new(
+                Code::PublicationReplaced,
+                format!(
+                    "publication \"{}\" was dropped and made again (oid {} is now {})",
+                    self.watched.publication, before.oid, self.publication.oid
+                ),
+            )
+            .hint(
+                "wal is decoded with the publications of its time, so making it again mends \
+                 nothing: outbox-router teardown --apply and outbox-router setup --apply make another \
+                 slot; publish the missing rows from the table, then outbox-router accept",
+            )
+        })
+    }
+
+    fn inserts(&self) -> Option<Failure> {
+        (self.publication.inserts == Inserts::Withheld).then(|| {
+            Failure::new(
+                Code::PublicationLacksInsert,
+                format!("publication \"{}\" does not publish inserts", self.watched.publication),
+            )
+            .hint(self.alter("set (publish = 'insert')"))
+        })
+    }
+
+    /// No table is configured: whatever is published counts, and whatever was published must stay.
+    fn all_published(&self, failures: &mut Vec<Failure>) {
+        let before = self.before.and_then(|catalog| catalog.publication.as_ref());
+        let gone = before.map_or_else(Vec::new, |before| self.withdrawn(before));
+        if self.publication.tables.is_empty() && gone.is_empty() {
+            failures.push(
+                Failure::new(
+                    Code::PublicationLacksTable,
+                    format!("publication \"{}\" has no tables", self.watched.publication),
+                )
+                .hint(
+                    "outbox-router setup --apply adds the outbox tables: those under [[outbox]], or \
+                     public.outbox where none is there",
+                ),
+            );
+        }
+        failures.extend(gone);
+        for table in &self.publication.tables {
+            if table.kind == Kind::Leaf && self.publication.partitions == Partitions::ByLeaf {
+                failures.push(self.by_leaf(&table.name));
+                continue;
+            }
+            let outbox = OutboxTable::with_defaults(table.name.clone());
+            if let Some(relation) = self.now.with_oid(table.oid) {
+                failures.extend(self.changed(&outbox, table, relation));
+                failures.extend(self.inherited(relation));
+            }
+        }
+    }
+
+    /// Tables that were published and are not, or whose name another has. One that was dropped altogether takes no rows any
+    /// more and those that it took are in the WAL, so nothing is missing, unless another took its name.
+    fn withdrawn(&self, before: &Publication) -> Vec<Failure> {
+        let missing = before.tables.iter().filter_map(|table| {
+            let is_published = self.publication.table(table.oid).is_some();
+            if !is_published && self.now.with_oid(table.oid).is_some() {
+                return Some(self.lacks(&table.name));
+            }
+            let heir = self.now.named(&table.name).filter(|heir| heir.oid != table.oid)?;
+            // What is published without an entry of its own has been so since it was made.
+            let is_at_risk = match self.publication.table(heir.oid) {
+                Some(now) => now.entry.is_some() && before.table(heir.oid).is_none(),
+                None => true,
+            };
+            is_at_risk.then(|| self.exchanged(&table.name, table.oid, heir.oid))
+        });
+        missing.collect()
+    }
+
+    fn configured(&self, outbox: &OutboxTable, failures: &mut Vec<Failure>) {
+        let before = self.before.and_then(|catalog| catalog.bearing(&outbox.name));
+        let relation = match (before, self.now.named(&outbox.name)) {
+            (Some(before), Some(now)) if before.oid != now.oid => {
+                failures.push(self.exchanged(&outbox.name, before.oid, now.oid));
+                return;
+            }
+            (_, Some(now)) => Some(now),
+            (Some(before), None) => {
+                let renamed = self.now.with_oid(before.oid);
+                failures.extend(renamed.map(|now| renamed::renamed_to(outbox, now)));
+                renamed
+            }
+            (None, None) => None,
+        };
+        let Some(relation) = relation else {
+            failures.push(no_table(outbox));
+            return;
+        };
+        if relation.kind == Kind::Partitioned && self.publication.partitions == Partitions::ByLeaf {
+            failures.push(self.by_leaf(&relation.name));
+            return;
+        }
+        failures.extend(match self.publication.table(relation.oid) {
+            Some(published) => self.changed(outbox, published, relation),
+            None => Some(self.lacks(&relation.name)),
+        });
+        failures.extend(self.inherited(relation));
+    }
+
+    /// What is wrong with a published table now; else, what was for a moment.
+    fn changed(
+        &self,
+        outbox: &OutboxTable,
+        published: &PublishedTable,
+        relation: &Relation,
+    ) -> Option<Failure> {
+        self.narrowed(outbox, published, relation)
+            .or_else(|| self.not_in_the_wal(relation))
+            .or_else(|| self.put_back(published))
+            .or_else(|| self.attached_again(relation))
+            .or_else(|| self.unlogged_meanwhile(published, relation))
+    }
+
+    fn narrowed(
+        &self,
+        outbox: &OutboxTable,
+        published: &PublishedTable,
+        relation: &Relation,
+    ) -> Option<Failure> {
+        let (name, publication) = (&relation.name, self.watched.publication);
+        if published.row_filter.is_some() {
+            // The filter itself stays out of the message: it may hold a key.
+            return Some(
+                Failure::new(
+                    Code::PublicationFiltersRows,
+                    format!("publication \"{publication}\" filters the rows of table {name}"),
+                )
+                .hint(remedy::add_again(self.watched.publication, name)),
+            );
+        }
+        let mut left_out = mapped(outbox, &relation.columns);
+        left_out.retain(|column| !published.columns.iter().any(|published| published == column));
+        let is_generated = |column: &&str| relation.generated.iter().any(|one| one == column);
+        let hint = if left_out.iter().any(is_generated) {
+            "postgresql does not publish generated columns: make it an ordinary one, which the \
+             application writes; from postgresql 18 on, set (publish_generated_columns = stored) \
+             will do"
+                .to_owned()
+        } else {
+            remedy::add_again(self.watched.publication, name)
+        };
+        (!left_out.is_empty()).then(|| {
+            Failure::new(
+                Code::PublicationLacksColumn,
+                format!(
+                    "publication \"{publication}\" leaves out {} of table {name}, which the \
+                     mapping needs",
+                    left_out.join(", ")
+                ),
+            )
+            .hint(hint)
+        })
+    }
+
+    fn lacks(&self, table: &TableName) -> Failure {
+        let publication = self.watched.publication;
+        // Of a partition that is published with what it is a partition of the publication takes no entry.
+        let is_leaf = self.now.named(table).is_some_and(|now| now.kind == Kind::Leaf);
+        let (what, hint) = if is_leaf && self.publication.partitions == Partitions::ViaRoot {
+            let mend = format!(
+                "detach it from the table that it is a partition of; if it is not in the \
+                 publication then: {}",
+                remedy::add(publication, &[table])
+            );
+            (" by itself: it is a partition now, published under another table's name", mend)
+        } else {
+            ("", remedy::add(publication, &[table]))
+        };
+        Failure::new(
+            Code::PublicationLacksTable,
+            format!("table {table} is not in publication \"{publication}\"{what}"),
+        )
+        .hint(hint)
+    }
+
+    fn by_leaf(&self, table: &TableName) -> Failure {
+        let publication = self.watched.publication;
+        Failure::new(
+            Code::PublicationByLeaf,
+            format!(
+                "publication \"{publication}\" publishes partitions under their own names \
+                 (table {table})"
+            ),
+        )
+        .hint(self.alter("set (publish_via_partition_root = true)"))
+    }
+
+    /// The rows of the former one are in the slot under this name, those of the new one under its OID: none of them is
+    /// passed over.
+    fn exchanged(&self, table: &TableName, before: Oid, now: Oid) -> Failure {
+        let hint = match self.publication.table(now) {
+            Some(_) => format!(
+                "what the slot has of both tables will be produced: publish only the rows that \
+                 were written to the new one before it was in the publication (where schemas were \
+                 renamed, those of the whole interval that are not in kafka), then {ACCEPT}"
+            ),
+            None => format!(
+                "{}; what the slot has of both tables will be produced: publish only the rows \
+                 that were written to the new one before that, then {ACCEPT}",
+                remedy::add(self.watched.publication, &[table])
+            ),
+        };
+        Failure::new(
+            Code::TableReplaced,
+            format!(
+                "table {table} was replaced by another of that name (oid {before} is now {now})"
+            ),
+        )
+        .hint(hint)
+    }
+
+    fn alter(&self, what: &str) -> String {
+        format!("alter publication {} {what}", quote_identifier(self.watched.publication))
+    }
+}
+
+fn no_table(outbox: &OutboxTable) -> Failure {
+    Failure::new(Code::TableMissing, format!("table {} does not exist", outbox.name)).hint(
+        "if it was renamed, correct `table` in [[outbox]], which loses nothing; if it was never \
+         made: outbox-router setup --apply --create-table; if it was dropped, the same brings what \
+         the slot has of it, after outbox-router accept: without it in [[outbox]] that is passed over",
+    )
+}

@@ -1,0 +1,74 @@
+//! The server at the other end, as plain data: what it is, and which history its WAL has.
+
+use pgoutput::Lsn;
+
+use crate::failure::{Code, Failure};
+
+/// The server at the other end of the replication connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// `server_version_num`.
+    pub version: i32,
+    /// `server_encoding`.
+    pub encoding: Encoding,
+    /// System identifier and timeline, by `IDENTIFY_SYSTEM`.
+    pub history: History,
+    /// The end of flushed WAL, by the same answer.
+    pub wal_end: Lsn,
+}
+
+/// What the database's texts are made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Encoding {
+    /// Bytes of unknown meaning: ask for `client_encoding = SQL_ASCII`, since the server cannot convert them.
+    SqlAscii,
+    /// Characters: ask for UTF8.
+    Known(String),
+}
+
+/// Names one history of WAL: LSNs mean something only within one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct History {
+    /// `system_identifier` of the cluster.
+    pub system_id: String,
+    /// The timeline.
+    pub timeline: u32,
+}
+
+/// The timelines before the present one, each with the position at which it was left.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TimelineHistory {
+    left: Vec<(u32, Lsn)>,
+}
+
+impl TimelineHistory {
+    /// Reads the file that `TIMELINE_HISTORY` returns: `parent TAB switch point TAB reason`, one line for each; lines that
+    /// begin with `#`, and empty ones, say nothing (`readTimeLineHistory` in PostgreSQL's `timeline.c`).
+    ///
+    /// # Errors
+    /// A line is none of these.
+    pub fn parse(content: &str) -> Result<Self, Failure> {
+        let mut left = Vec::new();
+        for line in content.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'))
+        {
+            let mut fields = line.split_ascii_whitespace();
+            let timeline = fields.next().and_then(|field| field.parse().ok());
+            let position = fields.next().and_then(|field| field.parse().ok());
+            match (timeline, position) {
+                (Some(timeline), Some(position)) => left.push((timeline, position)),
+                _ => {
+                    return Err(Failure::new(
+                        Code::Protocol,
+                        "the timeline history file has a line that is none",
+                    ));
+                }
+            }
+        }
+        Ok(Self { left })
+    }
+
+    /// Where this timeline was left.
+    pub(super) fn left_at(&self, timeline: u32) -> Option<Lsn> {
+        self.left.iter().find(|(left, _)| *left == timeline).map(|(_, position)| *position)
+    }
+}
