@@ -6,7 +6,7 @@ use crate::{
     clock::{Moment, Now},
     failure::{Code, Failure},
     protocol::{Action, OnFatal, StateRead},
-    session::{Course, Hold, Session},
+    session::{BlockReason, Course, Session},
     source::Kept,
     witness::{Seen, Want},
 };
@@ -45,7 +45,7 @@ impl Relay {
         let is_urgent = session.ledger.is_worth_attesting(self.terms.window)
             || self.drain_by.is_some()
             || session.course != Course::Following
-            || session.hold == Some(Hold::Careful)
+            || session.blocked == Some(BlockReason::Isolate)
             || session.owes_reply();
         Some(if is_urgent {
             Want::Now

@@ -23,7 +23,7 @@ impl Relay {
         let slot_at = baseline.confirmed();
         let wal_end = baseline.slot.current_wal_lsn;
         self.session_id = self.session_id.next();
-        self.troubles.connected();
+        self.failures.connected();
         // Another instance may have taken it further meanwhile.
         self.passed(slot_at.max(known.as_ref().map_or(Lsn::ZERO, |known| known.position)));
         self.slot_holder = None;
@@ -42,7 +42,7 @@ impl Relay {
         let witness = self.witness_of(known, cluster, &baseline).held_by(held);
         self.keeper.begin(self.session_id, self.totals.sessions, witness);
         self.topics.vouch(self.keeper.vouched());
-        self.topics.tell_again();
+        self.topics.report_again();
         self.look_at = self.next_look_at(at);
         self.alterations.extend(baseline.alterations.iter().cloned());
         let tables = baseline.tables.clone();
@@ -50,7 +50,7 @@ impl Relay {
         let beginning = Beginning {
             id: self.session_id,
             slot_at,
-            careful_at: self.careful_at,
+            isolate_at: self.isolate_at,
             tables,
             evidence,
             resume,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Halt, Phase, Relay, backoff::STEADY, troubles::During};
+use super::{Halt, Phase, Relay, backoff::STEADY, failure_history::During};
 use crate::{
     bug::{self, Bug},
     clock::{Moment, Now},
@@ -50,9 +50,9 @@ impl Relay {
         }
         self.end_session(at);
         if let (During::Streaming(_), Some(place)) = (during, failure.lsn) {
-            self.careful_at = Some(place);
+            self.isolate_at = Some(place);
         }
-        let wait = match self.troubles.note(failure, during) {
+        let wait = match self.failures.note(failure, during) {
             Class::Mendable | Class::Gap => LOOK_AGAIN,
             Class::Transport | Class::Replay => self.backoff.next(),
         };
@@ -61,8 +61,8 @@ impl Relay {
     }
 
     /// Lets the server go, and stays away for `wait`.
-    pub(super) fn let_go(&mut self, why: Failure, wait: Duration, now: Now) {
-        self.tell_the_rest(now);
+    pub(super) fn release_server(&mut self, why: Failure, wait: Duration, now: Now) {
+        self.send_final_status(now);
         self.lost(why, now.at);
         if let Phase::Waiting { until } = &mut self.phase {
             *until = (*until).max(now.at + wait);
@@ -71,9 +71,9 @@ impl Relay {
 
     /// Confirms what is settled before we end a session of ourselves. Not when the connection failed, which would not
     /// carry it, nor after a gap or when the stream or the books cannot be trusted: these confirm nothing more.
-    pub(super) fn tell_the_rest(&mut self, now: Now) {
+    pub(super) fn send_final_status(&mut self, now: Now) {
         if let Phase::Streaming(session) = &mut self.phase
-            && let Some(update) = session.farewell(now)
+            && let Some(update) = session.final_status(now)
         {
             self.actions.push_back(Action::Status(update));
         }
@@ -111,11 +111,11 @@ impl Relay {
         let Phase::Streaming(session) = &self.phase else { return };
         self.totals.transactions += session.transactions;
         self.totals.rows_ignored += session.rows_ignored;
-        self.told = self.told.max(session.ledger.told());
+        self.confirmed = self.confirmed.max(session.ledger.confirmed());
         self.left_unconfirmed = session.ledger.window().0;
         self.keeper.remember(session.ledger.settled(), session.ledger.last());
         if let Some(failure) = session.row_failure() {
-            self.troubles.note(failure.clone(), During::Streaming(self.told));
+            self.failures.note(failure.clone(), During::Streaming(self.confirmed));
         }
         if at.since(session.since) >= STEADY {
             self.backoff.reset();
@@ -148,7 +148,7 @@ impl Relay {
             self.totals.count_error(failure.code);
             return;
         }
-        self.tell_the_rest(now);
+        self.send_final_status(now);
         self.sink_failed(transaction, failure, now.at);
     }
 
@@ -247,5 +247,5 @@ fn placed(failure: Failure, session: &Session) -> (Failure, During) {
         (Some(_), _, _)
         | (None, Class::Transport | Class::Replay | Class::Mendable | Class::Gap, _) => failure,
     };
-    (failure, During::Streaming(session.ledger.told()))
+    (failure, During::Streaming(session.ledger.confirmed()))
 }

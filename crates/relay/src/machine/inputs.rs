@@ -71,7 +71,7 @@ impl Relay {
             Input::SourceSeen(look, catalog) => self.source_seen(look, catalog),
             Input::ServerStopping => {
                 if let Phase::Streaming(session) = &mut self.phase {
-                    session.let_go_by(at + STOPPING_PATIENCE);
+                    session.release_by(at + STOPPING_PATIENCE);
                 }
             }
             Input::StoodStill(duration) => self.stood_still(duration, at),

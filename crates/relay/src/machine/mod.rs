@@ -33,14 +33,14 @@ use crate::{
         topic::TopicName,
         topics::{Topics, Vouching},
     },
-    session::{Hold, Session, Terms},
+    session::{BlockReason, Session, Terms},
     source::{Baseline, Gap},
     telemetry::{Latencies, Reconnects},
     witness::Keeper,
 };
 use attempt::Attempt;
+use failure_history::FailureHistory;
 use sink::Sink;
-use troubles::Troubles;
 
 mod attempt;
 mod attesting;
@@ -48,13 +48,13 @@ mod backoff;
 mod beginning;
 mod connecting;
 mod ending;
+mod failure_history;
 mod inputs;
 #[cfg(feature = "seeded-bugs")]
 mod planted;
 mod proceed;
 mod report;
 mod sink;
-mod troubles;
 
 enum Phase {
     /// Not connected; when to try again.
@@ -102,10 +102,10 @@ pub struct Relay {
     /// While it is being replaced there is no session, and none is begun: [`Relay::handle`] asserts it.
     sink: Sink,
     sink_trouble: Option<Failure>,
-    troubles: Troubles,
+    failures: FailureHistory,
     topics: Topics,
     /// Where the last session failed, until that place is passed: the next sessions take care there.
-    careful_at: Option<Lsn>,
+    isolate_at: Option<Lsn>,
     session_id: SessionId,
     /// Records of an ended session that the sink has not acknowledged.
     left_in_flight: u64,
@@ -118,7 +118,7 @@ pub struct Relay {
     owed_since: Option<Moment>,
     slot_holder: Option<i32>,
     /// The last position told to the server in any session.
-    told: Lsn,
+    confirmed: Lsn,
     /// Numbers what is read from the state topic.
     reads: u64,
     /// When to look what others have written there, unless that is under way.
@@ -175,8 +175,8 @@ impl Relay {
             phase: Phase::Waiting { until: at },
             sink: Sink::new(seed),
             sink_trouble: None,
-            troubles: Troubles::default(),
-            careful_at: None,
+            failures: FailureHistory::default(),
+            isolate_at: None,
             session_id: SessionId::default(),
             left_in_flight: 0,
             left_unconfirmed: 0,
@@ -184,7 +184,7 @@ impl Relay {
             drain_by: None,
             owed_since: None,
             slot_holder: None,
-            told: Lsn::ZERO,
+            confirmed: Lsn::ZERO,
             reads: 0,
             look_at: None,
             totals: Totals::default(),
@@ -308,11 +308,14 @@ impl Relay {
     /// The frame at hand was not taken.
     fn held(&mut self, at: Moment) -> Step {
         if let Phase::Streaming(session) = &self.phase {
-            match &session.hold {
-                Some(Hold::Topic(topic)) => self.look_up(*topic, at),
-                Some(Hold::Row { failure, .. }) => self.totals.count_error(failure.code),
+            match &session.blocked {
+                Some(BlockReason::Topic(topic)) => self.look_up(*topic, at),
+                Some(BlockReason::Row { failure, .. }) => self.totals.count_error(failure.code),
                 Some(
-                    Hold::QueueFull { .. } | Hold::SinkClosed | Hold::Careful | Hold::Draining,
+                    BlockReason::QueueFull { .. }
+                    | BlockReason::SinkClosed
+                    | BlockReason::Isolate
+                    | BlockReason::Draining,
                 )
                 | None => {}
             }

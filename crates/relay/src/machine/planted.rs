@@ -1,7 +1,7 @@
 //! The one seeded bug that is more than a branch.
 
 use super::{Phase, Relay};
-use crate::{bug, clock::Now, ports::RecordSink, protocol::Step, session::Hold};
+use crate::{bug, clock::Now, ports::RecordSink, protocol::Step, session::BlockReason};
 
 impl Relay {
     /// What [`Bug::PassOnFull`] does: a row that finds the queue full is put aside until after the next row.
@@ -24,9 +24,9 @@ impl Relay {
         let Phase::Streaming(session) = &mut self.phase else { return step };
         if step == Step::Held
             && aside.is_none()
-            && matches!(session.hold, Some(Hold::QueueFull { .. }))
+            && matches!(session.blocked, Some(BlockReason::QueueFull { .. }))
         {
-            session.hold = None;
+            session.blocked = None;
             bug::put_aside(payload);
             return Step::Taken;
         }

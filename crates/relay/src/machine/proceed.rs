@@ -12,7 +12,7 @@ use crate::{
     failure::{Class, Code, Failure},
     progress::feedback::Listening,
     protocol::{Action, OnFatal, Outcome},
-    session::{Course, Hold},
+    session::{BlockReason, Course},
 };
 
 /// How long to stay away from a server that wants to stop.
@@ -62,19 +62,21 @@ impl Relay {
 
     fn proceed_streaming(&mut self, now: Now) {
         let Phase::Streaming(session) = &mut self.phase else { return };
-        if session.must_let_go(now.at) {
+        if session.must_release(now.at) {
             let why = Failure::new(
                 Code::ServerNotReady,
                 "PostgreSQL wants to stop, and waits for events that Kafka has not acknowledged: let go of it",
             );
             let grace = self.backoff.at_least(STOPPING_GRACE);
-            self.let_go(why, grace, now);
+            self.release_server(why, grace, now);
             return;
         }
         let wanted = session.review(now.at, self.left_in_flight, &mut self.topics);
-        let waits = match session.hold {
-            Some(Hold::Topic(_) | Hold::QueueFull { .. } | Hold::SinkClosed) => true,
-            Some(Hold::Row { .. } | Hold::Careful | Hold::Draining) | None => {
+        let waits = match session.blocked {
+            Some(
+                BlockReason::Topic(_) | BlockReason::QueueFull { .. } | BlockReason::SinkClosed,
+            ) => true,
+            Some(BlockReason::Row { .. } | BlockReason::Isolate | BlockReason::Draining) | None => {
                 session.ledger.unacked() + self.left_in_flight > 0
             }
         } || self.keeper.is_writing();
@@ -84,25 +86,25 @@ impl Relay {
         }
         match self.drain_by {
             Some(drain_by) => self.drain(drain_by, now),
-            None => self.tell(now),
+            None => self.send_status(now),
         }
         self.write_witness(now);
         self.look_at_state(now);
         if let Phase::Streaming(session) = &mut self.phase {
-            session.review_care();
-            let told = session.ledger.told();
-            self.passed(told);
+            session.review_isolation();
+            let confirmed = session.ledger.confirmed();
+            self.passed(confirmed);
         }
     }
 
     /// The server was told this position: what happened before it is overcome.
-    pub(super) fn passed(&mut self, told: Lsn) {
-        self.troubles.passed(told);
-        self.careful_at.take_if(|place| told > *place);
+    pub(super) fn passed(&mut self, confirmed: Lsn) {
+        self.failures.passed(confirmed);
+        self.isolate_at.take_if(|place| confirmed > *place);
     }
 
     /// Sends the status update that is due.
-    fn tell(&mut self, now: Now) {
+    fn send_status(&mut self, now: Now) {
         let listening = if self.wants_wal() { Listening::Yes } else { Listening::No };
         if bug::is(Bug::SilentWhileFull) && listening == Listening::No {
             return;
@@ -139,7 +141,7 @@ impl Relay {
                 self.end_session(now.at);
                 self.exit(Outcome::DeadlinePassed);
             }
-            Course::Draining | Course::Following => self.tell(now),
+            Course::Draining | Course::Following => self.send_status(now),
             // Everything is confirmed, only the server's goodbye is missing.
             Course::Finishing if drain_by <= now.at => {
                 self.end_session(now.at);
@@ -160,17 +162,17 @@ impl Relay {
             Phase::Halted(halt) => {
                 self.keeper.has_recorded_gaps() || Self::has_waited(halt, now.at)
             }
-            Phase::Waiting { .. } => self.troubles.need_person() || sink_needs_person,
+            Phase::Waiting { .. } => self.failures.need_person() || sink_needs_person,
             Phase::Streaming(_) if sink_needs_person => true,
             Phase::Streaming(session) => {
-                matches!(session.hold, Some(Hold::Row { .. }))
+                matches!(session.blocked, Some(BlockReason::Row { .. }))
                     && session.ledger.is_settled_but_for_open()
-                    && session.ledger.told() == session.ledger.settled()
+                    && session.ledger.confirmed() == session.ledger.settled()
             }
             Phase::Connecting(_) | Phase::Standby { .. } | Phase::Over => false,
         };
         if fatal {
-            self.tell_the_rest(now);
+            self.send_final_status(now);
             self.end_session(now.at);
             self.exit(Outcome::Fatal);
         }

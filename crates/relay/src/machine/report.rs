@@ -6,7 +6,7 @@ use super::{Phase, Relay};
 use crate::{
     clock::Moment,
     failure::{Class, Code, Failure},
-    session::{Course, Hold, Session},
+    session::{BlockReason, Course, Session},
     state::{Condition, State},
     telemetry::{Snapshot, TopicTotals, WitnessReport},
 };
@@ -24,20 +24,20 @@ const SEE_REPLICAS: &str = "see that every broker is up, and which partitions la
 impl Relay {
     /// The state with its reason, as everybody is told it.
     pub fn condition(&self, at: Moment) -> Condition {
-        let reason = self.troubles.reason();
+        let reason = self.failures.reason();
         match &self.phase {
             Phase::Over => condition(State::Draining, None),
             Phase::Halted(halt) => condition(State::Failed, Some(&halt.gap.failure)),
             // Whoever takes over with it is blocked then.
             Phase::Standby { .. } => condition(State::Standby, self.sink.trouble(at)),
-            Phase::Waiting { .. } | Phase::Connecting(_) if self.troubles.need_person() => {
+            Phase::Waiting { .. } | Phase::Connecting(_) if self.failures.need_person() => {
                 condition(State::Failed, reason)
             }
             Phase::Waiting { .. } | Phase::Connecting(_) => {
                 if let Some(trouble) = self.trouble_of_sink(at) {
                     return without_sink(trouble);
                 }
-                match self.troubles.refusal().or(self.troubles.of_kafka()) {
+                match self.failures.refusal().or(self.failures.of_kafka()) {
                     Some(refusal) => condition(State::Blocked, Some(refusal)),
                     None => condition(State::Starting, reason.or(self.sink_trouble.as_ref())),
                 }
@@ -53,21 +53,21 @@ impl Relay {
         if session.course != Course::Following {
             return condition(State::Draining, None);
         }
-        if self.troubles.need_person() {
-            return condition(State::Failed, self.troubles.reason());
+        if self.failures.need_person() {
+            return condition(State::Failed, self.failures.reason());
         }
         if let Some(trouble) = self.trouble_of_sink(at) {
             return without_sink(trouble);
         }
-        if let Some(Hold::Topic(topic)) = session.hold
+        if let Some(BlockReason::Topic(topic)) = session.blocked
             && let Some(refusal) = self.topics.refusal(topic)
         {
             return condition(State::Blocked, Some(refusal));
         }
         match (&self.sink_trouble, self.waiting_for_ack(at)) {
             (Some(trouble), _) => condition(State::Blocked, Some(trouble)),
-            (None, _) if self.troubles.refusal().is_some() => {
-                condition(State::Blocked, self.troubles.refusal())
+            (None, _) if self.failures.refusal().is_some() => {
+                condition(State::Blocked, self.failures.refusal())
             }
             (None, Some(waiting)) if waiting >= BLOCKED_AFTER => {
                 condition(State::Blocked, Some(&self.silence(session, waiting)))
@@ -88,7 +88,7 @@ impl Relay {
         let unacked = session.ledger.unacked() + self.left_in_flight;
         let state_topic = self.state_topic.as_ref().filter(|_| self.keeper.is_writing());
         // One that was found waits for the witness, which has to say its partitions.
-        if let (Some(Hold::Topic(topic)), 0) = (&session.hold, session.ledger.unacked())
+        if let (Some(BlockReason::Topic(topic)), 0) = (&session.blocked, session.ledger.unacked())
             && self.topics.ask_at(*topic).is_some()
             && let Some(name) = self.topics.name(*topic)
         {
@@ -164,13 +164,14 @@ impl Relay {
             | Phase::Halted(_)
             | Phase::Over => None,
         };
-        let confirmed = session.map_or(self.told, |session| session.ledger.told().max(self.told));
+        let confirmed = session
+            .map_or(self.confirmed, |session| session.ledger.confirmed().max(self.confirmed));
         let (window_events, window_bytes) =
             session.map_or((0, 0), |session| session.ledger.window());
         let totals = self.totals.topics.iter();
         Snapshot {
             condition: self.condition(at),
-            received: session.map_or(self.told, |session| session.received),
+            received: session.map_or(self.confirmed, |session| session.received),
             acked: session.map_or(confirmed, |s| s.ledger.settled().max(confirmed)),
             confirmed,
             window_events,

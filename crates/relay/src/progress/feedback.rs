@@ -122,12 +122,12 @@ impl Feedback {
             None if at >= self.heard_at + self.timing.silence_limit / 2 => return Due::Question,
             Some(_) | None => {}
         }
-        let has_news = ledger.confirmable() > ledger.told() || received > self.sent_write;
+        let has_news = ledger.confirmable() > ledger.confirmed() || received > self.sent_write;
         if bug::is(Bug::ReplyAtOnce) && self.owed == Owed::Reply {
             return Due::Update;
         }
         let waits = at < self.sent_at + GAP;
-        if ledger.is_worth_telling(window)
+        if ledger.is_worth_confirming(window)
             || (!waits && (has_news || self.owed == Owed::Reply))
             || at >= self.sent_at + self.timing.status_interval
         {
@@ -139,7 +139,7 @@ impl Feedback {
 
     /// When to ask [`Feedback::due`] again at the latest.
     pub(crate) fn deadline(&self, ledger: &Ledger, received: Lsn) -> Moment {
-        let has_news = ledger.confirmable() > ledger.told() || received > self.sent_write;
+        let has_news = ledger.confirmable() > ledger.confirmed() || received > self.sent_write;
         let update = if has_news || self.owed == Owed::Reply {
             self.sent_at + GAP
         } else {

@@ -144,7 +144,7 @@ impl Topics {
     }
 
     /// Another session begins: its record has to say everything again.
-    pub(crate) fn tell_again(&mut self) {
+    pub(crate) fn report_again(&mut self) {
         self.news = News::Some;
     }
 

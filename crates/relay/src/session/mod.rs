@@ -32,16 +32,16 @@ pub(crate) use covered::Covered;
 use pace::Traffic;
 use relations::{Binding, Relations};
 
+mod block_reason;
+mod blocking;
 mod covered;
 mod covering;
-mod hold;
-mod holding;
 mod oversized;
 mod pace;
 mod relations;
 mod status;
 
-pub(crate) use hold::Hold;
+pub(crate) use block_reason::BlockReason;
 
 /// Where the session is on its way to the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,17 +72,17 @@ pub(crate) struct Session {
     scratch: Scratch,
     /// The last position seen on the wire.
     pub(crate) received: Lsn,
-    pub(crate) hold: Option<Hold>,
+    pub(crate) blocked: Option<BlockReason>,
     /// Why the row that is being offered again was held.
-    doubt: Option<Failure>,
+    retried_failure: Option<Failure>,
     /// An earlier session failed at the transaction that commits here: it is taken alone, with everything before it
     /// confirmed, so that as long as it fails nothing else is repeated.
-    careful_at: Option<Lsn>,
+    isolate_at: Option<Lsn>,
     pub(crate) course: Course,
     /// What an earlier session's witness covers and the server sends again, until the stream has passed it.
     covered: Option<Covered>,
     /// The server is stopping: when to let go of it.
-    let_go_at: Option<Moment>,
+    release_at: Option<Moment>,
     /// A topic's partition count changed: nothing more is produced until everything produced so far is settled.
     repin: Option<(TopicId, TopicFacts)>,
     committed_at: PgTimestamp,
@@ -102,7 +102,7 @@ pub(crate) struct Beginning {
     /// Where the slot stood.
     pub(crate) slot_at: Lsn,
     /// Where an earlier session failed.
-    pub(crate) careful_at: Option<Lsn>,
+    pub(crate) isolate_at: Option<Lsn>,
     /// Whose a row is.
     pub(crate) tables: TableOids,
     pub(crate) evidence: Evidence,
@@ -121,7 +121,7 @@ pub(crate) enum Resume {
 
 impl Session {
     pub(crate) fn new(beginning: Beginning, terms: &Terms, at: Moment) -> Self {
-        let Beginning { id, slot_at, careful_at, tables, evidence, resume } = beginning;
+        let Beginning { id, slot_at, isolate_at, tables, evidence, resume } = beginning;
         let mut ledger = Ledger::new(id, slot_at, evidence);
         let covered = match resume {
             Resume::AtSlot => None,
@@ -143,12 +143,12 @@ impl Session {
             relations: Relations::new(tables),
             scratch: Scratch::default(),
             received: Lsn::ZERO,
-            hold: None,
-            doubt: None,
-            careful_at,
+            blocked: None,
+            retried_failure: None,
+            isolate_at,
             course: Course::Following,
             covered,
-            let_go_at: None,
+            release_at: None,
             repin: None,
             committed_at: PgTimestamp::from_micros(0),
             lags_behind: None,
@@ -213,10 +213,10 @@ impl Session {
     fn message(&mut self, frame: &XLogData<'_>, terms: &Terms) -> Result<Step, Failure> {
         match Message::parse(frame.data).as_ref()? {
             Message::Begin(_) if self.course == Course::Draining => {
-                return Ok(self.hold(Hold::Draining));
+                return Ok(self.block(BlockReason::Draining));
             }
-            Message::Begin(begin) if self.must_take_care(begin.final_lsn) => {
-                return Ok(self.hold(Hold::Careful));
+            Message::Begin(begin) if self.must_isolate(begin.final_lsn) => {
+                return Ok(self.block(BlockReason::Isolate));
             }
             Message::Begin(begin) => {
                 self.ledger.begin(begin)?;
@@ -274,7 +274,7 @@ impl Session {
             }
             Binding::Broken(_, failure) => {
                 let failure = failure.clone();
-                return Ok(self.hold_row(failure, None, now.at));
+                return Ok(self.block_on_row(failure, None, now.at));
             }
         };
         let mut event = Event::default();
@@ -286,12 +286,12 @@ impl Session {
         };
         let topic = routed.topic;
         let Readiness::Ready(facts) = topics.readiness(topic) else {
-            return Ok(self.hold(Hold::Topic(topic)));
+            return Ok(self.block(BlockReason::Topic(topic)));
         };
         let record = routed.record(&format_headers, facts.partitions, self.committed_at);
         let size = record.size();
         if let Some(failure) = too_large(topic, size, &event, facts, topics) {
-            return Ok(self.hold_row(failure, Some(topic), now.at));
+            return Ok(self.block_on_row(failure, Some(topic), now.at));
         }
         let ticket = self.ledger.issue(size.held_bytes())?;
         failpoint::reached(Failpoint::BeforeEnqueue);
@@ -300,7 +300,7 @@ impl Session {
                 failpoint::reached(Failpoint::AfterEnqueue);
                 bug::leak();
                 topics.produced(topic);
-                self.doubt = None;
+                self.retried_failure = None;
                 Ok(Step::Taken)
             }
             Err(Refusal { ticket, reason }) => {
@@ -308,10 +308,10 @@ impl Session {
                 Ok(match reason {
                     RefusalReason::Full => {
                         failpoint::reached(Failpoint::QueueFull);
-                        self.hold_for_room(now.at)
+                        self.block_until_room(now.at)
                     }
-                    RefusalReason::Probing => self.hold_for_room(now.at),
-                    RefusalReason::Closed => self.hold(Hold::SinkClosed),
+                    RefusalReason::Probing => self.block_until_room(now.at),
+                    RefusalReason::Closed => self.block(BlockReason::SinkClosed),
                 })
             }
         }
@@ -321,7 +321,7 @@ impl Session {
     #[cold]
     fn refused(&mut self, failure: Failure, at: Moment) -> Result<Step, Failure> {
         match failure.class() {
-            Class::Mendable => Ok(self.hold_row(failure, None, at)),
+            Class::Mendable => Ok(self.block_on_row(failure, None, at)),
             Class::Transport | Class::Replay | Class::Gap => Err(failure),
         }
     }

@@ -63,6 +63,6 @@ impl Session {
             }
             Binding::Broken(_, failure) => failure.clone(),
         };
-        Ok(self.hold_row(failure, None, now.at))
+        Ok(self.block_on_row(failure, None, now.at))
     }
 }

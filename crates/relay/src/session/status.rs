@@ -45,8 +45,8 @@ impl Session {
 
     /// What may be told and was not, before we close a connection that is whole: what is thrown away here is
     /// produced again.
-    pub(crate) fn farewell(&mut self, now: Now) -> Option<StatusUpdate> {
-        let untold = self.ledger.confirmable() > self.ledger.told();
+    pub(crate) fn final_status(&mut self, now: Now) -> Option<StatusUpdate> {
+        let untold = self.ledger.confirmable() > self.ledger.confirmed();
         // Nothing may follow `CopyDone`.
         (untold && self.course != Course::Finishing)
             .then(|| self.status(now, Due::Update, ReplyRequest::Optional))
@@ -63,7 +63,7 @@ impl Session {
     }
 
     fn status(&mut self, now: Now, due: Due, reply: ReplyRequest) -> StatusUpdate {
-        let flush = self.ledger.tell();
+        let flush = self.ledger.confirm();
         let write = self.received.max(flush.lsn());
         self.feedback.sent(due, self.received, now.at);
         StatusUpdate { write, flush, clock: now.wall, reply }

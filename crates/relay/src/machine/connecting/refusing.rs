@@ -5,7 +5,7 @@ use crate::{
     bug::{self, Bug},
     clock::Moment,
     failure::{Code, Failure},
-    machine::{attesting::LOOK_EVERY, troubles::During},
+    machine::{attesting::LOOK_EVERY, failure_history::During},
     protocol::{Action, StateRead},
     source::{Gap, Interval, Kept, Mark, Obstacle},
     witness::Witness,
@@ -131,7 +131,8 @@ impl Relay {
             | Phase::Halted(_)
             | Phase::Over => {
                 let at = acknowledged.as_ref().and_then(|mark| mark.at.clone());
-                let position = acknowledged.map_or(self.told, |mark| mark.lsn.max(self.told));
+                let position =
+                    acknowledged.map_or(self.confirmed, |mark| mark.lsn.max(self.confirmed));
                 let mark = Mark { lsn: position, at };
                 Interval { from: Some(mark.clone()), to: mark }
             }

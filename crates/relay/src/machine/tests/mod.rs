@@ -13,12 +13,12 @@ use crate::{
     },
 };
 
-mod caution;
 mod connection;
 mod delivery;
 mod drain;
-mod farewell;
+mod final_status;
 mod holders;
+mod isolation;
 mod looks;
 mod races;
 mod rows;

@@ -4,7 +4,7 @@ use super::{world::World, *};
 use crate::{
     StateRead,
     protocol::StateRecord,
-    session::Hold,
+    session::BlockReason,
     source::History,
     witness::{Open, Witness},
 };
@@ -441,5 +441,5 @@ fn a_row_that_is_taken_with_care_waits_for_the_witness() {
     world.settle_down();
     assert_eq!(world.script.confirmed(), 108);
     let Phase::Streaming(session) = &world.script.relay.phase else { panic!("no session") };
-    assert_ne!(session.hold, Some(Hold::Careful), "and goes on then");
+    assert_ne!(session.blocked, Some(BlockReason::Isolate), "and goes on then");
 }

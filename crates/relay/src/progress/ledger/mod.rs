@@ -23,7 +23,7 @@
 //! send an empty one for every transaction of the database, so that during an outage they would pile up without limit.
 //!
 //! A settled position is not confirmed yet: first it is written into the witness ([`crate::witness`]) and acknowledged
-//! there. So a position takes two steps, [`Ledger::attest`] and [`Ledger::attested`], before [`Ledger::tell`] may name it.
+//! there. So a position takes two steps, [`Ledger::attest`] and [`Ledger::attested`], before [`Ledger::confirm`] may name it.
 //! Without a witness it takes one. The window is what lies past the position that may be told.
 //!
 //! Memory is one entry per transaction with events in flight, whatever its number of rows, since an entry is a few
@@ -86,7 +86,7 @@ pub(crate) struct Ledger {
     /// What may be told: settled, and in the witness where there is one.
     confirmable: Lsn,
     /// What the server was told.
-    told: Lsn,
+    confirmed: Lsn,
     /// Past `confirmable`: the window.
     unconfirmed: Load,
     /// Past `confirmable` but settled: leaves the window with the next attestation.
@@ -107,7 +107,7 @@ impl Ledger {
             last: None,
             evidence,
             confirmable: Lsn::ZERO,
-            told: Lsn::ZERO,
+            confirmed: Lsn::ZERO,
             unconfirmed: Load::default(),
             settled_unattested: Load::default(),
             unacked: Load::default(),
@@ -124,7 +124,7 @@ impl Ledger {
         // says it: another's may have been deleted meanwhile, by somebody who knew no better.
         if position == self.resumed_at {
             self.confirmable = self.confirmable.max(position);
-            self.told = position;
+            self.confirmed = position;
         }
         self.last = last;
     }
@@ -310,20 +310,20 @@ impl Ledger {
     }
 
     /// The position to put into the status update that is about to be sent.
-    pub(crate) fn tell(&mut self) -> ConfirmedLsn {
+    pub(crate) fn confirm(&mut self) -> ConfirmedLsn {
         if self.evidence == Evidence::None {
             self.attested(self.attest());
         }
-        self.told = self.told.max(self.confirmable());
-        if bug::is(Bug::ConfirmPlusOne) && self.told > Lsn::ZERO {
-            return ConfirmedLsn(Lsn::from_u64(self.told.as_u64() + 1));
+        self.confirmed = self.confirmed.max(self.confirmable());
+        if bug::is(Bug::ConfirmPlusOne) && self.confirmed > Lsn::ZERO {
+            return ConfirmedLsn(Lsn::from_u64(self.confirmed.as_u64() + 1));
         }
-        ConfirmedLsn(self.told)
+        ConfirmedLsn(self.confirmed)
     }
 
     /// What the server was last told.
-    pub(crate) fn told(&self) -> Lsn {
-        self.told
+    pub(crate) fn confirmed(&self) -> Lsn {
+        self.confirmed
     }
 
     /// Whether another record may be read: the window has room, or nothing but the open transaction fills it. A
@@ -345,7 +345,7 @@ impl Ledger {
     }
 
     /// Whether only a status update moves the window, and would rather do so now than wait for the timer.
-    pub(crate) fn is_worth_telling(&self, window: Window) -> bool {
+    pub(crate) fn is_worth_confirming(&self, window: Window) -> bool {
         self.evidence == Evidence::None && self.is_worth_attesting(window)
     }
 
@@ -355,8 +355,8 @@ impl Ledger {
     }
 
     /// Whether everything received is settled, nothing is open, and the server knows.
-    pub(crate) fn is_all_told(&self) -> bool {
-        self.is_settled() && self.told == self.settled
+    pub(crate) fn is_all_confirmed(&self) -> bool {
+        self.is_settled() && self.confirmed == self.settled
     }
 
     /// Whether a transaction is being received.

@@ -105,9 +105,9 @@ fn a_keepalive_inside_a_transaction_is_ignored() {
 fn an_idle_stream_advances_by_keepalives() {
     let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
     ledger.keepalive(lsn(500));
-    assert_eq!(ledger.tell().lsn(), lsn(500));
+    assert_eq!(ledger.confirm().lsn(), lsn(500));
     ledger.keepalive(lsn(400));
-    assert_eq!(ledger.tell().lsn(), lsn(500), "I2: never backwards");
+    assert_eq!(ledger.confirm().lsn(), lsn(500), "I2: never backwards");
 }
 
 #[test]
@@ -172,8 +172,8 @@ fn the_window_is_what_lies_past_the_last_told_position() {
     assert!(!ledger.has_room(WINDOW), "one stuck record holds the others back");
     credit(&mut ledger, stuck);
     assert!(!ledger.has_room(WINDOW), "settled, but the server has not been told");
-    assert!(ledger.is_worth_telling(WINDOW));
-    ledger.tell();
+    assert!(ledger.is_worth_confirming(WINDOW));
+    ledger.confirm();
     assert!(ledger.has_room(WINDOW));
 }
 
@@ -182,36 +182,36 @@ fn a_position_is_told_only_when_it_comes_back_from_the_witness() {
     let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::Witness);
     let first = transaction(&mut ledger, 100, 2);
     credit(&mut ledger, first);
-    assert_eq!(ledger.tell().lsn(), Lsn::ZERO, "settled, and in no witness");
+    assert_eq!(ledger.confirm().lsn(), Lsn::ZERO, "settled, and in no witness");
     let attestation = ledger.attest();
     assert_eq!(attestation.position(), lsn(108));
     assert_eq!(ledger.last().unwrap().end_lsn, lsn(108));
     let second = transaction(&mut ledger, 200, 1);
     credit(&mut ledger, second);
     ledger.attested(attestation);
-    assert_eq!(ledger.tell().lsn(), lsn(108), "and not what settled meanwhile");
+    assert_eq!(ledger.confirm().lsn(), lsn(108), "and not what settled meanwhile");
     assert_eq!(ledger.window().0, 1);
     let of_another_session = Ledger::new(SessionId(1), Lsn::ZERO, Evidence::Witness).attest();
     ledger.attested(of_another_session);
-    assert_eq!(ledger.tell().lsn(), lsn(108));
+    assert_eq!(ledger.confirm().lsn(), lsn(108));
 }
 
 #[test]
 fn what_an_earlier_witness_says_is_told_when_this_session_has_written_it() {
     let mut ledger = Ledger::new(SessionId(0), lsn(50), Evidence::Witness);
     ledger.resume_at(lsn(400), None);
-    assert_eq!(ledger.tell().lsn(), Lsn::ZERO);
+    assert_eq!(ledger.confirm().lsn(), Lsn::ZERO);
     ledger.keepalive(lsn(300));
     assert_eq!(ledger.settled(), lsn(400));
     let attestation = ledger.attest();
     let _pending = transaction(&mut ledger, 400, 1);
     ledger.attested(attestation);
-    assert_eq!(ledger.tell().lsn(), lsn(400));
+    assert_eq!(ledger.confirm().lsn(), lsn(400));
     // The server knows where its slot stands.
     let mut ledger = Ledger::new(SessionId(0), lsn(400), Evidence::Witness);
     ledger.resume_at(lsn(400), None);
     assert!(!ledger.has_unattested());
-    assert_eq!(ledger.tell().lsn(), lsn(400));
+    assert_eq!(ledger.confirm().lsn(), lsn(400));
 }
 
 #[test]
@@ -271,7 +271,7 @@ struct Model {
     transactions: Vec<ModelTransaction>,
     /// The window begins after this.
     confirmable: u64,
-    told: u64,
+    confirmed: u64,
     /// On its way into the witness.
     attesting: Option<u64>,
 }
@@ -390,8 +390,8 @@ proptest! {
                     if evidence == Evidence::None {
                         model.confirmable = model.settled();
                     }
-                    model.told = ledger.tell().lsn().as_u64();
-                    prop_assert_eq!(model.told, model.confirmable);
+                    model.confirmed = ledger.confirm().lsn().as_u64();
+                    prop_assert_eq!(model.confirmed, model.confirmable);
                 }
                 Step::Begin | Step::Record | Step::Commit | Step::Ack(_) | Step::Attest => {}
             }

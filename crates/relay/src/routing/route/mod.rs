@@ -16,21 +16,21 @@ use crate::{
         topics::Topics,
     },
 };
-use remembered::Remembered;
+use topic_cache::TopicCache;
 
 pub(crate) use format::FormatHeaders;
 
 mod format;
 mod hash;
 mod hex;
-mod remembered;
+mod topic_cache;
 
 /// Routes the rows of one table.
 #[derive(Debug)]
 pub(crate) struct Router {
     table: OutboxTable,
     columns: Columns,
-    remembered: Remembered,
+    remembered: TopicCache,
 }
 
 /// Buffers of one row; see [`RowHeaders`].
@@ -53,7 +53,7 @@ pub(crate) struct Routed<'a> {
 
 impl Router {
     pub(crate) fn new(table: OutboxTable, columns: Columns) -> Self {
-        Self { table, columns, remembered: Remembered::default() }
+        Self { table, columns, remembered: TopicCache::default() }
     }
 
     /// The relation was described anew. What is remembered of topics depends on the configuration alone.

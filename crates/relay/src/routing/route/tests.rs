@@ -2,7 +2,7 @@
 
 use pgoutput::Message;
 
-use super::{remembered::REMEMBERED_MAX, *};
+use super::{topic_cache::REMEMBERED_MAX, *};
 use crate::{
     routing::table::{HeaderNames, TableName, TopicTemplate},
     testing::{

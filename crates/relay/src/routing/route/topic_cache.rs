@@ -16,12 +16,12 @@ use crate::routing::record::TopicId;
 pub(super) const REMEMBERED_MAX: usize = 16_384;
 
 #[derive(Debug, Default)]
-pub(super) struct Remembered {
+pub(super) struct TopicCache {
     topics: HashTable<(Box<[u8]>, TopicId)>,
     seed: Seed,
 }
 
-impl Remembered {
+impl TopicCache {
     #[inline]
     pub(super) fn get(&self, routing: &[u8]) -> Option<TopicId> {
         let is_it = |(value, _): &(Box<[u8]>, TopicId)| are_equal(value, routing);
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn each_value_has_its_own_topic() {
-        let mut remembered = Remembered::default();
+        let mut remembered = TopicCache::default();
         let topic = |number| TopicId::from_index(number).unwrap();
         for number in 0..1_000 {
             remembered.insert(format!("order-{number}").as_bytes(), topic(number));

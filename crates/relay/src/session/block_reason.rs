@@ -4,7 +4,7 @@ use crate::{clock::Moment, failure::Failure, routing::record::TopicId};
 
 /// Why the frame at hand waits, and everything behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Hold {
+pub(crate) enum BlockReason {
     /// Its topic has not been found.
     Topic(TopicId),
     /// The producer has no room for it, or not yet: offered again after the next acknowledgements, or at this moment.
@@ -21,7 +21,7 @@ pub(crate) enum Hold {
     },
     /// It begins the transaction that an earlier session failed at, or the next one: everything before it is to be
     /// confirmed first.
-    Careful,
+    Isolate,
     /// It begins a transaction, and we are stopping.
     Draining,
 }

@@ -5,7 +5,7 @@
 
 use pgoutput::Lsn;
 
-use super::{Course, Session, hold::Hold};
+use super::{Course, Session, block_reason::BlockReason};
 use crate::{
     bug::{self, Bug},
     clock::Moment,
@@ -25,12 +25,12 @@ const QUEUE_LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(5
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
 
 impl Session {
-    pub(super) fn hold(&mut self, hold: Hold) -> Step {
-        self.hold = Some(hold);
+    pub(super) fn block(&mut self, reason: BlockReason) -> Step {
+        self.blocked = Some(reason);
         Step::Held
     }
 
-    pub(super) fn hold_row(
+    pub(super) fn block_on_row(
         &mut self,
         failure: Failure,
         topic: Option<TopicId>,
@@ -40,43 +40,43 @@ impl Session {
             Some(lsn) => failure.at(lsn),
             None => failure,
         };
-        self.doubt = None;
+        self.retried_failure = None;
         if bug::is(Bug::SkipHeldRow) {
             return Step::Taken;
         }
-        self.hold(Hold::Row { failure, again_at: at + LOOK_AGAIN, topic })
+        self.block(BlockReason::Row { failure, again_at: at + LOOK_AGAIN, topic })
     }
 
-    pub(super) fn hold_for_room(&mut self, at: Moment) -> Step {
-        self.hold(Hold::QueueFull { again_at: at + QUEUE_LOOK_AGAIN })
+    pub(super) fn block_until_room(&mut self, at: Moment) -> Step {
+        self.block(BlockReason::QueueFull { again_at: at + QUEUE_LOOK_AGAIN })
     }
 
     /// Records were acknowledged, of this session or an earlier one: the producer's queue has room.
     pub(crate) fn room_made(&mut self) {
-        if let Some(Hold::QueueFull { .. }) = self.hold {
-            self.hold = None;
+        if let Some(BlockReason::QueueFull { .. }) = self.blocked {
+            self.blocked = None;
         }
     }
 
     /// The row is offered again; until it is taken, its failure stands.
     fn offer_again(&mut self) {
-        if let Some(Hold::Row { failure, .. }) = self.hold.take() {
-            self.doubt = Some(failure);
+        if let Some(BlockReason::Row { failure, .. }) = self.blocked.take() {
+            self.retried_failure = Some(failure);
         }
     }
 
     /// Why a person is needed, if a row is what they are needed for.
     pub(crate) fn row_failure(&self) -> Option<&Failure> {
-        match &self.hold {
-            Some(Hold::Row { failure, .. }) => Some(failure),
+        match &self.blocked {
+            Some(BlockReason::Row { failure, .. }) => Some(failure),
             Some(
-                Hold::Topic(_)
-                | Hold::QueueFull { .. }
-                | Hold::SinkClosed
-                | Hold::Careful
-                | Hold::Draining,
+                BlockReason::Topic(_)
+                | BlockReason::QueueFull { .. }
+                | BlockReason::SinkClosed
+                | BlockReason::Isolate
+                | BlockReason::Draining,
             )
-            | None => self.doubt.as_ref(),
+            | None => self.retried_failure.as_ref(),
         }
     }
 
@@ -88,7 +88,7 @@ impl Session {
             Course::Following => true,
             Course::Draining => self.ledger.is_open(),
         };
-        wanted && self.hold.is_none() && self.repin.is_none() && self.ledger.has_room(window)
+        wanted && self.blocked.is_none() && self.repin.is_none() && self.ledger.has_room(window)
     }
 
     /// Lets go of what may have changed, after every input that is not a frame; names the topic that is to be looked
@@ -107,27 +107,29 @@ impl Session {
             self.repin = None;
             self.topic_differs(topic);
         }
-        match &mut self.hold {
-            None | Some(Hold::SinkClosed | Hold::Careful | Hold::Draining) => None,
-            Some(Hold::QueueFull { again_at }) => {
+        match &mut self.blocked {
+            None | Some(BlockReason::SinkClosed | BlockReason::Isolate | BlockReason::Draining) => {
+                None
+            }
+            Some(BlockReason::QueueFull { again_at }) => {
                 if *again_at <= at {
-                    self.hold = None;
+                    self.blocked = None;
                 }
                 None
             }
-            Some(Hold::Topic(topic)) => match topics.readiness(*topic) {
+            Some(BlockReason::Topic(topic)) => match topics.readiness(*topic) {
                 Readiness::Pending => Some(*topic),
                 Readiness::Ready(_) => {
-                    self.hold = None;
+                    self.blocked = None;
                     None
                 }
             },
-            Some(Hold::Row { again_at, .. }) if *again_at > at => None,
-            Some(Hold::Row { again_at, topic: Some(topic), .. }) => {
+            Some(BlockReason::Row { again_at, .. }) if *again_at > at => None,
+            Some(BlockReason::Row { again_at, topic: Some(topic), .. }) => {
                 *again_at = at + LOOK_AGAIN;
                 Some(*topic)
             }
-            Some(Hold::Row { topic: None, .. }) => {
+            Some(BlockReason::Row { topic: None, .. }) => {
                 self.offer_again();
                 None
             }
@@ -136,12 +138,12 @@ impl Session {
 
     /// Whether the transaction that commits there must wait; if it lies past the place that care is taken at, none is
     /// taken any more once it need not.
-    pub(super) fn must_take_care(&mut self, commit_lsn: Lsn) -> bool {
-        match self.careful_at {
+    pub(super) fn must_isolate(&mut self, commit_lsn: Lsn) -> bool {
+        match self.isolate_at {
             Some(place) if commit_lsn >= place => {
-                let waits = !self.ledger.is_all_told();
+                let waits = !self.ledger.is_all_confirmed();
                 if !waits && commit_lsn > place {
-                    self.careful_at = None;
+                    self.isolate_at = None;
                 }
                 waits
             }
@@ -149,10 +151,10 @@ impl Session {
         }
     }
 
-    /// After the status update, which is what [`Hold::Careful`] waits for: the deadline of the next may be far.
-    pub(crate) fn review_care(&mut self) {
-        if self.hold == Some(Hold::Careful) && self.ledger.is_all_told() {
-            self.hold = None;
+    /// After the status update, which is what [`BlockReason::Isolate`] waits for: the deadline of the next may be far.
+    pub(crate) fn review_isolation(&mut self) {
+        if self.blocked == Some(BlockReason::Isolate) && self.ledger.is_all_confirmed() {
+            self.blocked = None;
         }
     }
 
@@ -165,7 +167,7 @@ impl Session {
 
     /// A topic's limit is another than it was: a row that exceeded it may fit.
     pub(crate) fn topic_differs(&mut self, id: TopicId) {
-        if let Some(Hold::Row { topic: Some(topic), .. }) = &self.hold
+        if let Some(BlockReason::Row { topic: Some(topic), .. }) = &self.blocked
             && *topic == id
         {
             self.offer_again();
@@ -200,22 +202,29 @@ impl Session {
             return None;
         }
         let feedback = self.feedback.deadline(&self.ledger, self.received);
-        let hold = match &self.hold {
-            Some(Hold::Row { again_at, .. } | Hold::QueueFull { again_at }) => Some(*again_at),
-            Some(Hold::Topic(topic)) => topics.ask_at(*topic),
-            None | Some(Hold::SinkClosed | Hold::Careful | Hold::Draining) => None,
+        let hold = match &self.blocked {
+            Some(BlockReason::Row { again_at, .. } | BlockReason::QueueFull { again_at }) => {
+                Some(*again_at)
+            }
+            Some(BlockReason::Topic(topic)) => topics.ask_at(*topic),
+            None | Some(BlockReason::SinkClosed | BlockReason::Isolate | BlockReason::Draining) => {
+                None
+            }
         };
-        let let_go = self.let_go_at.filter(|_| !self.is_at_rest());
-        [Some(feedback), hold, let_go].into_iter().flatten().min()
+        let release = self.release_at.filter(|_| !self.is_at_rest());
+        [Some(feedback), hold, release].into_iter().flatten().min()
     }
 
     /// Whether a draining session has nothing left to wait for: everything received is settled, but for a transaction
     /// whose rest is held back for longer than a stopping process can wait.
     pub(crate) fn is_drained(&self, topics: &Topics) -> bool {
-        let rest_is_coming = match &self.hold {
-            None | Some(Hold::Draining | Hold::Careful | Hold::QueueFull { .. }) => true,
-            Some(Hold::Topic(topic)) => topics.refusal(*topic).is_none(),
-            Some(Hold::Row { .. } | Hold::SinkClosed) => false,
+        let rest_is_coming = match &self.blocked {
+            None
+            | Some(BlockReason::Draining | BlockReason::Isolate | BlockReason::QueueFull { .. }) => {
+                true
+            }
+            Some(BlockReason::Topic(topic)) => topics.refusal(*topic).is_none(),
+            Some(BlockReason::Row { .. } | BlockReason::SinkClosed) => false,
         };
         if rest_is_coming {
             self.ledger.is_settled()
@@ -229,19 +238,19 @@ impl Session {
         self.ledger.is_settled()
             && !self.ledger.has_unattested()
             && self.covered.is_none()
-            && self.hold.is_none()
+            && self.blocked.is_none()
             && self.repin.is_none()
     }
 
     /// The server is stopping: it has until `by` to get everything confirmed.
-    pub(crate) fn let_go_by(&mut self, by: Moment) {
+    pub(crate) fn release_by(&mut self, by: Moment) {
         if !bug::is(Bug::NeverLetGo) {
-            self.let_go_at.get_or_insert(by);
+            self.release_at.get_or_insert(by);
         }
     }
 
     /// Whether the server waits for something that is not coming.
-    pub(crate) fn must_let_go(&self, at: Moment) -> bool {
-        !self.is_at_rest() && self.let_go_at.is_some_and(|by| by <= at)
+    pub(crate) fn must_release(&self, at: Moment) -> bool {
+        !self.is_at_rest() && self.release_at.is_some_and(|by| by <= at)
     }
 }

@@ -24,7 +24,7 @@ pub(super) enum During {
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub(super) struct Troubles {
+pub(super) struct FailureHistory {
     /// Overcome by a session.
     passing: Option<Trouble>,
     /// Overcome by a confirmed position past its place.
@@ -52,13 +52,13 @@ struct Repeated {
     times: u32,
 }
 
-impl Troubles {
+impl FailureHistory {
     /// Takes note of a failure and says what follows from it.
     pub(super) fn note(&mut self, failure: Failure, during: During) -> Class {
         let place = match during {
             During::Connecting => failure.lsn,
-            During::Streaming(told) if failure.class() == Class::Replay => {
-                Some(failure.lsn.unwrap_or(told))
+            During::Streaming(confirmed) if failure.class() == Class::Replay => {
+                Some(failure.lsn.unwrap_or(confirmed))
             }
             During::Streaming(_) => failure.lsn,
         };
@@ -99,9 +99,9 @@ impl Troubles {
     }
 
     /// The server was told this position, or says that it was.
-    pub(super) fn passed(&mut self, told: Lsn) {
-        self.lasting.take_if(|(_, place)| told > *place);
-        self.repeated.take_if(|known| told > known.place);
+    pub(super) fn passed(&mut self, confirmed: Lsn) {
+        self.lasting.take_if(|(_, place)| confirmed > *place);
+        self.repeated.take_if(|known| confirmed > known.place);
     }
 
     /// Why there is no session, or what stands in this one's way: what a person is needed for, else the latest.
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_third_data_failure_at_one_place_is_for_a_person_and_transport_never_counts() {
-        let mut troubles = Troubles::default();
+        let mut troubles = FailureHistory::default();
         let during = During::Streaming(lsn(50));
         assert_eq!(troubles.note(refused(), during), Class::Replay);
         for _ in 0..5 {
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn the_same_failure_elsewhere_starts_over() {
-        let mut troubles = Troubles::default();
+        let mut troubles = FailureHistory::default();
         let during = During::Streaming(lsn(50));
         for place in [100, 200, 300, 400] {
             let failure = Failure::new(Code::RecordRefused, "refused").at(lsn(place));
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn a_failure_without_a_place_counts_at_the_confirmed_position() {
         let failure = || Failure::new(Code::ServerError, "invalid memory alloc request size");
-        let mut troubles = Troubles::default();
+        let mut troubles = FailureHistory::default();
         assert_eq!(troubles.note(failure(), During::Streaming(lsn(10))), Class::Replay);
         assert_eq!(troubles.note(failure(), During::Streaming(lsn(20))), Class::Replay);
         assert_eq!(troubles.note(failure(), During::Streaming(lsn(20))), Class::Replay);
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_person_stays_needed_until_the_place_is_passed() {
-        let mut troubles = Troubles::default();
+        let mut troubles = FailureHistory::default();
         let during = During::Streaming(lsn(50));
         let too_large = || Failure::new(Code::RecordTooLarge, "too large").at(lsn(100));
         troubles.note(too_large(), during);
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn what_kept_us_from_connecting_is_over_when_connected() {
-        let mut troubles = Troubles::default();
+        let mut troubles = FailureHistory::default();
         let refused = Failure::new(Code::AuthenticationFailed, "wrong password");
         assert_eq!(troubles.note(refused, During::Connecting), Class::Mendable);
         troubles.note(unreachable(), During::Connecting);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_kafka_refuses_stands_in_the_way_until_its_place_is_passed() {
-        let mut troubles = Troubles::default();
+        let mut troubles = FailureHistory::default();
         let forbidden = || Failure::new(Code::TopicForbidden, "forbidden").at(lsn(100));
         assert_eq!(troubles.note(forbidden(), During::Streaming(lsn(50))), Class::Transport);
         assert_eq!(troubles.refusal(), Some(&forbidden()));
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_failure_without_a_place_does_not_outlast_the_reconnection() {
-        let mut troubles = Troubles::default();
+        let mut troubles = FailureHistory::default();
         let shrunk = Failure::new(Code::TopicShrunk, "made anew");
         troubles.note(shrunk, During::Streaming(lsn(50)));
         troubles.connected();

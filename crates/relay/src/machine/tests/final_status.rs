@@ -23,7 +23,7 @@ fn settled_but_untold(settings: Settings) -> Script {
 }
 
 /// The position in the last status update, which must come right before the connection is closed.
-fn farewell(script: &mut Script) -> Option<u64> {
+fn final_status(script: &mut Script) -> Option<u64> {
     let actions = script.actions();
     let end = actions.iter().position(|action| *action == Action::Disconnect).unwrap();
     statuses(&actions[..end]).last().map(|update| update.flush.lsn().as_u64())
@@ -33,7 +33,7 @@ fn farewell(script: &mut Script) -> Option<u64> {
 fn a_failed_delivery_does_not_take_back_what_was_acknowledged() {
     let mut script = settled_but_untold(wide());
     script.fail_next(Code::DeliveryFailed);
-    assert_eq!(farewell(&mut script), Some(208));
+    assert_eq!(final_status(&mut script), Some(208));
     assert_eq!(script.confirmed(), 208);
 }
 
@@ -43,14 +43,14 @@ fn a_server_that_is_let_go_is_told_first() {
     script.handle(Input::ServerStopping);
     script.at = script.at + Duration::from_secs(3);
     script.handle(Input::Tick);
-    assert_eq!(farewell(&mut script), Some(208));
+    assert_eq!(final_status(&mut script), Some(208));
 }
 
 #[test]
 fn a_process_that_leaves_for_a_person_tells_first() {
     let mut script = settled_but_untold(Settings { on_fatal: OnFatal::Exit, ..wide() });
     script.handle(Input::SinkTrouble(Some(failure(Code::KafkaAuthentication))));
-    assert_eq!(farewell(&mut script), Some(208));
+    assert_eq!(final_status(&mut script), Some(208));
     assert_eq!(script.confirmed(), 208);
 }
 
@@ -59,13 +59,13 @@ fn nothing_is_told_on_a_connection_that_failed_nor_after_a_gap() {
     // I8
     let mut script = settled_but_untold(wide());
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
-    assert_eq!(farewell(&mut script), None);
+    assert_eq!(final_status(&mut script), None);
     let mut script = settled_but_untold(wide());
     script.handle(Input::GapSuspected(gap(Code::SlotMoved)));
-    assert_eq!(farewell(&mut script), None);
+    assert_eq!(final_status(&mut script), None);
     let mut script = settled_but_untold(wide());
     script.frame(b"nonsense");
-    assert_eq!(farewell(&mut script), None, "what was received may be wrong");
+    assert_eq!(final_status(&mut script), None, "what was received may be wrong");
 }
 
 #[test]
@@ -78,5 +78,5 @@ fn books_that_do_not_balance_confirm_nothing_more() {
     script.handle(Input::Acks(&acks));
     script.actions();
     script.handle(Input::Acks(&acks));
-    assert_eq!(farewell(&mut script), None);
+    assert_eq!(final_status(&mut script), None);
 }
