@@ -2,85 +2,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use relay::{
-    Code, Failure, Input, StateRead, TopicFacts, TopicId, TopicName,
-    source::{Catalog, Server, SlotLook, TimelineHistory},
-};
-use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use relay::{Code, Failure, Input, TopicFacts, TopicId, TopicName};
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{
     Shell,
-    care::Generation,
-    connect::Started,
     gulp::Gulp,
-    ports::{Directory, Kafka, Postgres, Sink},
-    state::{self, StateCache},
+    job::{Done, Job, Step},
+    ports::{Directory, Kafka, Postgres, Sink, Started},
+    state,
 };
 use crate::{
     kafka::{Found, Identity, Seen, Sight},
     postgres::{Incoming, ReplicationStream},
 };
-
-/// What to start.
-pub(super) enum Job<K: Kafka> {
-    /// A step towards a stream.
-    Connect(Step),
-    /// Wait until the slot is free.
-    WatchSlot,
-    /// Make a producer.
-    OpenSink,
-    /// Destroy the present producer, and make another after this wait.
-    ReplaceSink(Duration),
-    /// The pipeline's records in the state topic.
-    ReadState(u64),
-    /// The same, unless nobody else has written there.
-    LookAtState(u64),
-    /// Partitions of one topic.
-    LookUpTopic(TopicId, TopicName),
-    /// Partitions of all topics in use; with none in use, whether anybody answers.
-    LookAtTopics(K::Directory),
-}
-
-/// What is asked of PostgreSQL on the way to a stream.
-pub(super) enum Step {
-    Open,
-    Timelines(u32),
-    Slot,
-    Catalog(Option<Box<Catalog>>),
-    Start,
-}
-
-/// What came of it.
-pub(super) enum Done<P: Postgres, K: Kafka> {
-    Opened(Result<(Box<P::Open>, Server), Failure>),
-    Timelines(Result<(Box<P::Open>, TimelineHistory), Failure>),
-    Slot(Result<(Box<P::Open>, SlotLook), Failure>),
-    SlotBeside(Result<SlotLook, Failure>),
-    Catalog(Result<(Box<P::Open>, Catalog), Failure>),
-    Started(Result<Started, Failure>),
-    SlotWatched(Result<(), Failure>),
-    SinkOpened(Box<Result<K::Sink, Failure>>),
-    StateRead(Generation, u64, Result<(StateCache, StateRead), Failure>),
-    StateUntouched(u64),
-    Topic(Generation, TopicId, TopicName, Result<Found, Failure>),
-    Looked(Generation, Result<Vec<(TopicId, TopicName, Seen)>, Failure>),
-    /// Aborted: nobody waits for it any more.
-    Nothing,
-}
-
-impl<P: Postgres, K: Kafka> Done<P, K> {
-    /// # Panics
-    /// When the job did: our bug, which must end the process instead of leaving it waiting for ever.
-    pub(super) fn from_join(joined: Result<Self, JoinError>) -> Self {
-        match joined {
-            Ok(done) => done,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_cancelled) => Self::Nothing,
-            },
-        }
-    }
-}
 
 /// What a part of a job on another thread came to; its panic is the job's.
 async fn done<T>(part: JoinHandle<T>) -> T {

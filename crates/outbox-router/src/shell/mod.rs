@@ -1,11 +1,11 @@
 //! The shell around the core: sockets, timers and delivery reports become [`Input`]s, [`Action`]s become deeds.
 //!
-//! One task owns everything that streams, and one place waits (`event.rs`), or sleeps so that WAL gathers (`gulp.rs`).
+//! One task owns everything that streams, and one place waits (`wait.rs`), or sleeps so that WAL gathers (`gulp.rs`).
 //! What a failure means, when to connect and what may be confirmed is the core's business, down to each step of a connection.
 //! Work that blocks or takes long (connecting, asking Kafka for a topic, making and destroying a producer) runs beside
 //! the task as a `Job`, so that status updates never wait for it.
 //!
-//! Read in this order: [`Shell::run`], `event` (the wait), `gulp` (how WAL is read), `pass` (frames), `jobs` (what runs
+//! Read in this order: [`Shell::run`], `wait` (for an `event`), `gulp` (how WAL is read), `pass` (frames), `jobs` (what runs
 //! beside). What the shell calls of PostgreSQL and Kafka stands in `ports`.
 
 mod announce;
@@ -15,12 +15,14 @@ mod connect;
 mod event;
 mod failure;
 mod gulp;
+mod job;
 mod jobs;
 mod pass;
 mod ports;
 mod state;
 #[cfg(test)]
 mod tests;
+mod wait;
 
 use std::{
     sync::Arc,
@@ -45,13 +47,13 @@ use self::{
     care::{Care, Due},
     event::Event,
     gulp::Gulp,
-    jobs::{Done, Job, Step},
+    job::{Done, Job, Step},
     state::StateCache,
 };
 pub use self::{
     clock::Clock,
-    connect::{Endpoint, Source, Started},
-    ports::{Directory, Kafka, Postgres, Sink, StateTopic},
+    connect::{Endpoint, Source},
+    ports::{Directory, Kafka, Postgres, Sink, Started, StateTopic},
 };
 use crate::{
     kafka::{DeliveryTrouble, Health},

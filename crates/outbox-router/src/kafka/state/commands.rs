@@ -75,7 +75,7 @@ fn state_topic(settings: &KafkaSettings, name: &TopicName) -> Result<StateTopic,
             failed(error.to_string())
         }
     })?;
-    Ok(StateTopic::of(producer, cluster, settings, name.clone()))
+    Ok(StateTopic::new(producer, cluster, settings, name.clone()))
 }
 
 /// Writes one record at a time: the first tells the partition of the producer, and the next cannot
