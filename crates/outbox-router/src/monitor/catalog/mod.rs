@@ -12,6 +12,9 @@ use relay::{
 use crate::postgres::{TextQuery, TextRow, quote_literal};
 
 mod rows;
+mod values;
+
+use values::{numbers, oid, read_kind, read_name, values};
 
 /// Row filters, column lists and FOR TABLES IN SCHEMA appeared here.
 const FILTERS_SINCE: i32 = 15_00_00;
@@ -289,33 +292,4 @@ async fn add_children(sql: &mut impl TextQuery, relations: &mut [Relation]) -> R
         }
     }
     Ok(())
-}
-
-fn oid(row: &mut TextRow) -> Result<Oid, Failure> {
-    row.parsed().map(Oid::from_u32)
-}
-
-fn read_name(row: &mut TextRow) -> Result<TableName, Failure> {
-    Ok(TableName { schema: row.text()?, name: row.text()? })
-}
-
-fn read_kind(row: &mut TextRow) -> Result<Kind, Failure> {
-    let relkind = row.text()?;
-    Ok(match (relkind.as_str(), row.boolean()?) {
-        ("p", _) => Kind::Partitioned,
-        (_, true) => Kind::Leaf,
-        (_, false) => Kind::Plain,
-    })
-}
-
-fn numbers(oids: &[Oid]) -> String {
-    oids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// Names as a list of rows.
-fn values(names: &[TableName]) -> String {
-    let pair = |name: &TableName| {
-        format!("({}, {})", quote_literal(&name.schema), quote_literal(&name.name))
-    };
-    names.iter().map(pair).collect::<Vec<_>>().join(", ")
 }

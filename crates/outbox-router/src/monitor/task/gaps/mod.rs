@@ -10,7 +10,7 @@ use relay::{
     },
 };
 
-use super::{Found, Monitor, MonitorEvent};
+use super::{Monitor, MonitorEvent, found::Found};
 
 /// Alterations that are shown until the process ends: they are rare, and people who come later than this many have the log.
 const SHOWN_MAX: usize = 16;
