@@ -17,6 +17,7 @@ mod failure;
 mod gulp;
 mod job;
 mod jobs;
+mod parts;
 mod pass;
 mod ports;
 mod state;
@@ -53,6 +54,7 @@ use self::{
 pub use self::{
     clock::Clock,
     connect::{Endpoint, Source},
+    parts::{Parts, Running},
     ports::{Directory, Kafka, Postgres, Sink, Started, StateTopic},
 };
 use crate::{
@@ -67,37 +69,6 @@ pub const WAL_SENDER_TIMEOUT: Duration = Duration::from_secs(10);
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 /// And at most this often while much does.
 const REPORT_GAP: Duration = Duration::from_millis(100);
-
-/// What the shell is made of.
-pub struct Parts<P, K> {
-    /// The core.
-    pub relay: Relay,
-    /// How to reach PostgreSQL, and what to expect there.
-    pub postgres: P,
-    /// How to make a producer.
-    pub kafka: K,
-    /// Where the witness is kept; `None`: nowhere.
-    pub state_topic: Option<TopicName>,
-    /// Whose witness it is.
-    pub pipeline: Pipeline,
-    /// What the monitor says.
-    pub monitor: mpsc::Receiver<MonitorEvent>,
-    /// Where the core's state is told.
-    pub reports: watch::Sender<RelayReport>,
-    /// Tells when the process is to stop.
-    pub shutdown: watch::Receiver<Running>,
-    /// The clock whose origin the core was made with.
-    pub clock: Clock,
-}
-
-/// Whether the process is to go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Running {
-    /// Yes.
-    On,
-    /// It was asked to stop.
-    Stopping,
-}
 
 /// See the module's documentation.
 pub struct Shell<P: Postgres, K: Kafka> {
