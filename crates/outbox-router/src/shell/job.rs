@@ -21,9 +21,7 @@ pub(super) enum Job<K: Kafka> {
     Connect(Step),
     /// Wait until the slot is free.
     WatchSlot,
-    /// Make a producer.
-    OpenSink,
-    /// Destroy the present producer, and make another after this wait.
+    /// Destroy the present producer, if there is one, and make another after this wait.
     ReplaceSink(Duration),
     /// The pipeline's records in the state topic.
     ReadState(u64),

@@ -2,9 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use relay::{Code, Failure, Input, TopicFacts, TopicId, TopicName};
-use tokio::task::{JoinHandle, spawn_blocking};
-
 use super::{
     Shell,
     gulp::Gulp,
@@ -13,21 +10,12 @@ use super::{
     state,
 };
 use crate::{
+    blocking::blocking,
     kafka::{Found, Identity, Seen, Sight},
     postgres::{Incoming, ReplicationStream},
+    warning::warn,
 };
-
-/// What a part of a job on another thread came to; its panic is the job's.
-async fn done<T>(part: JoinHandle<T>) -> T {
-    match part.await {
-        Ok(result) => result,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // Nobody calls off a part alone: everything ends.
-            Err(_cancelled) => std::future::pending().await,
-        },
-    }
-}
+use relay::{Code, Failure, Input, TopicFacts, TopicId, TopicName};
 
 impl<P: Postgres, K: Kafka> Shell<P, K> {
     pub(super) fn start(&mut self, job: Job<K>) {
@@ -39,8 +27,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     self.jobs.spawn(async move { Done::SlotWatched(postgres.watch_slot().await) });
                 self.connecting = Some(handle);
             }
-            Job::OpenSink => self.open_sink(Duration::ZERO),
-            Job::ReplaceSink(wait) => self.open_sink(wait),
+            Job::ReplaceSink(wait) => self.replace_sink(wait),
             Job::ReadState(number) => self.read_state(number),
             Job::LookAtState(number) => self.look_at_state(number),
             Job::LookUpTopic(id, name) => self.look_up(id, name),
@@ -117,18 +104,18 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     /// The old producer is gone before the new one is made, its threads and its memory with it; and before the wait, or what is
     /// left in its queue would still be sent meanwhile.
-    fn open_sink(&mut self, wait: Duration) {
+    fn replace_sink(&mut self, wait: Duration) {
         let kafka = self.kafka.clone();
         // Begun here, so that it is done even if the job is called off.
-        let closing = self.sink.take().map(|old| spawn_blocking(move || old.close()));
+        let closing = self.sink.take().map(|old| blocking(move || old.close()));
         self.waiting_write = None;
         self.care.opening();
         self.jobs.spawn(async move {
             if let Some(closing) = closing {
-                done(closing).await;
+                closing.await;
             }
             tokio::time::sleep(wait).await;
-            Done::SinkOpened(Box::new(done(spawn_blocking(move || kafka.open())).await))
+            Done::SinkOpened(Box::new(blocking(move || kafka.open()).await))
         });
     }
 
@@ -269,7 +256,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 sink.bind_topic(id, name, facts.max_message_bytes);
                 sink.clear_health();
                 if let Some(caution) = self.care.news(id, caution.as_ref()) {
-                    tracing::warn!(code = %caution.code, hint = caution.hint, "{caution}");
+                    warn(caution);
                 }
             }
             // Asked every second: that it blocks is said once, when the state changes.

@@ -1,7 +1,11 @@
 //! The shell around the core: sockets, timers and delivery reports become [`Input`]s, [`Action`]s become deeds.
 //!
 //! One task owns everything that streams, and one place waits (`wait.rs`), or sleeps so that WAL gathers (`gulp.rs`).
-//! What a failure means, when to connect and what may be confirmed is the core's business, down to each step of a connection.
+//! The core decides what a failure means, when to connect and by which steps, what is produced and
+//! what may be confirmed. Decided here is only when something is asked or tried again: how long WAL
+//! gathers in the socket (`gulp`), when Kafka is asked about topics and a producer that could not be
+//! made is tried again (`care`), when the state topic must be read to know what it holds (`state`).
+//! None of these makes a position confirmable.
 //! Work that blocks or takes long (connecting, asking Kafka for a topic, making and destroying a producer) runs beside
 //! the task as a `Job`, so that status updates never wait for it.
 //!
@@ -61,6 +65,7 @@ use crate::{
     kafka::{DeliveryTrouble, Health},
     monitor::{MonitorEvent, RelayReport},
     postgres::ReplicationStream,
+    warning::warn,
 };
 
 /// What the server allows a silent client; a third of it is our own beat.
@@ -141,7 +146,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     /// Runs until the core says how it ends.
     pub async fn run(mut self) -> Outcome {
-        self.start(Job::OpenSink);
+        self.start(Job::ReplaceSink(Duration::ZERO));
         loop {
             if let Some(outcome) = self.turn().await {
                 self.leave().await;
@@ -207,7 +212,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     }
 
     fn act(&mut self) {
-        announce::altered(&self.relay.take_alterations());
+        // At once, and not when the monitor looks next: the session's record no longer shows what
+        // was altered before it, and the session may be over by then.
+        self.relay.take_alterations().iter().for_each(warn);
         while let Some(action) = self.relay.next_action() {
             self.carry_out(action);
         }
@@ -306,7 +313,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             self.input(Input::SinkTrouble(trouble));
         }
         match self.care.due(Instant::now()) {
-            Some(Due::Open) => self.start(Job::OpenSink),
+            Some(Due::Open) => self.start(Job::ReplaceSink(Duration::ZERO)),
             Some(Due::Look(directory)) => self.start(Job::LookAtTopics(directory)),
             None => {}
         }
