@@ -9,6 +9,7 @@
 
 pub mod admin;
 pub mod app;
+mod blocking;
 pub mod cli;
 pub mod config;
 #[cfg(feature = "failpoints")]
@@ -18,4 +19,5 @@ pub mod monitor;
 pub mod postgres;
 pub mod shell;
 pub mod telemetry;
+mod warning;
 mod wording;

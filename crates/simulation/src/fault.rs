@@ -1,4 +1,4 @@
-//! What can go wrong, by name. A plan says which of these happen and when; `world/faults.rs` does
+//! What can go wrong, by name. A plan says which of these happen and when; `world/faults/` does
 //! them.
 
 use relay::Code;

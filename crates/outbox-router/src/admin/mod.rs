@@ -16,37 +16,16 @@ mod listener;
 pub mod metrics;
 mod pages;
 pub mod reason;
+mod settings;
 pub mod status;
 pub mod view;
 mod witness;
 
 use std::{future::Future, io};
 
-use tokio::{net::TcpListener, sync::watch};
+use tokio::net::TcpListener;
 
-use crate::monitor::{MonitorReport, RelayReport, Thresholds, WindowLimits};
-
-/// What does not change while the router runs.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// `name`: the label `pipeline`.
-    pub name: String,
-    /// The slot: the label `slot`.
-    pub slot: String,
-    /// `monitor.bytes_behind`, exported so that alert rules need no editing.
-    pub thresholds: Thresholds,
-    /// The window's limits, to tell who is to blame.
-    pub window: WindowLimits,
-}
-
-/// Where the answers come from.
-#[derive(Debug, Clone)]
-pub struct Sources {
-    /// What the relay's task publishes.
-    pub relay: watch::Receiver<RelayReport>,
-    /// What the monitor publishes.
-    pub monitor: watch::Receiver<MonitorReport>,
-}
+pub use settings::{Settings, Sources};
 
 /// Serves until `shutdown` resolves.
 ///

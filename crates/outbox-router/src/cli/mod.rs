@@ -16,13 +16,13 @@ mod setup;
 mod sql;
 mod status;
 mod teardown;
+mod terminal;
+mod trouble;
 
 use std::{
-    io::{self, BufRead},
+    io,
     path::{Path, PathBuf},
 };
-
-use relay::Failure;
 
 pub use args::{
     AcceptArgs, AdminArgs, CheckArgs, Cli, Command, Confirmation, Form, GapName, MissingTable,
@@ -30,50 +30,10 @@ pub use args::{
     TeardownArgs, Write,
 };
 pub use exit::Exit;
+pub use terminal::{Audience, Terminal};
+use trouble::Trouble;
 
 use crate::config::{self, Config, ConfigErrors, Environment};
-
-/// Where a command reads and writes.
-pub struct Terminal<'t> {
-    /// What was asked for.
-    pub out: &'t mut (dyn io::Write + Send),
-    /// What went wrong.
-    pub err: &'t mut (dyn io::Write + Send),
-    /// Answers of a person.
-    pub input: &'t mut (dyn BufRead + Send),
-    /// Whether a person watches `out`.
-    pub audience: Audience,
-}
-
-/// Who reads the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Audience {
-    /// A person at a terminal.
-    Person,
-    /// A file or another program.
-    Machine,
-}
-
-/// Why a command could not do its work.
-#[derive(Debug)]
-enum Trouble {
-    /// PostgreSQL, or something in it.
-    Failure(Box<Failure>),
-    /// The output is closed.
-    Output(io::Error),
-}
-
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Self {
-        Self::Failure(Box::new(failure))
-    }
-}
-
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
-    }
-}
 
 /// Where the configuration file is looked for when none is named.
 const DEFAULT_FILES: [&str; 2] = ["outbox-router.toml", "/etc/outbox-router/outbox-router.toml"];

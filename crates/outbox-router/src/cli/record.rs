@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::connect::Access;
 use crate::{
     app,
+    blocking::blocking,
     config::Config,
     kafka::{KafkaSettings, put_state, read_state, state_topic_command},
     shell::{Seen, Source},
@@ -104,17 +105,6 @@ impl Records {
     async fn put(&self, records: Vec<(Vec<u8>, Option<Vec<u8>>)>) -> Result<(), Failure> {
         let it = self.clone();
         blocking(move || put_state(&it.settings, &it.topic, &records)).await
-    }
-}
-
-/// librdkafka blocks.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(cancelled) => unreachable!("a blocking task is never cancelled: {cancelled}"),
-        },
     }
 }
 

@@ -12,7 +12,6 @@ use super::{
     errors::Cluster,
     ffi::{AdminError, NewTopic, Producer, TopicUuid, answering},
     settings::{CreateTopics, KafkaSettings},
-    sink::KafkaSink,
     timestamps,
 };
 
@@ -68,14 +67,10 @@ const APPEARS_AFTER: Duration = Duration::from_millis(100);
 const APPEARS_TRIES: u32 = 100;
 
 impl TopicDirectory {
-    /// The directory of the cluster that `sink` produces to.
-    pub fn new(sink: &KafkaSink, settings: &KafkaSettings) -> Self {
-        Self {
-            producer: Arc::clone(sink.producer()),
-            cluster: sink.cluster().clone(),
-            create: settings.create_topics,
-            timestamp: settings.timestamp,
-        }
+    /// The directory of the cluster that `producer` produces to.
+    pub(super) fn new(producer: Arc<Producer>, cluster: Cluster, settings: &KafkaSettings) -> Self {
+        let (create, timestamp) = (settings.create_topics, settings.timestamp);
+        Self { producer, cluster, create, timestamp }
     }
 
     /// A directory that looks no topic up for events.

@@ -18,10 +18,12 @@ pub mod errors;
 mod failure;
 pub mod frames;
 mod link;
+mod options;
 pub mod quote;
 pub mod replication;
 mod reply;
 pub mod require_auth;
+mod session;
 pub mod sql;
 mod startup;
 pub mod stream;
@@ -38,8 +40,9 @@ pub use failure::{
     command_failure, connect_failure, protocol_failure, sql_failure, stream_failure,
 };
 pub use link::Fill;
+pub use options::{ClientEncoding, Options};
 pub use quote::{quote_identifier, quote_literal, quote_table};
-pub use replication::{ClientEncoding, IdentifySystem, Options, ReplicationConnection};
+pub use replication::{IdentifySystem, ReplicationConnection};
 pub use require_auth::{Method, RequireAuth};
 pub use sql::{SqlConnection, connect_sql};
 pub use stream::{Incoming, Output, ReplicationStream, STATUS_UPDATE_BYTES};

@@ -19,7 +19,8 @@ use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
 use super::frames::FrameLimits;
 use super::link::Link;
-use super::startup::{self, Session};
+use super::session::Session;
+use super::startup;
 use super::transport::{SocketOptions, Transport};
 use super::{ConnInfo, ConnectError};
 

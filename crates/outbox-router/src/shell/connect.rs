@@ -8,13 +8,13 @@ use relay::{
     witness::History,
 };
 
-use super::ports::Postgres;
+use super::ports::{Postgres, Started};
 
 use crate::{
     monitor::{self, SqlSession, catalog::Sought, connection::drive, server::ServerSettings},
     postgres::{
-        ClientEncoding, ConnInfo, Options, ReplicationConnection, ReplicationStream, ServerTrouble,
-        TextQuery, command_failure, connect_failure, connect_sql, quote_literal, sql_failure,
+        ClientEncoding, ConnInfo, Options, ReplicationConnection, ServerTrouble, TextQuery,
+        command_failure, connect_failure, connect_sql, quote_literal, sql_failure,
     },
 };
 
@@ -82,14 +82,6 @@ fn unjudged(failure: Failure) -> Failure {
 
 fn pid_of(told: Option<u32>) -> Option<i32> {
     told.and_then(|pid| i32::try_from(pid).ok())
-}
-
-/// How `START_REPLICATION` ended.
-pub enum Started {
-    /// The server is streaming: this process of it, if it can be known.
-    Streaming(Box<ReplicationStream>, Option<i32>),
-    /// Another process has the slot: this one, if the server says so.
-    Held(Option<i32>),
 }
 
 /// How often a standby looks.

@@ -15,10 +15,6 @@ use std::time::Duration;
 use relay::Pace;
 use tokio::time::Instant;
 
-use super::{
-    Shell,
-    ports::{Kafka, Postgres},
-};
 use crate::postgres::{Fill, ReplicationStream};
 
 /// Where the reading stands.
@@ -75,7 +71,7 @@ impl Gulp {
     }
 
     /// This thread sleeps, for as long as the socket may be left alone, and reads what is there by then.
-    fn rest_and_read(&mut self, stream: &mut ReplicationStream) -> Option<Fill> {
+    pub(super) fn rest_and_read(&mut self, stream: &mut ReplicationStream) -> Option<Fill> {
         let Self::Open { until } = *self else { return None };
         let left = until.saturating_duration_since(Instant::now());
         std::thread::sleep(stream.rest().min(left));
@@ -87,19 +83,6 @@ impl Gulp {
                 None
             }
             count => Some(Fill::Bytes(count)),
-        }
-    }
-}
-
-impl<P: Postgres, K: Kafka> Shell<P, K> {
-    /// Rests and reads once, if a gulp is open. `None`: wait as ever.
-    pub(super) fn gather(&mut self) -> Option<Fill> {
-        match &mut self.stream {
-            Some(stream) => self.gulp.rest_and_read(stream),
-            None => {
-                self.gulp = Gulp::AtOnce;
-                None
-            }
         }
     }
 }

@@ -2,97 +2,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use relay::{
-    Code, Failure, Input, StateRead, TopicFacts, TopicId, TopicName,
-    source::{Catalog, Server, SlotLook, TimelineHistory},
-};
-use tokio::task::{JoinError, JoinHandle, spawn_blocking};
-
 use super::{
     Shell,
-    care::Generation,
-    connect::Started,
     gulp::Gulp,
-    ports::{Directory, Kafka, Postgres, Sink},
-    state::{self, StateCache},
+    job::{Done, Job, Step},
+    ports::{Directory, Kafka, Postgres, Sink, Started},
+    state,
 };
 use crate::{
+    blocking::blocking,
     kafka::{Found, Identity, Seen, Sight},
     postgres::{Incoming, ReplicationStream},
+    warning::warn,
 };
-
-/// What to start.
-pub(super) enum Job<K: Kafka> {
-    /// A step towards a stream.
-    Connect(Step),
-    /// Wait until the slot is free.
-    WatchSlot,
-    /// Make a producer.
-    OpenSink,
-    /// Destroy the present producer, and make another after this wait.
-    ReplaceSink(Duration),
-    /// The pipeline's records in the state topic.
-    ReadState(u64),
-    /// The same, unless nobody else has written there.
-    LookAtState(u64),
-    /// Partitions of one topic.
-    LookUpTopic(TopicId, TopicName),
-    /// Partitions of all topics in use; with none in use, whether anybody answers.
-    LookAtTopics(K::Directory),
-}
-
-/// What is asked of PostgreSQL on the way to a stream.
-pub(super) enum Step {
-    Open,
-    Timelines(u32),
-    Slot,
-    Catalog(Option<Box<Catalog>>),
-    Start,
-}
-
-/// What came of it.
-pub(super) enum Done<P: Postgres, K: Kafka> {
-    Opened(Result<(Box<P::Open>, Server), Failure>),
-    Timelines(Result<(Box<P::Open>, TimelineHistory), Failure>),
-    Slot(Result<(Box<P::Open>, SlotLook), Failure>),
-    SlotBeside(Result<SlotLook, Failure>),
-    Catalog(Result<(Box<P::Open>, Catalog), Failure>),
-    Started(Result<Started, Failure>),
-    SlotWatched(Result<(), Failure>),
-    SinkOpened(Box<Result<K::Sink, Failure>>),
-    StateRead(Generation, u64, Result<(StateCache, StateRead), Failure>),
-    StateUntouched(u64),
-    Topic(Generation, TopicId, TopicName, Result<Found, Failure>),
-    Looked(Generation, Result<Vec<(TopicId, TopicName, Seen)>, Failure>),
-    /// Aborted: nobody waits for it any more.
-    Nothing,
-}
-
-impl<P: Postgres, K: Kafka> Done<P, K> {
-    /// # Panics
-    /// When the job did: our bug, which must end the process instead of leaving it waiting for ever.
-    pub(super) fn from_join(joined: Result<Self, JoinError>) -> Self {
-        match joined {
-            Ok(done) => done,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_cancelled) => Self::Nothing,
-            },
-        }
-    }
-}
-
-/// What a part of a job on another thread came to; its panic is the job's.
-async fn done<T>(part: JoinHandle<T>) -> T {
-    match part.await {
-        Ok(result) => result,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // Nobody calls off a part alone: everything ends.
-            Err(_cancelled) => std::future::pending().await,
-        },
-    }
-}
+use relay::{Code, Failure, Input, TopicFacts, TopicId, TopicName};
 
 impl<P: Postgres, K: Kafka> Shell<P, K> {
     pub(super) fn start(&mut self, job: Job<K>) {
@@ -104,8 +27,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     self.jobs.spawn(async move { Done::SlotWatched(postgres.watch_slot().await) });
                 self.connecting = Some(handle);
             }
-            Job::OpenSink => self.open_sink(Duration::ZERO),
-            Job::ReplaceSink(wait) => self.open_sink(wait),
+            Job::ReplaceSink(wait) => self.replace_sink(wait),
             Job::ReadState(number) => self.read_state(number),
             Job::LookAtState(number) => self.look_at_state(number),
             Job::LookUpTopic(id, name) => self.look_up(id, name),
@@ -182,18 +104,18 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     /// The old producer is gone before the new one is made, its threads and its memory with it; and before the wait, or what is
     /// left in its queue would still be sent meanwhile.
-    fn open_sink(&mut self, wait: Duration) {
+    fn replace_sink(&mut self, wait: Duration) {
         let kafka = self.kafka.clone();
         // Begun here, so that it is done even if the job is called off.
-        let closing = self.sink.take().map(|old| spawn_blocking(move || old.close()));
+        let closing = self.sink.take().map(|old| blocking(move || old.close()));
         self.waiting_write = None;
         self.care.opening();
         self.jobs.spawn(async move {
             if let Some(closing) = closing {
-                done(closing).await;
+                closing.await;
             }
             tokio::time::sleep(wait).await;
-            Done::SinkOpened(Box::new(done(spawn_blocking(move || kafka.open())).await))
+            Done::SinkOpened(Box::new(blocking(move || kafka.open()).await))
         });
     }
 
@@ -334,7 +256,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 sink.bind_topic(id, name, facts.max_message_bytes);
                 sink.clear_health();
                 if let Some(caution) = self.care.news(id, caution.as_ref()) {
-                    tracing::warn!(code = %caution.code, hint = caution.hint, "{caution}");
+                    warn(caution);
                 }
             }
             // Asked every second: that it blocks is said once, when the state changes.

@@ -1,11 +1,15 @@
 //! The shell around the core: sockets, timers and delivery reports become [`Input`]s, [`Action`]s become deeds.
 //!
-//! One task owns everything that streams, and one place waits (`event.rs`), or sleeps so that WAL gathers (`gulp.rs`).
-//! What a failure means, when to connect and what may be confirmed is the core's business, down to each step of a connection.
+//! One task owns everything that streams, and one place waits (`wait.rs`), or sleeps so that WAL gathers (`gulp.rs`).
+//! The core decides what a failure means, when to connect and by which steps, what is produced and
+//! what may be confirmed. Decided here is only when something is asked or tried again: how long WAL
+//! gathers in the socket (`gulp`), when Kafka is asked about topics and a producer that could not be
+//! made is tried again (`care`), when the state topic must be read to know what it holds (`state`).
+//! None of these makes a position confirmable.
 //! Work that blocks or takes long (connecting, asking Kafka for a topic, making and destroying a producer) runs beside
 //! the task as a `Job`, so that status updates never wait for it.
 //!
-//! Read in this order: [`Shell::run`], `event` (the wait), `gulp` (how WAL is read), `pass` (frames), `jobs` (what runs
+//! Read in this order: [`Shell::run`], `wait` (for an `event`), `gulp` (how WAL is read), `pass` (frames), `jobs` (what runs
 //! beside). What the shell calls of PostgreSQL and Kafka stands in `ports`.
 
 mod announce;
@@ -15,12 +19,15 @@ mod connect;
 mod event;
 mod failure;
 mod gulp;
+mod job;
 mod jobs;
+mod parts;
 mod pass;
 mod ports;
 mod state;
 #[cfg(test)]
 mod tests;
+mod wait;
 
 use std::{
     sync::Arc,
@@ -45,18 +52,20 @@ use self::{
     care::{Care, Due},
     event::Event,
     gulp::Gulp,
-    jobs::{Done, Job, Step},
+    job::{Done, Job, Step},
     state::StateCache,
 };
 pub use self::{
     clock::Clock,
-    connect::{Endpoint, Source, Started},
-    ports::{Directory, Kafka, Postgres, Sink, StateTopic},
+    connect::{Endpoint, Source},
+    parts::{Parts, Running},
+    ports::{Directory, Kafka, Postgres, Sink, Started, StateTopic},
 };
 use crate::{
     kafka::{DeliveryTrouble, Health},
     monitor::{MonitorEvent, RelayReport},
     postgres::ReplicationStream,
+    warning::warn,
 };
 
 /// What the server allows a silent client; a third of it is our own beat.
@@ -65,37 +74,6 @@ pub const WAL_SENDER_TIMEOUT: Duration = Duration::from_secs(10);
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 /// And at most this often while much does.
 const REPORT_GAP: Duration = Duration::from_millis(100);
-
-/// What the shell is made of.
-pub struct Parts<P, K> {
-    /// The core.
-    pub relay: Relay,
-    /// How to reach PostgreSQL, and what to expect there.
-    pub postgres: P,
-    /// How to make a producer.
-    pub kafka: K,
-    /// Where the witness is kept; `None`: nowhere.
-    pub state_topic: Option<TopicName>,
-    /// Whose witness it is.
-    pub pipeline: Pipeline,
-    /// What the monitor says.
-    pub monitor: mpsc::Receiver<MonitorEvent>,
-    /// Where the core's state is told.
-    pub reports: watch::Sender<RelayReport>,
-    /// Tells when the process is to stop.
-    pub shutdown: watch::Receiver<Running>,
-    /// The clock whose origin the core was made with.
-    pub clock: Clock,
-}
-
-/// Whether the process is to go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Running {
-    /// Yes.
-    On,
-    /// It was asked to stop.
-    Stopping,
-}
 
 /// See the module's documentation.
 pub struct Shell<P: Postgres, K: Kafka> {
@@ -168,7 +146,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     /// Runs until the core says how it ends.
     pub async fn run(mut self) -> Outcome {
-        self.start(Job::OpenSink);
+        self.start(Job::ReplaceSink(Duration::ZERO));
         loop {
             if let Some(outcome) = self.turn().await {
                 self.leave().await;
@@ -234,7 +212,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     }
 
     fn act(&mut self) {
-        announce::altered(&self.relay.take_alterations());
+        // At once, and not when the monitor looks next: the session's record no longer shows what
+        // was altered before it, and the session may be over by then.
+        self.relay.take_alterations().iter().for_each(warn);
         while let Some(action) = self.relay.next_action() {
             self.carry_out(action);
         }
@@ -333,7 +313,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             self.input(Input::SinkTrouble(trouble));
         }
         match self.care.due(Instant::now()) {
-            Some(Due::Open) => self.start(Job::OpenSink),
+            Some(Due::Open) => self.start(Job::ReplaceSink(Duration::ZERO)),
             Some(Due::Look(directory)) => self.start(Job::LookAtTopics(directory)),
             None => {}
         }

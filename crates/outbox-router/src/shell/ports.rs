@@ -12,10 +12,12 @@ use relay::{
     witness::History,
 };
 
-use super::connect::Started;
-use crate::kafka::{
-    self, DeliveryTrouble, Found, Health, Identity, KafkaSettings, KafkaSink, Seen, StateEnd,
-    StateRead, TopicDirectory, TopicUuid,
+use crate::{
+    kafka::{
+        self, DeliveryTrouble, Found, Health, Identity, KafkaSettings, KafkaSink, Seen, StateEnd,
+        StateRead, TopicDirectory, TopicUuid,
+    },
+    postgres::ReplicationStream,
 };
 
 /// The way to a stream. Each step takes the connection and gives it back; dropping a step drops its connection.
@@ -57,6 +59,14 @@ pub trait Postgres: Send + Sync + 'static {
 
     /// Returns when the slot is free.
     fn watch_slot(&self) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// How `START_REPLICATION` ended.
+pub enum Started {
+    /// The server is streaming: this process of it, if it can be known.
+    Streaming(Box<ReplicationStream>, Option<i32>),
+    /// Another process has the slot: this one, if the server says so.
+    Held(Option<i32>),
 }
 
 /// How to make a producer, and what is asked beside it.
@@ -141,12 +151,12 @@ impl Kafka for KafkaSettings {
     }
 
     fn directory(&self, sink: &KafkaSink) -> TopicDirectory {
-        TopicDirectory::new(sink, self)
+        sink.directory(self)
     }
 
     fn state_topic(&self, sink: &mut KafkaSink, name: &TopicName) -> kafka::StateTopic {
         sink.bind_state(name);
-        kafka::StateTopic::new(sink, self, name.clone())
+        sink.state_topic(self, name.clone())
     }
 
     fn compresses(&self) -> bool {

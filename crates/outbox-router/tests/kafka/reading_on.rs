@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outbox_router::kafka::{KafkaSettings, StateRead, StateRecord, StateTopic, open};
+use outbox_router::kafka::{KafkaSettings, StateRead, StateRecord, open};
 use rdkafka::{
     ClientConfig, Offset, TopicPartitionList,
     admin::{AdminClient, AdminOptions},
@@ -26,7 +26,7 @@ async fn read_on(settings: &KafkaSettings, topic: &str, known: &StateRead) -> (S
     let (own, name) = (settings.clone(), topic_name(topic));
     let mut found = blocking(move || {
         let sink = open(&own).unwrap();
-        StateTopic::new(&sink, &own, name).read_on(b"", &known).unwrap()
+        sink.state_topic(&own, name).read_on(b"", &known).unwrap()
     })
     .await;
     let before = found.records.len();

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use outbox_router::kafka::{
-    CreateTopics, KafkaSettings, StateRead, StateTopic, open, put_state, read_state,
-};
+use outbox_router::kafka::{CreateTopics, KafkaSettings, StateRead, open, put_state, read_state};
 use relay::{Code, Failure};
 use testbed::kafka::{Kafka, Options};
 use testbed::wait::eventually;
@@ -17,7 +15,7 @@ async fn open_state(settings: &KafkaSettings, topic: &str) -> Result<Vec<Failure
     let (settings, topic) = (settings.clone(), topic_name(topic));
     blocking(move || {
         let sink = open(&settings).unwrap();
-        StateTopic::new(&sink, &settings, topic).open()
+        sink.state_topic(&settings, topic).open()
     })
     .await
 }
@@ -183,7 +181,7 @@ async fn the_end_moves_with_every_record() {
     put(&settings, topic, &[("a", Some("1"))]).await;
     let (own, name) = (settings.clone(), topic_name(topic));
     let sink = open(&own).unwrap();
-    let state = StateTopic::new(&sink, &own, name);
+    let state = sink.state_topic(&own, name);
     let ask = state.clone();
     assert_eq!(blocking(move || ask.end()).await.unwrap().offset, 1);
     put(&settings, topic, &[("a", None)]).await;
@@ -215,7 +213,7 @@ async fn somebodys_open_transaction_hides_nothing() {
 
     let (own, name) = (settings.clone(), topic_name(topic));
     let sink = open(&own).unwrap();
-    let state = StateTopic::new(&sink, &own, name);
+    let state = sink.state_topic(&own, name);
     let ask = state.clone();
     assert_eq!(blocking(move || ask.end()).await.unwrap().offset, 3);
     let seen = read(&settings, topic, "a").await;

@@ -29,7 +29,7 @@ async fn a_topic_that_was_deleted_and_made_again_is_another_one() {
         kafka.create_topic(name.as_str(), 2, &[]).await.unwrap();
         sink.bind_topic(*id, name, None);
     }
-    let directory = TopicDirectory::new(&sink, &settings);
+    let directory = sink.directory(&settings);
     for seen in [see(&directory, &names).await, see(&directory, &names).await] {
         for (id, seen) in ids.iter().zip(seen) {
             assert_eq!(seen.sight, Sight::Partitions(2.try_into().unwrap()));
@@ -97,7 +97,7 @@ async fn a_topic_of_two_kilobytes_takes_what_a_sink_sends_beside_others() {
     kafka.create_topic("small", 1, &[("max.message.bytes", "2000")]).await.unwrap();
     kafka.create_topic("large", 1, &[]).await.unwrap();
     let mut sink = open(&settings).unwrap();
-    let directory = TopicDirectory::new(&sink, &settings);
+    let directory = sink.directory(&settings);
     for (id, name) in [small, large].into_iter().zip(&names) {
         sink.bind_topic(id, name, look_up(&directory, name).await.facts.max_message_bytes);
     }
@@ -140,12 +140,12 @@ async fn a_topic_that_refuses_old_records_is_told_before_it_does() {
     let limit = [("message.timestamp.before.max.ms", "60000")];
     kafka.create_topic("young", 1, &limit).await.unwrap();
     let mut sink = open(&settings).unwrap();
-    let found = look_up(&TopicDirectory::new(&sink, &settings), &name).await;
+    let found = look_up(&sink.directory(&settings), &name).await;
     let caution = found.caution.unwrap();
     assert_eq!(caution.code, Code::TopicTimestamps, "{caution}");
     assert!(caution.message.contains("message.timestamp.before.max.ms=60000"), "{caution}");
     let now = KafkaSettings { timestamp: Timestamp::Now, ..settings.clone() };
-    assert_eq!(look_up(&TopicDirectory::new(&sink, &now), &name).await.caution, None);
+    assert_eq!(look_up(&sink.directory(&now), &name).await.caution, None);
     sink.bind_topic(id, &name, found.facts.max_message_bytes);
 
     let mut acks = Acks::default();
@@ -165,6 +165,6 @@ async fn a_topic_that_refuses_old_records_is_told_before_it_does() {
 
     kafka.create_topic("plain", 1, &[]).await.unwrap();
     let sink = open(&settings).unwrap();
-    let found = look_up(&TopicDirectory::new(&sink, &settings), &topic_name("plain")).await;
+    let found = look_up(&sink.directory(&settings), &topic_name("plain")).await;
     assert_eq!(found.caution, None, "Kafka's own defaults are no reason to warn");
 }

@@ -4,11 +4,13 @@ use relay::Code;
 
 use crate::history::TYPES;
 
+mod flight;
 pub mod partition;
 mod producer;
 mod state;
 
-pub use producer::{Fate, Lane, Pending, Producer, Taken};
+pub use flight::{Ghost, Lane, Pending};
+pub use producer::{Fate, Producer, Taken};
 pub use state::StateTopic;
 
 /// A topic.
@@ -28,15 +30,6 @@ pub struct Topic {
     pub limit: Option<usize>,
     /// Whether metadata denies that it exists.
     pub is_denied: bool,
-}
-
-/// A batch that a producer which is gone had sent already.
-#[derive(Debug)]
-pub struct Ghost {
-    /// The partition.
-    pub lane: Lane,
-    /// Its records.
-    pub records: Vec<Pending>,
 }
 
 /// See the module's documentation.

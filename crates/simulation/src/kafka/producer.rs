@@ -9,30 +9,11 @@ use relay::{
     witness::Write,
 };
 
-use super::Ghost;
+use super::flight::{Ghost, Lane, Pending};
 use crate::{
     history::{IDS, TYPES},
     postgres::{self, EVENT_TYPE},
 };
-
-/// A partition of a topic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lane {
-    /// Place of the topic in [`TYPES`].
-    pub topic: usize,
-    /// The partition.
-    pub partition: i32,
-}
-
-/// A record on its way.
-#[derive(Debug)]
-pub struct Pending {
-    /// Which event it carries.
-    pub event: usize,
-    /// Which session produced it.
-    pub session: usize,
-    ticket: Option<Ticket>,
-}
 
 /// What the core gave to the producer: to be held against the truth.
 #[derive(Debug)]

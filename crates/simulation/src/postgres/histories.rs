@@ -4,15 +4,8 @@
 
 use relay::{Code, Moment, source::TimelineHistory, witness::History as Identity};
 
-use super::{Phase, Postgres, Slot};
+use super::{Phase, Postgres, Slot, past::Past};
 use crate::{history::History, random::Random};
-
-/// How the server was at a moment that it may be taken back to.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Past {
-    pub(super) end_of_wal: u64,
-    pub(super) saved: u64,
-}
 
 /// What becomes of the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,17 +12,19 @@ use crate::{
     random::Random,
 };
 
+mod connection;
 pub mod facts;
 mod histories;
+mod past;
 mod rows;
 mod stopping;
 mod walsender;
 
-use histories::Past;
+pub use connection::{Connection, Wire};
 pub use histories::{SlotFate, Timeline};
+use past::Past;
 pub use rows::describe;
 pub use rows::{EVENT_TYPE, RENAMED, payload};
-pub use walsender::{Connection, Wire};
 
 /// The server closes a connection that says nothing for so long (the router asks for less than the
 /// default).

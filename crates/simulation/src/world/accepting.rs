@@ -8,7 +8,7 @@ use relay::{
     witness::{Open, Witness, Write},
 };
 
-use super::{World, mending::Mend};
+use super::{World, mend::Mend};
 use crate::{
     history::Publishing,
     plan::{Keeping, Person},

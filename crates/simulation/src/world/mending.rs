@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use relay::Input;
 
-use super::World;
+use super::{World, mend::Mend};
 use crate::{
     history::{Called, Publishing},
     postgres::Slot,
@@ -14,47 +14,6 @@ use crate::{
 /// How late a process has to be woken to know that it was stopped: half of what the walsender
 /// waits.
 const STOOD_STILL: Duration = Duration::from_secs(5);
-
-/// What will be whole again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mend {
-    /// The brokers answer.
-    Cluster,
-    /// Every partition has a leader.
-    Leaders,
-    /// Producers may go on.
-    Producers,
-    /// Acknowledgements pass.
-    Acks,
-    /// Metadata is right.
-    Metadata,
-    /// Topics take records of any size.
-    Limits,
-    /// A deleted topic is made anew, with so many partitions.
-    Topic(usize, i32),
-    /// A stopped process goes on.
-    Thaw(usize),
-    /// The transaction can be decoded.
-    Decoding,
-    /// The record is taken.
-    Record,
-    /// The outbox has its own name again.
-    Name,
-    /// Somebody makes a new slot.
-    Slot,
-    /// Somebody makes the publication anew.
-    Publication,
-    /// The publication publishes inserts.
-    Inserts,
-    /// The table is put back into the publication.
-    Table,
-    /// A router is started.
-    Start(usize),
-    /// The server can be reached.
-    Network,
-    /// The state topic is there, and has a leader.
-    State,
-}
 
 impl World {
     /// To be done between `least` and twenty seconds later.

@@ -24,14 +24,16 @@ mod cluster;
 mod connecting;
 mod ending;
 mod faults;
+mod mend;
 mod mending;
 mod monitor;
+mod outcome;
 mod reading;
 mod shell;
 
 use call::Call;
-use faults::Outcome;
-use mending::Mend;
+use mend::Mend;
+use outcome::Outcome;
 
 /// Wakes of routers within one stretch of time before they count as spinning.
 const WAKES_MAX: usize = 3_000;

@@ -4,11 +4,7 @@ use std::{io, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{
-    Status,
-    sample::Slot,
-    verdict::{Finding, Verdict},
-};
+use super::{finding::Finding, look::Status, sample::Slot, verdict::Verdict};
 use crate::{config::Config, wording};
 
 /// For people: the four answers in their order, then what they rest on.

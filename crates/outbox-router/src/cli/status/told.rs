@@ -3,7 +3,7 @@
 use relay::{Code, Failure, State, source::publication::is_note};
 use serde_json::Value;
 
-use super::verdict::Finding;
+use super::finding::Finding;
 
 /// Why it does not go on, where it does not.
 pub(super) fn stuck(router: Option<&Value>) -> Option<Finding> {

@@ -5,7 +5,8 @@ use std::fmt;
 use relay::{Code, Lsn};
 
 use super::{
-    Status,
+    finding::Finding,
+    look::Status,
     recorded::{Opened, Recorded},
     sample::Slot,
     told,
@@ -71,14 +72,6 @@ impl fmt::Display for Blame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.who.name(), self.why)
     }
-}
-
-/// Something that is wrong.
-pub(super) struct Finding {
-    pub(super) code: Option<String>,
-    pub(super) message: String,
-    /// What to type.
-    pub(super) hint: Option<String>,
 }
 
 /// Judges one look.

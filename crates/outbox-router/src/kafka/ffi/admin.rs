@@ -13,8 +13,8 @@ use relay::TopicName;
 use sys::rd_kafka_admin_op_t as ApiKind;
 
 use super::{
-    Producer,
     events::{Event, error_code, text_of},
+    producer::Producer,
     raw,
 };
 

@@ -14,9 +14,9 @@ use relay::TopicName;
 use sys::rd_kafka_admin_op_t as ApiKind;
 
 use super::{
-    Producer,
     admin::{AdminError, AdminRequest, c_string, invalid},
     events::{error_code, text_of},
+    producer::Producer,
     raw,
 };
 

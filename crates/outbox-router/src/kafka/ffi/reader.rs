@@ -23,7 +23,7 @@ use rdkafka_sys as sys;
 use relay::TopicName;
 
 use super::{
-    MainQueue, NoCallbacks,
+    client::{MainQueue, NoCallbacks},
     events::{ClientError, Event, Events, Report},
 };
 use crate::kafka::log;

@@ -4,32 +4,16 @@
 use rdkafka::types::RDKafkaErrorCode;
 use relay::{Code, Failure, Record, RefusalReason, TopicName};
 
-use super::{Backlog, DeliveryTrouble, KafkaSink, Reports};
+use super::{
+    Backlog, KafkaSink,
+    reports::Reports,
+    trouble::DeliveryTrouble,
+    writes::{Flight, StateWrites},
+};
 use crate::kafka::{
-    ffi::{Delivery, Message, NativeHeaders, Report, TopicAddress, TopicHandle},
+    ffi::{Delivery, Message, NativeHeaders, Report},
     state::{self, PARTITION},
 };
-
-/// The state topic, and what became of the records for it.
-pub(super) struct StateWrites {
-    name: TopicName,
-    handle: TopicHandle,
-    flight: Flight,
-    /// Acknowledged and not yet asked for.
-    written: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flight {
-    None,
-    One,
-}
-
-impl StateWrites {
-    fn is_about(&self, address: TopicAddress) -> bool {
-        self.handle.address() == address
-    }
-}
 
 impl KafkaSink {
     /// Makes the handle of the state topic, which [`crate::kafka::StateTopic::open`] has found.

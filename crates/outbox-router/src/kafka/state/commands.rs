@@ -7,15 +7,18 @@ use relay::{Code, Failure, Record, TopicName};
 use tokio::time::Instant;
 
 use super::{PARTITION, StateRead, StateTopic};
-use crate::kafka::{
-    errors::Cluster,
-    ffi::{
-        ClientError, Delivery, Events, Message, NativeHeaders, Producer, Report, Served, Severity,
-        TopicHandle,
+use crate::{
+    kafka::{
+        errors::Cluster,
+        ffi::{
+            ClientError, Delivery, Events, Message, NativeHeaders, Producer, Report, Served,
+            Severity, TopicHandle,
+        },
+        health::{Complaints, Health},
+        log,
+        settings::KafkaSettings,
     },
-    health::{Complaints, Health},
-    log,
-    settings::KafkaSettings,
+    warning::warn,
 };
 
 /// How long one record may take, a new partition's election of a leader included.
@@ -46,9 +49,7 @@ pub fn put_state(
     records: &[(Vec<u8>, Option<Vec<u8>>)],
 ) -> Result<(), Failure> {
     let topic = state_topic(settings, name)?;
-    for caution in topic.open()? {
-        tracing::warn!(code = %caution.code, hint = caution.hint, "{caution}");
-    }
+    topic.open()?.iter().for_each(warn);
     let producer = topic.directory.producer();
     let handle =
         producer.topic(name).ok_or_else(|| topic.failure(RDKafkaErrorCode::InvalidTopic, ""))?;
@@ -75,7 +76,7 @@ fn state_topic(settings: &KafkaSettings, name: &TopicName) -> Result<StateTopic,
             failed(error.to_string())
         }
     })?;
-    Ok(StateTopic::of(producer, cluster, settings, name.clone()))
+    Ok(StateTopic::new(producer, cluster, settings, name.clone()))
 }
 
 /// Writes one record at a time: the first tells the partition of the producer, and the next cannot

@@ -8,56 +8,14 @@ use tokio::time::Instant;
 
 use super::{
     PARTITION, StateTopic,
-    records::{Anchor, Progress, Reading},
+    content::StateRead,
+    records::{Progress, Reading},
 };
 use crate::kafka::{
     ffi::{Fetched, Reader},
     health::{Complaints, Health},
     topics::code_of,
 };
-
-/// What the state topic holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateRead {
-    /// The id that the cluster gave itself; empty where the brokers do not tell any.
-    pub cluster_id: String,
-    /// The first offset that the topic had then.
-    pub begin: i64,
-    /// The offset after the last record at the time of the call.
-    pub end: i64,
-    /// The latest record of each key, in the order of the topic.
-    pub records: Vec<StateRecord>,
-    /// The last record that was read, of whatever key: to read on from there.
-    pub last: Option<Anchor>,
-}
-
-/// Where the state topic ends, and whose it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateEnd {
-    /// As in [`StateRead`], by the producer's client.
-    pub cluster_id: String,
-    /// The offset after the last record.
-    pub offset: i64,
-}
-
-impl StateRead {
-    /// Whether the topic still ends where it did, in the same cluster. A copy of the topic in another cluster may have the same
-    /// offsets.
-    pub fn ends_at(&self, end: &StateEnd, further: i64) -> bool {
-        end.offset == self.end + further && end.cluster_id == self.cluster_id
-    }
-}
-
-/// The latest record of a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateRecord {
-    /// As written.
-    pub key: Vec<u8>,
-    /// As written.
-    pub value: Vec<u8>,
-    /// Where in the topic.
-    pub offset: i64,
-}
 
 /// How long the cluster may be silent while it is read: as long as any other question may take.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -6,29 +6,10 @@
 //! unchanged, and goes on without a missing offset. Whatever differs (compaction of what is new, the marker of somebody's
 //! transaction) costs one reading of everything, and is seldom.
 
-use std::{
-    collections::HashMap,
-    hash::{DefaultHasher, Hash, Hasher},
-};
+use std::collections::HashMap;
 
-use super::StateRecord;
+use super::content::{Anchor, StateRecord};
 use crate::kafka::ffi::FetchedRecord;
-
-/// One record, whoever wrote it, by which a log is recognised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Anchor {
-    pub(super) offset: i64,
-    /// Of time, key and value.
-    hash: u64,
-}
-
-impl Anchor {
-    fn of(record: &FetchedRecord) -> Self {
-        let mut hasher = DefaultHasher::new();
-        (record.timestamp_ms, &record.key, &record.value).hash(&mut hasher);
-        Self { offset: record.offset, hash: hasher.finish() }
-    }
-}
 
 /// See the module's documentation.
 pub(super) struct Reading<'p> {

@@ -21,7 +21,7 @@ use relay::{
 };
 use tokio::time::{Instant, timeout};
 
-use crate::kafka::{DeliveryTrouble, KafkaSettings, KafkaSink, TopicDirectory, open};
+use crate::kafka::{DeliveryTrouble, KafkaSettings, KafkaSink, open};
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -64,7 +64,7 @@ impl Cluster {
     /// A sink with `orders` looked up and bound, as the product does before the first record.
     pub(super) fn sink(&self, settings: &KafkaSettings) -> KafkaSink {
         let mut sink = open(settings).unwrap();
-        TopicDirectory::new(&sink, settings).look_up(&orders_name()).unwrap();
+        sink.directory(settings).look_up(&orders_name()).unwrap();
         sink.bind_topic(orders(), &orders_name(), None);
         sink
     }

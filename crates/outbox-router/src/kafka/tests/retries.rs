@@ -7,7 +7,7 @@ use relay::{Acks, Code, RefusalReason, TopicId, TopicName};
 use tokio::time;
 
 use super::cluster::{Cluster, acked, give, number, orders, orders_name, ticket, until};
-use crate::kafka::{Identity, KafkaSink, TopicDirectory};
+use crate::kafka::{Identity, KafkaSink};
 
 /// One record in a request, and answers so slow that the next request is on its way before the first is answered.
 fn one_behind_the_other(partitions: i32) -> (Cluster, KafkaSink) {
@@ -113,7 +113,7 @@ async fn a_topic_that_was_looked_up_again_is_sent_one_record_at_first() {
     give(&mut sink, &mut acks, 0, 0..5, |_| ticket(1)).await;
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
 
-    TopicDirectory::new(&sink, &cluster.settings()).look_up(&orders_name()).unwrap();
+    sink.directory(&cluster.settings()).look_up(&orders_name()).unwrap();
     sink.bind_topic(orders(), &orders_name(), None);
     refuse_one_batch_for_now(&cluster);
     give(&mut sink, &mut acks, 0, 5..10, |_| ticket(1)).await;
@@ -132,7 +132,7 @@ async fn a_topic_with_another_id_is_sent_one_record_at_first() {
     give(&mut sink, &mut acks, 0, 0..2, |_| ticket(1)).await;
     assert_eq!(until(&mut sink, &mut acks, |sink, _| sink.unacked() == 0).await, None);
 
-    let directory = TopicDirectory::new(&sink, &cluster.settings());
+    let directory = sink.directory(&cluster.settings());
     let seen = directory.see(&[orders_name(), another]).unwrap();
     let [own, other] = [seen[0].uuid.unwrap(), seen[1].uuid.unwrap()];
     assert_ne!(own, other);

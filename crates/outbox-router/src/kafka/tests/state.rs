@@ -21,7 +21,7 @@ fn with_state() -> (Cluster, KafkaSink) {
 }
 
 fn state_topic(cluster: &Cluster, sink: &KafkaSink) -> StateTopic {
-    StateTopic::new(sink, &cluster.settings(), state_name())
+    sink.state_topic(&cluster.settings(), state_name())
 }
 
 fn pairs(read: &StateRead) -> Vec<(&[u8], &[u8])> {

@@ -8,13 +8,13 @@ use rdkafka::{
 use relay::{Acks, Code, TopicId, TopicName};
 
 use super::cluster::{Cluster, DEADLINE, ORDERS, RequestLog, orders, orders_name, until};
-use crate::kafka::{Health, KafkaSink, Seen, Sight, TopicDirectory, open};
+use crate::kafka::{Health, KafkaSink, Seen, Sight, open};
 
 #[tokio::test]
 async fn partitions_are_counted_with_those_that_have_no_leader() {
     let (cluster, sink) = Cluster::with_orders(5);
     cluster.mock.partition_leader(ORDERS, 3, None).unwrap();
-    let directory = TopicDirectory::new(&sink, &cluster.settings());
+    let directory = sink.directory(&cluster.settings());
     let facts = directory.look_up(&orders_name()).unwrap().facts;
     assert_eq!(facts.partitions.get(), 5);
     assert_eq!(facts.max_message_bytes, None, "the mock cluster does not tell");
@@ -27,7 +27,7 @@ async fn a_missing_topic_is_reported_and_not_made() {
     let cluster = Cluster::start();
     let sink = open(&cluster.settings()).unwrap();
     let name = TopicName::new("outbox.event.Missing").unwrap();
-    let failure = TopicDirectory::new(&sink, &cluster.settings()).look_up(&name).unwrap_err();
+    let failure = sink.directory(&cluster.settings()).look_up(&name).unwrap_err();
     assert_eq!(failure.code, Code::TopicMissing);
     assert!(failure.message.contains("outbox.event.Missing"), "{failure}");
     assert!(failure.hint.unwrap().contains("--create --topic outbox.event.Missing"));
@@ -45,7 +45,7 @@ async fn a_forbidden_topic_is_told_from_a_missing_one() {
         .mock
         .topic_error(ORDERS, RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED)
         .unwrap();
-    let directory = TopicDirectory::new(&sink, &cluster.settings());
+    let directory = sink.directory(&cluster.settings());
     let failure = directory.look_up(&orders_name()).unwrap_err();
     assert_eq!(failure.code, Code::TopicForbidden, "{failure}");
 }
@@ -56,7 +56,7 @@ async fn a_topic_that_is_not_there_is_seen_as_gone() {
     let mut sink = open(&cluster.settings()).unwrap();
     let name = TopicName::new("outbox.event.Missing").unwrap();
     sink.bind_topic(orders(), &name, None);
-    let directory = TopicDirectory::new(&sink, &cluster.settings());
+    let directory = sink.directory(&cluster.settings());
     assert_eq!(directory.see(&[name]), Ok(vec![Seen { sight: Sight::Gone, uuid: None }]));
 }
 
@@ -78,7 +78,7 @@ async fn all_topics_in_use_are_seen_at_once() {
     }
     let forbidden = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
     cluster.mock.topic_error("outbox.event.1", forbidden).unwrap();
-    let directory = TopicDirectory::new(&sink, &settings);
+    let directory = sink.directory(&settings);
     // librdkafka asks for the metadata of new handles by itself; this is not to be counted.
     let settled = directory.see(&names).unwrap();
     let mut log = RequestLog::start();
@@ -108,7 +108,7 @@ async fn all_topics_in_use_are_seen_at_once() {
 #[tokio::test]
 async fn silence_about_a_topics_settings_is_no_answer() {
     let (cluster, mut sink) = Cluster::with_orders(1);
-    let directory = TopicDirectory::new(&sink, &cluster.settings());
+    let directory = sink.directory(&cluster.settings());
     let ask = || directory.settings(&orders_name(), [c"max.message.bytes"], 1);
     assert_eq!(ask(), Ok([None]), "the mock cluster says that it has no such request");
     cluster.mock.broker_down(-1).unwrap();
@@ -121,7 +121,7 @@ async fn silence_about_a_topics_settings_is_no_answer() {
 #[tokio::test]
 async fn nobody_there_is_told_from_a_missing_topic() {
     let (cluster, sink) = Cluster::with_orders(1);
-    let directory = TopicDirectory::new(&sink, &cluster.settings());
+    let directory = sink.directory(&cluster.settings());
     drop(cluster);
     let failure = directory.see(&[orders_name()]).unwrap_err();
     assert_eq!(failure.code, Code::KafkaUnreachable, "{failure}");

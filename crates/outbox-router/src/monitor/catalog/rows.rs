@@ -5,7 +5,7 @@ use relay::{
     source::{Kind, Made, Oid, Partition, Place, Relation, Storage},
 };
 
-use super::{numbers, oid, read_name};
+use super::values::{numbers, oid, read_name};
 use crate::postgres::{TextQuery, TextRow};
 
 /// DETACH CONCURRENTLY appeared here, and with it partitions that are on their way out.

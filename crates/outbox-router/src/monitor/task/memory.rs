@@ -17,26 +17,7 @@ use relay::{
     source::{Catalog, LastGood, SlotLook},
 };
 
-use super::Monitor;
-
-/// How things stood when a gap was found.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
-    /// The generation of the pipeline's record, as the relay knew it; 0 while it knew none.
-    generation: u64,
-    /// Who held the slot.
-    walsender: Option<i32>,
-}
-
-impl Found {
-    pub(super) fn at(snapshot: &Snapshot, look: &SlotLook) -> Self {
-        Self { generation: snapshot.witness.generation, walsender: walsender(look) }
-    }
-}
-
-fn walsender(look: &SlotLook) -> Option<i32> {
-    look.slot.as_ref()?.active_pid
-}
+use super::{Monitor, found::walsender};
 
 impl<C> Monitor<C> {
     /// What publication and tables are compared with: our own memory, since somebody has decided about what was before.

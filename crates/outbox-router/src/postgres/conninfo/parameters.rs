@@ -3,33 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::names::PARAMETERS;
 use super::variables::{Treatment, VARIABLES};
 use super::{ClientCertificate, ConnInfoError, parse};
 
 /// Looks a variable of the environment up.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-const PARAMETERS: [&str; 15] = [
-    "host",
-    "hostaddr",
-    "port",
-    "dbname",
-    "user",
-    "password",
-    "passfile",
-    "require_auth",
-    "application_name",
-    "fallback_application_name",
-    "connect_timeout",
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-];
-
-pub(super) fn supported_names() -> String {
-    PARAMETERS.join(", ")
-}
 
 /// Parameter values by name, from the string and the environment.
 pub(super) struct Values(BTreeMap<&'static str, String>);

@@ -163,7 +163,7 @@ impl Stage {
     /// As `run` begins.
     fn begun(settings: Settings) -> Self {
         let mut stage = Self::new(settings);
-        stage.shell.start(Job::OpenSink);
+        stage.shell.start(Job::ReplaceSink(Duration::ZERO));
         stage
     }
 

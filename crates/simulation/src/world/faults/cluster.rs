@@ -2,10 +2,10 @@
 
 use relay::Code;
 
-use super::{NOW, Outcome};
+use super::NOW;
 use crate::{
     kafka::Topic,
-    world::{World, mending::Mend},
+    world::{World, mend::Mend, outcome::Outcome},
 };
 
 impl World {

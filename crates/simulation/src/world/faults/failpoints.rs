@@ -2,8 +2,10 @@
 
 use relay::{Code, Input, ServerNotice, failpoint::Failpoint};
 
-use super::Outcome;
-use crate::{coverage, world::World};
+use crate::{
+    coverage,
+    world::{World, outcome::Outcome},
+};
 
 /// How long the router is led towards the place where it is to die.
 const ROUNDS: u32 = 40;

@@ -2,11 +2,11 @@
 
 use relay::{Code, Moment};
 
-use super::{NOW, Outcome, person::LATER};
+use super::{NOW, person::LATER};
 use crate::{
     fault::Fault,
     postgres::{Phase, SlotFate, Timeline},
-    world::{World, mending::Mend},
+    world::{World, mend::Mend, outcome::Outcome},
 };
 
 impl World {

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use relay::{Code, State};
 
-use super::Outcome;
 use crate::{
     fault::Fault,
     history::{Health, Publishing},
     plan::Keeping,
     postgres::{Phase, RENAMED, Slot},
-    world::{World, mending::Mend},
+    world::{World, mend::Mend, outcome::Outcome},
 };
 
 /// A person takes their time.

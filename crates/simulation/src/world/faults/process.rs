@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use relay::Input;
 
-use super::{NOW, Outcome};
-use crate::world::{World, mending::Mend};
+use super::NOW;
+use crate::world::{World, mend::Mend, outcome::Outcome};
 
 impl World {
     pub(super) fn kill_a_router(&mut self) -> Outcome {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use relay::{Code, Moment};
 
-use super::{NOW, Outcome};
+use super::NOW;
 use crate::{
     history::Health,
     postgres::Phase,
-    world::{World, mending::Mend},
+    world::{World, mend::Mend, outcome::Outcome},
 };
 
 impl World {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relay::Code;
 
-use super::{World, mending::Mend};
+use super::{World, mend::Mend, outcome::Outcome};
 use crate::{
     fault::Fault,
     history::{Called, Catalog, Health, LONG},
@@ -16,20 +16,6 @@ mod histories;
 mod person;
 mod process;
 mod server;
-
-/// Whether a fault could be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Done,
-    /// There was nothing that it could be done to.
-    Pointless,
-}
-
-impl From<bool> for Outcome {
-    fn from(is_done: bool) -> Self {
-        if is_done { Self::Done } else { Self::Pointless }
-    }
-}
 
 /// A mend may follow at once.
 const NOW: Duration = Duration::ZERO;

@@ -5,6 +5,8 @@ mod witness;
 use relay::{Class, Condition, Failure, Snapshot, State};
 use tokio::time::Instant;
 
+use crate::warning::warn;
+
 /// Remembers what was said last.
 #[derive(Debug, Default)]
 pub(super) struct Announcer {
@@ -16,14 +18,6 @@ pub(super) struct Announcer {
     refusal: Option<String>,
     /// How often the state topic could not be looked at since it last could.
     unread: u32,
-}
-
-/// Says what was altered before a session began. At once, and not when the monitor looks next: the session's record does not
-/// show it any more, and the session may be over by then.
-pub(super) fn altered(alterations: &[Failure]) {
-    for Failure { code, hint, message, .. } in alterations {
-        tracing::warn!(code = code.as_str(), hint = hint.as_deref(), "{message}");
-    }
 }
 
 impl Announcer {
@@ -38,7 +32,7 @@ impl Announcer {
     /// Says what speaks against the state topic, when it is not what was said last.
     pub(super) fn cautions(&mut self, cautions: &[Failure]) {
         for caution in cautions.iter().filter(|caution| !self.cautions.contains(caution)) {
-            tracing::warn!(code = %caution.code, hint = caution.hint, "{caution}");
+            warn(caution);
         }
         self.cautions = cautions.to_vec();
     }

@@ -10,7 +10,8 @@ use relay::{
     },
 };
 
-use super::{Found, Monitor, MonitorEvent};
+use super::{Monitor, MonitorEvent, found::Found};
+use crate::warning::warn;
 
 /// Alterations that are shown until the process ends: they are rare, and people who come later than this many have the log.
 const SHOWN_MAX: usize = 16;
@@ -86,10 +87,6 @@ impl<C> Monitor<C> {
             shown.remove(0);
         }
     }
-}
-
-fn warn(note: &Failure) {
-    tracing::warn!(code = note.code.as_str(), hint = note.hint.as_deref(), "{}", note.message);
 }
 
 #[cfg(test)]

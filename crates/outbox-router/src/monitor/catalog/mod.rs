@@ -12,6 +12,9 @@ use relay::{
 use crate::postgres::{TextQuery, TextRow, quote_literal};
 
 mod rows;
+mod values;
+
+use values::{numbers, oid, read_kind, read_name, values};
 
 /// Row filters, column lists and FOR TABLES IN SCHEMA appeared here.
 const FILTERS_SINCE: i32 = 15_00_00;
@@ -51,12 +54,12 @@ pub async fn look(
         let seen = look_within(sql, version, sought).await;
         // Ends a transaction that has failed, too.
         let ended = sql.rows(name, "commit").await;
-        let (catalog, published) = seen?;
+        let seen = seen?;
         ended?;
         looks += 1;
         // Later servers may have ways to publish a table that are not known here.
-        if published == Explained::Yes || looks == LOOKS {
-            return Ok(catalog);
+        if seen.explained == Explained::Yes || looks == LOOKS {
+            return Ok(seen.catalog);
         }
     }
 }
@@ -68,11 +71,49 @@ enum Explained {
     Yes,
 }
 
+/// What one look within a snapshot shows.
+struct Look {
+    catalog: Catalog,
+    explained: Explained,
+}
+
+/// The tables of a publication.
+struct Published {
+    tables: Vec<PublishedTable>,
+    explained: Explained,
+}
+
+impl Published {
+    fn add(&mut self, mut row: TextRow) -> Result<(), Failure> {
+        let (oid, name, kind) = (oid(&mut row)?, read_name(&mut row)?, read_kind(&mut row)?);
+        let with_all = row.boolean()?;
+        let table = PublishedTable {
+            oid,
+            name,
+            kind,
+            entry: row.parsed_nullable()?.map(Oid::from_u32),
+            schema_entry: match (row.parsed_nullable()?, row.parsed_nullable()?) {
+                (Some(entry), Some(placed_by)) => {
+                    Some(SchemaEntry { entry: Oid::from_u32(entry), placed_by })
+                }
+                _ => None,
+            },
+            row_filter: row.nullable()?,
+            columns: row.json()?,
+        };
+        if !(with_all || table.has_entry() || kind == Kind::Leaf) {
+            self.explained = Explained::No;
+        }
+        self.tables.push(table);
+        Ok(())
+    }
+}
+
 async fn look_within(
     sql: &mut impl TextQuery,
     version: i32,
     sought: Sought<'_>,
-) -> Result<(Catalog, Explained), Failure> {
+) -> Result<Look, Failure> {
     let mut explained = Explained::Yes;
     let mut names: Vec<TableName> =
         sought.outboxes.tables.iter().map(|outbox| outbox.name.clone()).collect();
@@ -83,8 +124,8 @@ async fn look_within(
     let publication = match publication(sql, sought.publication).await? {
         Some(mut publication) => {
             let wanted = Wanted { names: &names, oids: &oids };
-            (publication.tables, explained) =
-                published(sql, version, sought.publication, wanted).await?;
+            let published = published(sql, version, sought.publication, wanted).await?;
+            (publication.tables, explained) = (published.tables, published.explained);
             oids.extend(publication.tables.iter().map(|table| table.oid));
             Some(publication)
         }
@@ -96,7 +137,7 @@ async fn look_within(
     let mut relations = relations(sql, Wanted { names: &names, oids: &oids }).await?;
     add_children(sql, &mut relations).await?;
     rows::add_partitions(sql, version, &mut relations).await?;
-    Ok((Catalog { publication, relations }, explained))
+    Ok(Look { catalog: Catalog { publication, relations }, explained })
 }
 
 async fn publication(sql: &mut impl TextQuery, name: &str) -> Result<Option<Publication>, Failure> {
@@ -152,7 +193,7 @@ async fn published(
     version: i32,
     publication: &str,
     wanted: Wanted<'_>,
-) -> Result<(Vec<PublishedTable>, Explained), Failure> {
+) -> Result<Published, Failure> {
     let (filter, columns) = if version >= GENERATED_SINCE {
         ("t.rowfilter", "array_to_json(t.attnames)".to_owned())
     } else if version >= FILTERS_SINCE {
@@ -180,16 +221,11 @@ async fn published(
          where t.pubname = {} and {wanted} order by 2, 3",
         quote_literal(publication)
     );
-    let mut tables = Vec::new();
-    let mut explained = Explained::Yes;
+    let mut published = Published { tables: Vec::new(), explained: Explained::Yes };
     for row in sql.rows("the published tables", &statement).await? {
-        let (table, by) = read_published(row)?;
-        if by == Explained::No {
-            explained = Explained::No;
-        }
-        tables.push(table);
+        published.add(row)?;
     }
-    Ok((tables, explained))
+    Ok(published)
 }
 
 /// The entry of the table's schema, and who wrote that the table is in it. Every schema but those of the system itself has
@@ -200,27 +236,6 @@ const SCHEMAS: &str = "\
     left join pg_depend d on s.oid is not null and d.classid = 'pg_class'::regclass \
       and d.objid = c.oid and d.objsubid = 0 and d.refclassid = 'pg_namespace'::regclass \
       and d.refobjid = n.oid";
-
-fn read_published(mut row: TextRow) -> Result<(PublishedTable, Explained), Failure> {
-    let (oid, name, kind) = (oid(&mut row)?, read_name(&mut row)?, read_kind(&mut row)?);
-    let with_all = row.boolean()?;
-    let table = PublishedTable {
-        oid,
-        name,
-        kind,
-        entry: row.parsed_nullable()?.map(Oid::from_u32),
-        schema_entry: match (row.parsed_nullable()?, row.parsed_nullable()?) {
-            (Some(entry), Some(placed_by)) => {
-                Some(SchemaEntry { entry: Oid::from_u32(entry), placed_by })
-            }
-            _ => None,
-        },
-        row_filter: row.nullable()?,
-        columns: row.json()?,
-    };
-    let is_explained = with_all || table.has_entry() || kind == Kind::Leaf;
-    Ok((table, if is_explained { Explained::Yes } else { Explained::No }))
-}
 
 /// The names of the columns of `c` for which this is true, as JSON.
 fn columns_where(condition: &str) -> String {
@@ -289,33 +304,4 @@ async fn add_children(sql: &mut impl TextQuery, relations: &mut [Relation]) -> R
         }
     }
     Ok(())
-}
-
-fn oid(row: &mut TextRow) -> Result<Oid, Failure> {
-    row.parsed().map(Oid::from_u32)
-}
-
-fn read_name(row: &mut TextRow) -> Result<TableName, Failure> {
-    Ok(TableName { schema: row.text()?, name: row.text()? })
-}
-
-fn read_kind(row: &mut TextRow) -> Result<Kind, Failure> {
-    let relkind = row.text()?;
-    Ok(match (relkind.as_str(), row.boolean()?) {
-        ("p", _) => Kind::Partitioned,
-        (_, true) => Kind::Leaf,
-        (_, false) => Kind::Plain,
-    })
-}
-
-fn numbers(oids: &[Oid]) -> String {
-    oids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// Names as a list of rows.
-fn values(names: &[TableName]) -> String {
-    let pair = |name: &TableName| {
-        format!("({}, {})", quote_literal(&name.schema), quote_literal(&name.name))
-    };
-    names.iter().map(pair).collect::<Vec<_>>().join(", ")
 }

@@ -1,35 +1,14 @@
-//! The one module with unsafe code: the calls into librdkafka that rdkafka's safe surface lacks or does too slowly.
-//!
-//! Why not `BaseProducer`: its `send` looks the topic up by name and builds a header object of its own, its `poll`
-//! neither batches reports nor says when the queue is empty. Here a record costs one call with a cached topic handle,
-//! reports are read straight from the event that carries them, and an eventfd says when there are any. rdkafka's
-//! [`Client`] still makes and destroys the native client; nothing but [`Producer::serve`] ever polls its main queue.
-//!
-//! Error codes cross the border as integers: the bindings declare them as Rust enums with gaps, and a code that a
-//! newer broker invents would be undefined behaviour.
-#![allow(unsafe_code, reason = "librdkafka is a C library; every call states why it is sound")]
-
-mod admin;
-mod events;
-mod metadata;
-mod reader;
-
-pub(super) use admin::{AdminError, NewTopic};
-pub(super) use events::{ClientError, Delivery, Events, Report, Severity, TopicAddress};
-pub use metadata::TopicUuid;
-pub(super) use metadata::answering;
-pub(super) use reader::{Fetched, FetchedRecord, Reader};
+//! The producer: records in, events of its main queue out. Nothing here waits.
 
 use std::{
-    ffi::{CString, c_char, c_int, c_void},
+    ffi::{CString, c_void},
     fs::File,
     io::{self, Read},
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::fd::{AsRawFd, RawFd},
     ptr::{self, NonNull},
     sync::Arc,
 };
 
-use events::Event;
 use rdkafka::{
     ClientContext,
     client::Client,
@@ -42,52 +21,31 @@ use relay::{Record, TopicName};
 use sys::rd_kafka_vtype_t as vtype;
 use tokio::io::unix::AsyncFd;
 
-/// The same symbols as the bindings have, with the integer that C returns instead of a Rust enum.
-mod raw {
-    use super::{c_int, sys};
-
-    unsafe extern "C" {
-        pub(super) fn rd_kafka_event_error(event: *mut sys::rd_kafka_event_t) -> c_int;
-        pub(super) fn rd_kafka_metadata(
-            client: *mut sys::rd_kafka_t,
-            all_topics: c_int,
-            only: *mut sys::rd_kafka_topic_t,
-            metadata: *mut *const sys::rd_kafka_metadata,
-            timeout_ms: c_int,
-        ) -> c_int;
-        pub(super) fn rd_kafka_topic_result_error(
-            result: *const sys::rd_kafka_topic_result_t,
-        ) -> c_int;
-        pub(super) fn rd_kafka_ConfigResource_error(
-            resource: *const sys::rd_kafka_ConfigResource_t,
-        ) -> c_int;
-    }
-}
-
-/// Callbacks of rdkafka are not used: all events come through [`Producer::serve`].
-struct NoCallbacks;
-
-impl ClientContext for NoCallbacks {}
+use super::{
+    client::{MainQueue, NoCallbacks, SIGNAL, event_fd},
+    events::{Event, Events, TopicAddress},
+    message::{Message, NativeHeaders},
+};
 
 /// A native producer with its main queue and the eventfd that the queue signals.
-pub(super) struct Producer {
+pub(in super::super) struct Producer {
     // In the order in which they must go: the queue lets go of the eventfd before the client joins its threads, and
     // the eventfd is closed when nobody can write to it any more.
     queue: MainQueue,
-    client: Client<NoCallbacks>,
+    pub(super) client: Client<NoCallbacks>,
     wakeup: File,
 }
 
 /// Whether [`Producer::serve`] found an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Served {
+pub(in super::super) enum Served {
     One,
     QueueEmpty,
 }
 
 impl Producer {
     /// Makes the native client; it connects in the background.
-    pub(super) fn open(config: &ClientConfig) -> KafkaResult<Arc<Self>> {
+    pub(in super::super) fn open(config: &ClientConfig) -> KafkaResult<Arc<Self>> {
         let native = config.create_native_config()?;
         let events = sys::RD_KAFKA_EVENT_DR | sys::RD_KAFKA_EVENT_ERROR | sys::RD_KAFKA_EVENT_LOG;
         // SAFETY: `native` holds a configuration that is not yet given away.
@@ -100,12 +58,12 @@ impl Producer {
     }
 
     /// For metadata.
-    pub(super) fn client(&self) -> &Client<impl ClientContext> {
+    pub(in super::super) fn client(&self) -> &Client<impl ClientContext> {
         &self.client
     }
 
     /// A handle for `name`. Does not wait; librdkafka asks for the topic's metadata unless it has it.
-    pub(super) fn topic(self: &Arc<Self>, name: &TopicName) -> Option<TopicHandle> {
+    pub(in super::super) fn topic(self: &Arc<Self>, name: &TopicName) -> Option<TopicHandle> {
         let name = CString::new(name.as_str()).ok()?;
         // SAFETY: the client is alive, `name` ends with NUL and is copied, a null configuration means the default.
         let topic = unsafe {
@@ -115,7 +73,7 @@ impl Producer {
     }
 
     /// Enqueues a copy of `record`.
-    pub(super) fn produce(
+    pub(in super::super) fn produce(
         &self,
         topic: &TopicHandle,
         record: &Record<'_>,
@@ -132,7 +90,7 @@ impl Producer {
 
     /// Enqueues a copy of `message`. On failure librdkafka has kept nothing of it.
     #[inline]
-    pub(super) fn enqueue(
+    pub(in super::super) fn enqueue(
         &self,
         topic: &TopicHandle,
         message: &Message<'_>,
@@ -184,7 +142,7 @@ impl Producer {
 
     /// Takes one event from the main queue, if there is one, and shows `events` what is in it: up to a whole batch of
     /// reports. Does not wait.
-    pub(super) fn serve(&self, events: &mut impl Events) -> Served {
+    pub(in super::super) fn serve(&self, events: &mut impl Events) -> Served {
         // SAFETY: the queue is alive as long as `self`; a timeout of 0 does not wait.
         let event = unsafe { sys::rd_kafka_queue_poll(self.queue.0.as_ptr(), 0) };
         let Some(event) = NonNull::new(event).map(Event) else { return Served::QueueEmpty };
@@ -202,7 +160,7 @@ impl Producer {
     }
 
     /// Drops everything that is queued or in flight; each record is reported with an error. Does not wait.
-    pub(super) fn purge(&self) {
+    pub(in super::super) fn purge(&self) {
         let what = sys::RD_KAFKA_PURGE_F_QUEUE
             | sys::RD_KAFKA_PURGE_F_INFLIGHT
             | sys::RD_KAFKA_PURGE_F_NON_BLOCKING;
@@ -214,7 +172,7 @@ impl Producer {
     ///
     /// # Panics
     /// Outside a tokio runtime that does I/O.
-    pub(super) fn signal(self: &Arc<Self>) -> io::Result<AsyncFd<Arc<Self>>> {
+    pub(in super::super) fn signal(self: &Arc<Self>) -> io::Result<AsyncFd<Arc<Self>>> {
         // SAFETY: the descriptor belongs to the producer, which the `AsyncFd` keeps alive, and is never replaced.
         let signal = unsafe {
             AsyncFd::register_with_interest(Arc::clone(self), tokio::io::Interest::READABLE)
@@ -223,7 +181,7 @@ impl Producer {
     }
 
     /// Takes the eventfd's signal back. `WouldBlock` when there was none.
-    pub(super) fn take_signal(&self) -> io::Result<()> {
+    pub(in super::super) fn take_signal(&self) -> io::Result<()> {
         (&self.wakeup).read_exact(&mut [0; SIGNAL.len()])
     }
 }
@@ -234,24 +192,14 @@ impl AsRawFd for Producer {
     }
 }
 
-/// A record as librdkafka takes it, but for its headers.
-pub(super) struct Message<'m> {
-    pub(super) partition: i32,
-    pub(super) key: &'m [u8],
-    pub(super) value: Option<&'m [u8]>,
-    /// Milliseconds since 1970. 0, which is [`Record::NOW`], makes librdkafka take the time at
-    /// which the record is enqueued.
-    pub(super) timestamp_ms: i64,
-}
-
 /// A topic of one producer, which it keeps alive.
-pub(super) struct TopicHandle {
+pub(in super::super) struct TopicHandle {
     topic: NonNull<sys::rd_kafka_topic_t>,
     _producer: Arc<Producer>,
 }
 
 impl TopicHandle {
-    pub(super) fn address(&self) -> TopicAddress {
+    pub(in super::super) fn address(&self) -> TopicAddress {
         TopicAddress::of(self.topic)
     }
 }
@@ -264,110 +212,4 @@ impl Drop for TopicHandle {
         // SAFETY: the reference that `rd_kafka_topic_new` gave, returned once; the client still lives.
         unsafe { sys::rd_kafka_topic_destroy(self.topic.as_ptr()) };
     }
-}
-
-/// The queue through which a client tells everything.
-struct MainQueue(NonNull<sys::rd_kafka_queue_t>);
-
-/// What an eventfd is written: a count of one.
-const SIGNAL: [u8; 8] = 1_u64.to_ne_bytes();
-
-impl MainQueue {
-    fn of(client: &Client<impl ClientContext>) -> Self {
-        // SAFETY: the client is alive. The reference is counted and returned in `drop`.
-        let queue = unsafe { sys::rd_kafka_queue_get_main(client.native_ptr()) };
-        #[expect(clippy::expect_used, reason = "every client has a main queue")]
-        Self(NonNull::new(queue).expect("a client has a main queue"))
-    }
-
-    /// From now on librdkafka writes to `wakeup` when the queue gets its first event since it was last polled.
-    fn signal_to(&self, wakeup: &File) {
-        // SAFETY: the payload is copied; the descriptor stays open until `drop` has taken it back.
-        unsafe {
-            sys::rd_kafka_queue_io_event_enable(
-                self.0.as_ptr(),
-                wakeup.as_raw_fd(),
-                SIGNAL.as_ptr().cast(),
-                SIGNAL.len(),
-            );
-        }
-    }
-}
-
-// SAFETY: librdkafka's queues are locked inside and have no thread affinity.
-unsafe impl Send for MainQueue {}
-// SAFETY: as above.
-unsafe impl Sync for MainQueue {}
-
-impl Drop for MainQueue {
-    fn drop(&mut self) {
-        // SAFETY: a descriptor of -1 ends the signals; the reference is returned once.
-        unsafe {
-            sys::rd_kafka_queue_io_event_enable(self.0.as_ptr(), -1, ptr::null(), 0);
-            sys::rd_kafka_queue_destroy(self.0.as_ptr());
-        }
-    }
-}
-
-/// Headers on their way to librdkafka; null where the record has none.
-pub(super) struct NativeHeaders(*mut sys::rd_kafka_headers_t);
-
-impl NativeHeaders {
-    pub(super) fn none() -> Self {
-        Self(ptr::null_mut())
-    }
-
-    fn of(record: &Record<'_>) -> Self {
-        if record.headers.is_empty() {
-            return Self::none();
-        }
-        // SAFETY: a plain constructor, which aborts rather than return null.
-        let headers = Self(unsafe { sys::rd_kafka_headers_new(record.headers.len()) });
-        for header in record.headers.iter() {
-            let (value, len) = match header.value {
-                Some(value) => (value.as_ptr().cast::<c_void>(), value.len()),
-                None => (ptr::null(), 0),
-            };
-            // SAFETY: name and value are readable for the lengths given (a slice is never longer than `isize::MAX`)
-            // and are copied. The call cannot fail.
-            unsafe {
-                sys::rd_kafka_header_add(
-                    headers.0,
-                    header.name.as_ptr().cast::<c_char>(),
-                    header.name.len().cast_signed(),
-                    value,
-                    len.cast_signed(),
-                );
-            }
-        }
-        headers
-    }
-
-    fn as_ptr(&self) -> *mut sys::rd_kafka_headers_t {
-        self.0
-    }
-
-    /// After a successful produce they are librdkafka's.
-    fn given_away(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for NativeHeaders {
-    fn drop(&mut self) {
-        if !self.0.is_null() {
-            // SAFETY: made by `of` and not given away.
-            unsafe { sys::rd_kafka_headers_destroy(self.0) };
-        }
-    }
-}
-
-fn event_fd() -> io::Result<File> {
-    // SAFETY: no pointers are involved.
-    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is open and nobody else's.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }

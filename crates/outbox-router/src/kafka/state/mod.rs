@@ -9,12 +9,12 @@
 
 mod cautions;
 mod commands;
+mod content;
 mod reading;
 mod records;
 
 pub use commands::{put_state, read_state};
-pub use reading::{StateEnd, StateRead, StateRecord};
-pub use records::Anchor;
+pub use content::{Anchor, StateEnd, StateRead, StateRecord};
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,6 @@ use super::{
     errors::Cluster,
     ffi::{NewTopic, Producer},
     settings::KafkaSettings,
-    sink::KafkaSink,
     topics::{ANSWER_WITHIN, Known, TopicDirectory, Unknown, code_of},
 };
 
@@ -62,12 +61,8 @@ pub struct StateTopic {
 }
 
 impl StateTopic {
-    /// The state topic `name` of the cluster that `sink` produces to.
-    pub fn new(sink: &KafkaSink, settings: &KafkaSettings, name: TopicName) -> Self {
-        Self::of(Arc::clone(sink.producer()), sink.cluster().clone(), settings, name)
-    }
-
-    fn of(
+    /// The state topic `name` of the cluster that `producer` produces to.
+    pub(super) fn new(
         producer: Arc<Producer>,
         cluster: Cluster,
         settings: &KafkaSettings,

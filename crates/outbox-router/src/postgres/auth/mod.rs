@@ -19,7 +19,7 @@ use postgres_protocol::message::frontend;
 
 use super::link::{Link, LinkError};
 use super::reply::{Authentication, Reply};
-use super::startup::MESSAGES_MAX;
+use super::session::MESSAGES_MAX;
 use super::transport::Privacy;
 use super::{ConnInfo, ConnectError, Method, Password, ProtocolError, Unfit};
 

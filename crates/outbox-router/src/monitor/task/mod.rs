@@ -33,10 +33,11 @@ use super::{
     threshold::{Thresholds, Watch},
 };
 
+mod found;
 mod gaps;
 mod memory;
 
-use memory::Found;
+use found::Found;
 
 /// What the monitor watches.
 #[derive(Debug, Clone)]

@@ -12,36 +12,31 @@
 //!
 //! The same lack of memory would let a record overtake an earlier one; `bound` says how that is prevented.
 
+mod reports;
 mod state;
+mod trouble;
+mod writes;
 
 use std::{future, io, sync::Arc};
 
 use rdkafka::types::RDKafkaErrorCode;
 use relay::{
     Acks, Failure, Record, RecordSink, Refusal, RefusalReason, Ticket, TopicId, TopicName,
-    TransactionRef,
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
     bound::{Identity, Topics},
-    errors::{Cluster, is_collateral},
-    ffi::{ClientError, Delivery, Events, Producer, Report, Served, Severity, TopicUuid},
+    errors::Cluster,
+    ffi::{Producer, Served, TopicUuid},
     health::{Complaints, Health},
-    log,
+    settings::KafkaSettings,
+    state::StateTopic,
+    topics::TopicDirectory,
 };
-use state::StateWrites;
-
-/// Why the sink is closed: the first failure, told once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeliveryTrouble {
-    /// The transaction of the record that failed; `None` when the producer as a whole did.
-    pub transaction: Option<TransactionRef>,
-    /// The topic that the record was for.
-    pub topic: Option<TopicId>,
-    /// What happened.
-    pub failure: Failure,
-}
+use reports::{Pass, Reports};
+pub use trouble::DeliveryTrouble;
+use trouble::Phase;
 
 /// Produces records and collects their acknowledgements. See the module's promises.
 pub struct KafkaSink {
@@ -162,19 +157,22 @@ impl KafkaSink {
         self.reports.complaints.unanswered(failure);
     }
 
-    /// Drops what is in flight and destroys the producer, unless a [`super::TopicDirectory`] is still at work, which
+    /// Drops what is in flight and destroys the producer, unless a [`TopicDirectory`] is still at work, which
     /// then does so when it ends. Blocks for as long as librdkafka takes to join its threads.
     pub fn close(self) {
         self.producer.purge();
         drop(self);
     }
 
-    pub(super) fn producer(&self) -> &Arc<Producer> {
-        &self.producer
+    /// Asks the cluster about topics, through this sink's own client.
+    pub fn directory(&self, settings: &KafkaSettings) -> TopicDirectory {
+        TopicDirectory::new(Arc::clone(&self.producer), self.reports.cluster.clone(), settings)
     }
 
-    pub(super) fn cluster(&self) -> &Cluster {
-        &self.reports.cluster
+    /// The state topic `name` of the cluster that records go to, through the same client.
+    pub fn state_topic(&self, settings: &KafkaSettings, name: TopicName) -> StateTopic {
+        let (producer, cluster) = (Arc::clone(&self.producer), self.reports.cluster.clone());
+        StateTopic::new(producer, cluster, settings, name)
     }
 
     /// Takes the signal back *before* the queue is read: what arrives from then on signals anew.
@@ -220,148 +218,5 @@ impl RecordSink for KafkaSink {
         }
         self.fail(Some(&ticket), Some(record.topic), error);
         Err(Refusal { ticket, reason: RefusalReason::Closed })
-    }
-}
-
-/// What the reports have told so far.
-struct Reports {
-    topics: Topics,
-    cluster: Cluster,
-    unacked: usize,
-    phase: Phase,
-    complaints: Complaints,
-    state: Option<StateWrites>,
-}
-
-/// From the first failure on the sink is closed; what remains is to say why.
-enum Phase {
-    Open,
-    /// Bystanders have failed. The culprit's own report is on its way, unless there is none: then this is told when
-    /// everything is accounted for.
-    Unexplained(DeliveryTrouble),
-    Explained(DeliveryTrouble),
-    Told,
-}
-
-impl Reports {
-    fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open)
-    }
-
-    fn fail(
-        &mut self,
-        transaction: Option<TransactionRef>,
-        topic: Option<TopicId>,
-        error: RDKafkaErrorCode,
-        detail: &str,
-    ) {
-        self.phase.fail(error, || {
-            let name = topic.and_then(|topic| self.topics.name(topic));
-            let failure = self.cluster.failure(error, name, detail);
-            DeliveryTrouble { transaction, topic, failure }
-        });
-    }
-
-    /// A record counts as delivered, but no broker said so of this record.
-    #[cold]
-    fn doubt(&mut self, transaction: TransactionRef, topic: TopicId) {
-        self.phase.explain(|| {
-            let failure = self.cluster.ack_without_offset(self.topics.name(topic));
-            DeliveryTrouble { transaction: Some(transaction), topic: Some(topic), failure }
-        });
-    }
-
-    fn take_trouble(&mut self) -> Option<DeliveryTrouble> {
-        let ripe = match &self.phase {
-            Phase::Explained(_) => true,
-            Phase::Unexplained(_) => self.unacked == 0,
-            Phase::Open | Phase::Told => false,
-        };
-        if !ripe {
-            return None;
-        }
-        match std::mem::replace(&mut self.phase, Phase::Told) {
-            Phase::Explained(trouble) | Phase::Unexplained(trouble) => Some(trouble),
-            Phase::Open | Phase::Told => None,
-        }
-    }
-}
-
-impl Phase {
-    /// Notes a failure, whose trouble is put into words only if it is the one to be told.
-    fn fail(&mut self, error: RDKafkaErrorCode, trouble: impl FnOnce() -> DeliveryTrouble) {
-        match (&self, is_collateral(error)) {
-            (Self::Open, true) => *self = Self::Unexplained(trouble()),
-            (_, false) => self.explain(trouble),
-            (Self::Unexplained(_) | Self::Explained(_) | Self::Told, true) => {}
-        }
-    }
-
-    /// Notes what closes the sink, unless that is known already.
-    fn explain(&mut self, trouble: impl FnOnce() -> DeliveryTrouble) {
-        if matches!(self, Self::Open | Self::Unexplained(_)) {
-            *self = Self::Explained(trouble());
-        }
-    }
-}
-
-/// One call of [`KafkaSink::poll_acks`].
-struct Pass<'a> {
-    reports: &'a mut Reports,
-    acks: &'a mut Acks,
-    served: usize,
-}
-
-impl Pass<'_> {
-    /// A report about a topic that no event goes to.
-    #[cold]
-    fn unbound(&mut self, report: &Report) {
-        if self.reports.state_report(report).is_none() {
-            // Cannot be: a report comes from a topic that was produced to. Not to be counted for a
-            // success.
-            let transaction = Ticket::from_opaque(report.opaque).transaction();
-            let error = RDKafkaErrorCode::UnknownTopic;
-            let detail = "a report names a topic that is not known here";
-            self.reports.fail(Some(transaction), None, error, detail);
-        }
-    }
-}
-
-impl Events for Pass<'_> {
-    #[inline]
-    fn report(&mut self, report: Report) {
-        self.served += 1;
-        self.reports.unacked = self.reports.unacked.saturating_sub(1);
-        let Some(topic) = self.reports.topics.find(report.topic) else {
-            return self.unbound(&report);
-        };
-        let ticket = Ticket::from_opaque(report.opaque);
-        match report.delivery {
-            Delivery::Stored => {
-                self.reports.complaints.clear();
-                self.reports.topics.stored(topic, report.partition, ticket.held_bytes());
-                self.acks.push(ticket, topic);
-            }
-            Delivery::Inferred => self.reports.doubt(ticket.transaction(), topic),
-            Delivery::Failed(error) => {
-                self.reports.fail(Some(ticket.transaction()), Some(topic), error, "");
-            }
-        }
-    }
-
-    fn client_error(&mut self, error: ClientError) {
-        self.served += 1;
-        match error.severity {
-            Severity::Fatal => self.reports.fail(None, None, error.code, &error.text),
-            Severity::Passing => {
-                let failure = self.reports.cluster.failure(error.code, None, &error.text);
-                self.reports.complaints.add(error.code, failure);
-            }
-        }
-    }
-
-    fn log(&mut self, level: i32, facility: &str, text: &str) {
-        self.served += 1;
-        log::write(level, facility, text);
     }
 }

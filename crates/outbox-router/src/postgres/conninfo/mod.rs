@@ -6,23 +6,27 @@
 //!
 //! No error and no `Debug` output of this module repeats a value that might be, or contain, a password.
 
+mod error;
+mod names;
 mod parameters;
 mod parse;
 mod passfile;
+mod password;
+mod tls;
 pub mod variables;
 
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use thiserror::Error;
-
+pub use error::ConnInfoError;
 pub use parameters::Environment;
-use parameters::{Values, supported_names};
+use parameters::Values;
+pub use password::Password;
+pub use tls::{ClientCertificate, RootCertificates, SslMode};
 
 use super::require_auth::RequireAuth;
 
@@ -85,137 +89,6 @@ enum Place {
     UnixSocket,
     Loopback,
     Remote,
-}
-
-/// A password: printed as `***`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Password(String);
-
-impl Password {
-    /// Wraps a password.
-    #[must_use]
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The bytes to authenticate with, and for nothing else.
-    #[must_use]
-    pub fn expose(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
-/// libpq's `sslmode`. Its `allow` is read as [`SslMode::Prefer`], which is never weaker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SslMode {
-    /// Never encrypt.
-    Disable,
-    /// Encrypt unless the server says it cannot; verify nothing.
-    Prefer,
-    /// Encrypt; verify the chain only when `sslrootcert` is given (as libpq does).
-    Require,
-    /// Encrypt and verify that a trusted authority signed the certificate.
-    VerifyCa,
-    /// The same, and that the certificate is this host's.
-    VerifyFull,
-}
-
-impl SslMode {
-    fn parse(text: &str) -> Result<Self, ConnInfoError> {
-        match text {
-            "disable" => Ok(Self::Disable),
-            "allow" | "prefer" => Ok(Self::Prefer),
-            "require" => Ok(Self::Require),
-            "verify-ca" => Ok(Self::VerifyCa),
-            "verify-full" => Ok(Self::VerifyFull),
-            _ => Err(ConnInfoError::Value {
-                name: "sslmode",
-                expected: "one of disable, allow, prefer, require, verify-ca, verify-full",
-            }),
-        }
-    }
-}
-
-impl fmt::Display for SslMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Disable => "disable",
-            Self::Prefer => "prefer",
-            Self::Require => "require",
-            Self::VerifyCa => "verify-ca",
-            Self::VerifyFull => "verify-full",
-        })
-    }
-}
-
-/// Where the trusted authorities come from. Without `sslrootcert` the system's are used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RootCertificates {
-    /// `sslrootcert=system`
-    System,
-    /// A PEM file: authorities, or the server's own certificate.
-    File(PathBuf),
-}
-
-/// A client certificate and its key, both PEM files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientCertificate {
-    /// `sslcert`: the chain, ours first.
-    pub certificate: PathBuf,
-    /// `sslkey`
-    pub key: PathBuf,
-}
-
-/// A connection string that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ConnInfoError {
-    /// Neither form was recognised.
-    #[error(
-        "the connection string is neither a postgres:// URL nor key=value pairs; write postgres://user@host:5432/database"
-    )]
-    Form,
-    /// A stray or missing quote, or a word without a value.
-    #[error("the connection string cannot be read: {0}")]
-    Syntax(&'static str),
-    /// `%` without two hexadecimal digits, or bytes that are no UTF-8.
-    #[error("the connection URL has a broken percent-encoding; write a literal % as %25")]
-    PercentEncoding,
-    /// An `@` where none can stand: nearly always part of a password.
-    #[error(
-        "the connection URL has an @ in the wrong place; write @ / : ? # in a user name or password as %40 %2F %3A %3F %23"
-    )]
-    StrayAt,
-    /// Fail-over between hosts is a decision about history, not about addresses.
-    #[error(
-        "several hosts are given; name one (a proxy or DNS name that follows the primary is fine)"
-    )]
-    SeveralHosts,
-    /// A parameter we do not know, or know and do not implement.
-    #[error("connection parameter {name:?} is not supported; supported are {supported}", supported = supported_names())]
-    Unknown {
-        /// The parameter's name as written.
-        name: String,
-    },
-    /// A variable that would change what is trusted or reached, and that we do not implement.
-    #[error("environment variable {0} is set but not supported; unset it for the router")]
-    Variable(&'static str),
-    /// A value outside its domain. The value itself is not repeated: it might be a misplaced password.
-    #[error("connection parameter {name} must be {expected}")]
-    Value {
-        /// The parameter.
-        name: &'static str,
-        /// What it may be.
-        expected: &'static str,
-    },
-    /// Nobody said who we are.
-    #[error("no user is given; name one in the connection string or in PGUSER")]
-    User,
 }
 
 /// What libpq of the usual distributions uses when no host is named.

@@ -16,7 +16,7 @@ use postgres_protocol::message::frontend;
 
 use super::frames::Head;
 use super::link::{Fill, Link};
-use super::startup::Session;
+use super::session::Session;
 use super::{ProtocolError, ServerMessage};
 
 /// Length of a standby status update: `r`, three positions, the time and the reply request.

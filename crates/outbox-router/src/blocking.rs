@@ -1,0 +1,43 @@
+//! Work that blocks, on a thread of its own.
+
+use std::future::Future;
+
+use tokio::task::spawn_blocking;
+
+/// Begins `work` at once, on a blocking thread of the runtime. The future waits for it; dropping
+/// the future does not stop the work. A panic of the work is the caller's.
+pub(crate) fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> impl Future<Output = T> {
+    let begun = spawn_blocking(work);
+    async move {
+        match begun.await {
+            Ok(done) => done,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // Only a runtime that shuts down drops work that has not begun, and it drops the
+                // task that waits here, too.
+                Err(_cancelled) => std::future::pending().await,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_begins_before_anybody_waits_for_it() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let waiting = blocking(move || sender.send(()));
+        receiver.recv().unwrap();
+        waiting.await.unwrap();
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "in the work")]
+    async fn a_panic_of_the_work_is_the_callers() {
+        blocking(|| panic!("in the work")).await;
+    }
+}

@@ -1,0 +1,54 @@
+//! One look: PostgreSQL and the router are asked at once, and then the record.
+
+use relay::Failure;
+use serde_json::Value;
+
+use super::{
+    recorded::{self, Recorded},
+    sample::{self, Sample},
+};
+use crate::{
+    cli::{
+        Trouble,
+        connect::{Access, with_connection},
+        http,
+    },
+    config::Config,
+};
+
+/// Everything that one look found.
+pub(super) struct Status {
+    /// What PostgreSQL says, or why it does not.
+    pub(super) sample: Result<Sample, Box<Failure>>,
+    /// The router's own `/status.json`, where it answers.
+    pub(super) router: Option<Value>,
+    /// What is open and what was accepted.
+    pub(super) record: Recorded,
+}
+
+/// Looks once.
+pub(super) async fn look(config: &Config, access: Access<'_>) -> Result<Status, Trouble> {
+    let slot = config.postgres.slot.as_str();
+    let sampled =
+        with_connection(access, "status", async |client| sample::take(client, slot).await);
+    let told = async {
+        let router = http::get(config.admin.listen, "/status.json").await;
+        let router: Option<Value> = router.and_then(|body| serde_json::from_str(&body).ok());
+        let router = router.filter(|router| follows(router, slot));
+        let record = Box::pin(recorded::find(config, access, router.as_ref())).await;
+        (router, record)
+    };
+    let (sample, (router, record)) = tokio::join!(Box::pin(sampled), told);
+    let sample = match sample {
+        Ok(sample) => Ok(sample),
+        Err(Trouble::Failure(failure)) => Err(failure),
+        Err(output @ Trouble::Output(_)) => return Err(output),
+    };
+    Ok(Status { sample, router, record })
+}
+
+/// A router of another slot may listen where ours would: what it says is not about us.
+fn follows(router: &Value, slot: &str) -> bool {
+    let theirs = router.get("slot").and_then(|slot| slot.get("name")?.as_str());
+    theirs.is_none_or(|theirs| theirs == slot)
+}

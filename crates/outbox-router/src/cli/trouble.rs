@@ -1,0 +1,26 @@
+//! Why a command could not do its work.
+
+use std::io;
+
+use relay::Failure;
+
+/// What ends a command.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// PostgreSQL, or something in it.
+    Failure(Box<Failure>),
+    /// The output is closed.
+    Output(io::Error),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(Box::new(failure))
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}

@@ -1,0 +1,131 @@
+//! What delivery reports and errors of the client say, taken together.
+
+use rdkafka::types::RDKafkaErrorCode;
+use relay::{Acks, Ticket, TopicId, TransactionRef};
+
+use super::{
+    trouble::{DeliveryTrouble, Phase},
+    writes::StateWrites,
+};
+use crate::kafka::{
+    bound::Topics,
+    errors::Cluster,
+    ffi::{ClientError, Delivery, Events, Report, Severity},
+    health::Complaints,
+    log,
+};
+
+/// What the reports have told so far.
+pub(super) struct Reports {
+    pub(super) topics: Topics,
+    pub(super) cluster: Cluster,
+    pub(super) unacked: usize,
+    pub(super) phase: Phase,
+    pub(super) complaints: Complaints,
+    pub(super) state: Option<StateWrites>,
+}
+
+impl Reports {
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+
+    pub(super) fn fail(
+        &mut self,
+        transaction: Option<TransactionRef>,
+        topic: Option<TopicId>,
+        error: RDKafkaErrorCode,
+        detail: &str,
+    ) {
+        self.phase.fail(error, || {
+            let name = topic.and_then(|topic| self.topics.name(topic));
+            let failure = self.cluster.failure(error, name, detail);
+            DeliveryTrouble { transaction, topic, failure }
+        });
+    }
+
+    /// A record counts as delivered, but no broker said so of this record.
+    #[cold]
+    pub(super) fn doubt(&mut self, transaction: TransactionRef, topic: TopicId) {
+        self.phase.explain(|| {
+            let failure = self.cluster.ack_without_offset(self.topics.name(topic));
+            DeliveryTrouble { transaction: Some(transaction), topic: Some(topic), failure }
+        });
+    }
+
+    pub(super) fn take_trouble(&mut self) -> Option<DeliveryTrouble> {
+        let ripe = match &self.phase {
+            Phase::Explained(_) => true,
+            Phase::Unexplained(_) => self.unacked == 0,
+            Phase::Open | Phase::Told => false,
+        };
+        if !ripe {
+            return None;
+        }
+        match std::mem::replace(&mut self.phase, Phase::Told) {
+            Phase::Explained(trouble) | Phase::Unexplained(trouble) => Some(trouble),
+            Phase::Open | Phase::Told => None,
+        }
+    }
+}
+
+/// One call of [`super::KafkaSink::poll_acks`].
+pub(super) struct Pass<'a> {
+    pub(super) reports: &'a mut Reports,
+    pub(super) acks: &'a mut Acks,
+    pub(super) served: usize,
+}
+
+impl Pass<'_> {
+    /// A report about a topic that no event goes to.
+    #[cold]
+    fn unbound(&mut self, report: &Report) {
+        if self.reports.state_report(report).is_none() {
+            // Cannot be: a report comes from a topic that was produced to. Not to be counted for a
+            // success.
+            let transaction = Ticket::from_opaque(report.opaque).transaction();
+            let error = RDKafkaErrorCode::UnknownTopic;
+            let detail = "a report names a topic that is not known here";
+            self.reports.fail(Some(transaction), None, error, detail);
+        }
+    }
+}
+
+impl Events for Pass<'_> {
+    #[inline]
+    fn report(&mut self, report: Report) {
+        self.served += 1;
+        self.reports.unacked = self.reports.unacked.saturating_sub(1);
+        let Some(topic) = self.reports.topics.find(report.topic) else {
+            return self.unbound(&report);
+        };
+        let ticket = Ticket::from_opaque(report.opaque);
+        match report.delivery {
+            Delivery::Stored => {
+                self.reports.complaints.clear();
+                self.reports.topics.stored(topic, report.partition, ticket.held_bytes());
+                self.acks.push(ticket, topic);
+            }
+            Delivery::Inferred => self.reports.doubt(ticket.transaction(), topic),
+            Delivery::Failed(error) => {
+                self.reports.fail(Some(ticket.transaction()), Some(topic), error, "");
+            }
+        }
+    }
+
+    fn client_error(&mut self, error: ClientError) {
+        self.served += 1;
+        match error.severity {
+            Severity::Fatal => self.reports.fail(None, None, error.code, &error.text),
+            Severity::Passing => {
+                let failure = self.reports.cluster.failure(error.code, None, &error.text);
+                self.reports.complaints.add(error.code, failure);
+            }
+        }
+    }
+
+    fn log(&mut self, level: i32, facility: &str, text: &str) {
+        self.served += 1;
+        log::write(level, facility, text);
+    }
+}

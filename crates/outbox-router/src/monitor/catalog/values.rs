@@ -1,0 +1,37 @@
+//! Names and OIDs: read from a row, and written into a statement.
+
+use relay::{
+    Failure, TableName,
+    source::{Kind, Oid},
+};
+
+use crate::postgres::{TextRow, quote_literal};
+
+pub(super) fn oid(row: &mut TextRow) -> Result<Oid, Failure> {
+    row.parsed().map(Oid::from_u32)
+}
+
+pub(super) fn read_name(row: &mut TextRow) -> Result<TableName, Failure> {
+    Ok(TableName { schema: row.text()?, name: row.text()? })
+}
+
+pub(super) fn read_kind(row: &mut TextRow) -> Result<Kind, Failure> {
+    let relkind = row.text()?;
+    Ok(match (relkind.as_str(), row.boolean()?) {
+        ("p", _) => Kind::Partitioned,
+        (_, true) => Kind::Leaf,
+        (_, false) => Kind::Plain,
+    })
+}
+
+pub(super) fn numbers(oids: &[Oid]) -> String {
+    oids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Names as a list of rows.
+pub(super) fn values(names: &[TableName]) -> String {
+    let pair = |name: &TableName| {
+        format!("({}, {})", quote_literal(&name.schema), quote_literal(&name.name))
+    };
+    names.iter().map(pair).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,73 @@
+//! What is asked of a replication connection before it is made.
+
+use std::time::Duration;
+
+use super::transport::SocketOptions;
+
+/// How a replication connection is to behave.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Shown in `pg_stat_replication`.
+    pub application_name: String,
+    /// The encoding rows arrive in.
+    pub client_encoding: ClientEncoding,
+    /// After how much silence of ours the server frees the slot. Short, so that a frozen holder does not keep a
+    /// standby waiting; our status updates are far more frequent.
+    pub wal_sender_timeout: Duration,
+    /// The read buffer's usual size: also the most that one pass reads.
+    pub read_buffer: usize,
+    /// The largest row that is handed out whole.
+    pub row_bytes: usize,
+    /// What to ask of the operating system.
+    pub socket: SocketOptions,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            application_name: "outbox-router".to_owned(),
+            client_encoding: ClientEncoding::Utf8,
+            wal_sender_timeout: Duration::from_secs(10),
+            read_buffer: 1024 * 1024,
+            row_bytes: 16 * 1024 * 1024,
+            socket: SocketOptions::default(),
+        }
+    }
+}
+
+/// What the server converts text to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientEncoding {
+    /// For every database but the one below.
+    Utf8,
+    /// For a database whose `server_encoding` is SQL_ASCII: it holds bytes of no known encoding, a conversion to UTF8 fails at
+    /// the first row that is none, and the stream would stand there for ever.
+    SqlAscii,
+}
+
+impl ClientEncoding {
+    /// What to ask for, given the database's `server_encoding`.
+    #[must_use]
+    pub fn for_server_encoding(server_encoding: &str) -> Self {
+        if server_encoding == "SQL_ASCII" { Self::SqlAscii } else { Self::Utf8 }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Utf8 => "UTF8",
+            Self::SqlAscii => "SQL_ASCII",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_sql_ascii_is_asked_for_as_it_is() {
+        for (server, asked) in [("UTF8", "UTF8"), ("LATIN1", "UTF8"), ("SQL_ASCII", "SQL_ASCII")] {
+            assert_eq!(ClientEncoding::for_server_encoding(server).name(), asked);
+        }
+    }
+}

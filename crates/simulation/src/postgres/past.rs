@@ -1,0 +1,8 @@
+//! What a server remembers of itself.
+
+/// How the server was at a moment that it may be taken back to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Past {
+    pub(super) end_of_wal: u64,
+    pub(super) saved: u64,
+}

@@ -1,0 +1,42 @@
+//! What a fault leaves to be mended.
+
+/// What will be whole again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mend {
+    /// The brokers answer.
+    Cluster,
+    /// Every partition has a leader.
+    Leaders,
+    /// Producers may go on.
+    Producers,
+    /// Acknowledgements pass.
+    Acks,
+    /// Metadata is right.
+    Metadata,
+    /// Topics take records of any size.
+    Limits,
+    /// A deleted topic is made anew, with so many partitions.
+    Topic(usize, i32),
+    /// A stopped process goes on.
+    Thaw(usize),
+    /// The transaction can be decoded.
+    Decoding,
+    /// The record is taken.
+    Record,
+    /// The outbox has its own name again.
+    Name,
+    /// Somebody makes a new slot.
+    Slot,
+    /// Somebody makes the publication anew.
+    Publication,
+    /// The publication publishes inserts.
+    Inserts,
+    /// The table is put back into the publication.
+    Table,
+    /// A router is started.
+    Start(usize),
+    /// The server can be reached.
+    Network,
+    /// The state topic is there, and has a leader.
+    State,
+}
