@@ -70,7 +70,7 @@ async fn watch(stage: &mut Stage, books: &mut Books, length: Duration) -> anyhow
             .session
             .batch_execute(
                 "INSERT INTO testbed.other VALUES (1); \
-                 SELECT pg_logical_emit_message(false, 'freeze', repeat('x', 1000))",
+                 SELECT pg_logical_emit_message(false, 'crash-test', repeat('x', 1000))",
             )
             .await?;
         furthest = furthest.max(stage.slot().await?.1).max(stage.tap.told());

@@ -1,4 +1,4 @@
-//! `freeze`: the router is killed, and before it may go on, the slot is held against the topics.
+//! `crash-test`: the router is killed, and before it may go on, the slot is held against the topics.
 //!
 //! What the slot confirmed is never sent again, so at that moment it must be in Kafka: with
 //! everything standing still this is exact, and no tolerance is given to time. The witness stands

@@ -93,14 +93,14 @@ mod tests {
 
     #[test]
     fn the_same_seed_plans_the_same_and_another_one_does_not() {
-        let line = ["freeze", "--kills", "50"];
+        let line = ["crash-test", "--kills", "50"];
         assert_eq!(planned(&line, 1), planned(&line, 1));
         assert_ne!(planned(&line, 1), planned(&line, 2));
     }
 
     #[test]
     fn every_failpoint_gets_as_many_kills_as_were_asked_for() {
-        let shots = planned(&["freeze", "--per-failpoint", "3", "--hold", "0"], 1);
+        let shots = planned(&["crash-test", "--per-failpoint", "3", "--hold", "0"], 1);
         for point in &POINTS {
             let is_there =
                 |shot: &&Shot| matches!(shot, Shot::Point { point: p, .. } if *p == point);
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn kills_alternate_between_instants_and_failpoints() {
-        let shots = planned(&["freeze", "--kills", "46", "--hold", "0"], 1);
+        let shots = planned(&["crash-test", "--kills", "46", "--hold", "0"], 1);
         let instants = shots.iter().filter(|shot| matches!(shot, Shot::Instant(_))).count();
         assert_eq!((shots.len(), instants), (46, 23));
     }

@@ -2,11 +2,11 @@
 # Kills the router at random instants and at every failpoint, on real servers, and looks at slot,
 # witness and topics before it may go on; holds the broker's answers, and watches slot and witness.
 #
-#   scripts/freeze.sh                              40 kills and 3 rounds of held answers, in about a minute
-#   scripts/freeze.sh --kills 500                  random instants and failpoints in turn
-#   scripts/freeze.sh --per-failpoint 20 --seed 7  each failpoint so often; a seed makes the same plan again
-#   scripts/freeze.sh --hold 30 --kills 0          held answers alone
-#   scripts/freeze.sh --postgres 18                on another version of PostgreSQL than 15
+#   scripts/crash-test.sh                                  40 kills and 3 rounds of held answers, in about a minute
+#   scripts/crash-test.sh --kills 500                      random instants and failpoints in turn
+#   scripts/crash-test.sh --per-failpoint 20 --seed 7      each failpoint so often; a seed makes the same plan again
+#   scripts/crash-test.sh --hold 30 --kills 0              held answers alone
+#   scripts/crash-test.sh --postgres 18                    on another version of PostgreSQL than 15
 #
 # The last line is, in one: kills N · lost 0 · order violations 0 · confirmed ahead 0 ·
 #   slot ahead of witness 0 · witness ahead of acks 0 · covered and repeated 0 · duplicates D
@@ -33,9 +33,9 @@ scripts/kafka.sh >/dev/null
 target="${CARGO_TARGET_DIR:-$PWD/target}"
 # With debug assertions, which failpoints insist on. Kept apart: the next ordinary build replaces the file.
 cargo build --locked --package outbox-router --features failpoints
-mkdir -p "$target/freeze"
-cp -f "$target/debug/outbox-router" "$target/freeze/outbox-router"
-cargo build --locked --package testbed --bin freeze
-export OUTBOX_ROUTER_BIN="$target/freeze/outbox-router"
+mkdir -p "$target/crash-test"
+cp -f "$target/debug/outbox-router" "$target/crash-test/outbox-router"
+cargo build --locked --package crash-test
+export OUTBOX_ROUTER_BIN="$target/crash-test/outbox-router"
 export OUTBOX_PG_VERSION="$version"
-exec "$target/debug/freeze" "$@"
+exec "$target/debug/crash-test" "$@"

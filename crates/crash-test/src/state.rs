@@ -14,9 +14,9 @@ use tokio_postgres::types::PgLsn;
 use crate::stage::SLOT;
 
 /// The topic.
-pub(crate) const TOPIC: &str = "freeze.state";
+pub(crate) const TOPIC: &str = "crash-test.state";
 /// `name` of the router's configuration.
-pub(crate) const NAME: &str = "freeze";
+pub(crate) const NAME: &str = "crash-test";
 
 /// Reads the topic from its start, and then on.
 pub(crate) struct State {

@@ -4,9 +4,9 @@ use clap::Parser;
 
 /// Kills the router at random instants and at every failpoint, and looks at the slot and the topics before it may go on.
 #[derive(Debug, Parser)]
-#[command(name = "freeze", max_term_width = 100)]
+#[command(name = "crash-test", max_term_width = 100)]
 #[command(
-    after_help = "Example:\n  scripts/freeze.sh --kills 500\n  scripts/freeze.sh --per-failpoint 20 --seed 7"
+    after_help = "Example:\n  scripts/crash-test.sh --kills 500\n  scripts/crash-test.sh --per-failpoint 20 --seed 7"
 )]
 pub(crate) struct Args {
     /// Kills, at random instants and at failpoints in turn [default: 40, or none with --per-failpoint]
@@ -41,8 +41,8 @@ mod tests {
     #[test]
     fn kills_in_turn_are_the_default_unless_failpoints_are_asked_for() {
         let kills = |line: &[&str]| Args::try_parse_from(line).unwrap().kills();
-        assert_eq!(kills(&["freeze"]), 40);
-        assert_eq!(kills(&["freeze", "--per-failpoint", "2"]), 0);
-        assert_eq!(kills(&["freeze", "--per-failpoint", "2", "--kills", "5"]), 5);
+        assert_eq!(kills(&["crash-test"]), 40);
+        assert_eq!(kills(&["crash-test", "--per-failpoint", "2"]), 0);
+        assert_eq!(kills(&["crash-test", "--per-failpoint", "2", "--kills", "5"]), 5);
     }
 }
