@@ -9,19 +9,19 @@ use testbed::wait::eventually;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::types::PgLsn;
 
-use crate::books::Books;
 use crate::observer;
 use crate::plan::HoldEnd;
 use crate::stage::{SOON, Setup, Stage};
+use crate::tally::Tally;
 
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Bytes of answers that were being handed over when the order to hold came: one read of the proxy's.
 const HANDED_OVER: u64 = 16 * 1024;
 
-/// One round, until the router is dead. Nothing is wrong as long as `books` say so.
+/// One round, until the router is dead. Nothing is wrong as long as `tally` has no violation.
 pub(crate) async fn hold(
     stage: &mut Stage,
-    books: &mut Books,
+    tally: &mut Tally,
     length: Duration,
     end: HoldEnd,
 ) -> anyhow::Result<()> {
@@ -32,14 +32,14 @@ pub(crate) async fn hold(
     stage.proxy.set(Mode::HoldAnswers).await?;
     let from = stage.session.query_one("SELECT pg_current_wal_insert_lsn()", &[]).await?.get(0);
     let answers = stage.proxy.answer_bytes();
-    let confirmed = watch(stage, books, length).await?;
+    let confirmed = watch(stage, tally, length).await?;
     let witness = stage.state.position()?;
     let passed = stage.proxy.answer_bytes().saturating_sub(answers);
-    books.commit(&observer::committed(&stage.session).await?);
+    tally.commit(&observer::committed(&stage.session).await?);
     let held =
-        books.first_end_after(from).context("nothing was committed while answers were held")?;
+        tally.first_end_after(from).context("nothing was committed while answers were held")?;
     ensure!(passed <= HANDED_OVER, "{passed} bytes of answers passed while they were held");
-    books.look_while_held(from, confirmed, witness);
+    tally.look_while_held(from, confirmed, witness);
     match end {
         HoldEnd::Kill => {
             stage.router.kill9().await?;
@@ -61,7 +61,7 @@ pub(crate) async fn hold(
 }
 
 /// The furthest position of the slot, or on its way there, for so long, while all kinds of WAL are written.
-async fn watch(stage: &mut Stage, books: &mut Books, length: Duration) -> anyhow::Result<PgLsn> {
+async fn watch(stage: &mut Stage, tally: &mut Tally, length: Duration) -> anyhow::Result<PgLsn> {
     let started = Instant::now();
     let mut furthest = stage.slot().await?.1;
     while started.elapsed() < length {
@@ -75,7 +75,7 @@ async fn watch(stage: &mut Stage, books: &mut Books, length: Duration) -> anyhow
             .await?;
         furthest = furthest.max(stage.slot().await?.1).max(stage.tap.told());
         // Read later, it can only say more.
-        if !books.slot_within(furthest, stage.state.position()?) {
+        if !tally.slot_within(furthest, stage.state.position()?) {
             break;
         }
         sleep(LOOK_EVERY).await;

@@ -8,16 +8,16 @@
 //! makes the run invalid.
 
 mod args;
-mod books;
+mod costs;
 mod hold;
 mod observer;
 mod plan;
 mod points;
 mod provoke;
-mod report;
 mod round;
 mod stage;
 mod state;
+mod tally;
 mod verdict;
 
 use std::process::ExitCode;
@@ -28,9 +28,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 use crate::args::Args;
-use crate::books::Books;
-use crate::report::Tally;
+use crate::costs::Costs;
 use crate::stage::{Stage, WINDOW_EVENTS};
+use crate::tally::Tally;
 use crate::verdict::Outcome;
 
 /// What a shell reports of a program that Ctrl-C ended.
@@ -69,35 +69,35 @@ async fn run(args: &Args, seed: u64) -> anyhow::Result<Outcome> {
     println!("{} rounds on PostgreSQL {}, seed {seed}", rounds.len(), args.postgres_version);
     let mut stage = Stage::build(args.postgres_version, seed).await?;
     points::are_those_of(&mut stage.router).await?;
-    let mut books = Books::new(WINDOW_EVENTS, stage.slot().await?.1);
-    let mut tally = Tally::default();
+    let mut tally = Tally::new(WINDOW_EVENTS, stage.slot().await?.1);
+    let mut costs = Costs::default();
     let started = Instant::now();
-    for (index, shot) in (1..).zip(&rounds) {
+    for (index, plan) in (1..).zip(&rounds) {
         if index % CHECKPOINT_EVERY == 0 {
             stage.session.batch_execute("CHECKPOINT").await?;
         }
-        let wrong = books.violations().len();
-        let played = round::play(&mut stage, &mut books, *shot).await;
-        for text in books.violations().iter().skip(wrong) {
-            println!("round {index}, {shot}: {text}");
+        let wrong = tally.violations().len();
+        let played = round::play(&mut stage, &mut tally, *plan).await;
+        for text in tally.violations().iter().skip(wrong) {
+            println!("round {index}, {plan}: {text}");
         }
         let finding =
-            played.with_context(|| format!("round {index}, {shot}, after {}", books.wrong()))?;
-        tally.repeated(finding.duplicates);
-        if round::kills(*shot) {
-            tally.killed(*shot, finding.past_witness);
+            played.with_context(|| format!("round {index}, {plan}, after {}", tally.wrong()))?;
+        costs.repeated(finding.duplicates);
+        if round::kills(*plan) {
+            costs.killed(*plan, finding.past_witness);
         }
         if index % LINE_EVERY == 0 {
             println!(
                 "round {index}, {:.0} s: {} events, {}",
                 started.elapsed().as_secs_f64(),
-                books.committed(),
-                books.wrong()
+                tally.committed(),
+                tally.wrong()
             );
         }
     }
-    let verdict = verdict::reach(stage, &mut books, &mut tally).await?;
-    println!("{}", tally.table());
+    let verdict = verdict::reach(stage, &mut tally, &mut costs).await?;
+    println!("{}", costs.table());
     println!(
         "{:.2} s for each round",
         started.elapsed().as_secs_f64() / f64::from(u32::try_from(rounds.len())?.max(1))

@@ -19,7 +19,7 @@ const HOLD: std::ops::Range<Duration> = Duration::from_millis(400)..Duration::fr
 
 /// How a life of the router ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shot {
+pub(crate) enum KillPlan {
     /// SIGKILL, so long after its start.
     Instant(Duration),
     /// By itself, when it gets somewhere for the n-th time. What brings it there is done after `lead`.
@@ -28,7 +28,7 @@ pub(crate) enum Shot {
     Hold { length: Duration, end: HoldEnd },
 }
 
-impl fmt::Display for Shot {
+impl fmt::Display for KillPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Instant(after) => write!(f, "killed after {after:.1?}"),
@@ -48,33 +48,33 @@ pub(crate) enum HoldEnd {
 }
 
 /// The rounds of a run.
-pub(crate) fn plan(args: &Args, seed: u64) -> Vec<Shot> {
+pub(crate) fn plan(args: &Args, seed: u64) -> Vec<KillPlan> {
     let mut random = StdRng::seed_from_u64(seed);
-    let mut shots: Vec<Shot> = Vec::new();
+    let mut plans: Vec<KillPlan> = Vec::new();
     // Another failpoint first each time: short runs must not always know the same ones.
     let start = random.random_range(0..POINTS.len());
     let mut points = POINTS.iter().cycle().skip(start);
     for kill in 0..args.kills() {
         if kill % 2 == 0 {
-            shots.push(Shot::Instant(part_of(WORK, &mut random)));
+            plans.push(KillPlan::Instant(part_of(WORK, &mut random)));
         } else {
-            shots.extend(points.next().map(|point| at(point, &mut random)));
+            plans.extend(points.next().map(|point| at(point, &mut random)));
         }
     }
     for _ in 0..args.per_failpoint {
-        shots.extend(POINTS.iter().map(|point| at(point, &mut random)));
+        plans.extend(POINTS.iter().map(|point| at(point, &mut random)));
     }
     for round in 0..args.hold {
         let end = if round % 2 == 0 { HoldEnd::Kill } else { HoldEnd::Release };
-        shots.push(Shot::Hold { length: random.random_range(HOLD), end });
+        plans.push(KillPlan::Hold { length: random.random_range(HOLD), end });
     }
-    shots.shuffle(&mut random);
-    shots
+    plans.shuffle(&mut random);
+    plans
 }
 
-fn at(point: &'static Point, random: &mut StdRng) -> Shot {
+fn at(point: &'static Point, random: &mut StdRng) -> KillPlan {
     let times = random.random_range(1..=point.times_at_most);
-    Shot::Point { point, times, lead: part_of(LEAD, random) }
+    KillPlan::Point { point, times, lead: part_of(LEAD, random) }
 }
 
 fn part_of(span: Duration, random: &mut StdRng) -> Duration {
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    fn planned(line: &[&str], seed: u64) -> Vec<Shot> {
+    fn planned(line: &[&str], seed: u64) -> Vec<KillPlan> {
         plan(&Args::try_parse_from(line).unwrap(), seed)
     }
 
@@ -100,19 +100,19 @@ mod tests {
 
     #[test]
     fn every_failpoint_gets_as_many_kills_as_were_asked_for() {
-        let shots = planned(&["crash-test", "--per-failpoint", "3", "--hold", "0"], 1);
+        let plans = planned(&["crash-test", "--per-failpoint", "3", "--hold", "0"], 1);
         for point in &POINTS {
             let is_there =
-                |shot: &&Shot| matches!(shot, Shot::Point { point: p, .. } if *p == point);
-            assert_eq!(shots.iter().filter(is_there).count(), 3, "{}", point.name);
+                |plan: &&KillPlan| matches!(plan, KillPlan::Point { point: p, .. } if *p == point);
+            assert_eq!(plans.iter().filter(is_there).count(), 3, "{}", point.name);
         }
-        assert_eq!(shots.len(), 3 * POINTS.len());
+        assert_eq!(plans.len(), 3 * POINTS.len());
     }
 
     #[test]
     fn kills_alternate_between_instants_and_failpoints() {
-        let shots = planned(&["crash-test", "--kills", "46", "--hold", "0"], 1);
-        let instants = shots.iter().filter(|shot| matches!(shot, Shot::Instant(_))).count();
-        assert_eq!((shots.len(), instants), (46, 23));
+        let plans = planned(&["crash-test", "--kills", "46", "--hold", "0"], 1);
+        let instants = plans.iter().filter(|plan| matches!(plan, KillPlan::Instant(_))).count();
+        assert_eq!((plans.len(), instants), (46, 23));
     }
 }

@@ -10,11 +10,11 @@ use testbed::wait::eventually;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use crate::books::{Books, Ending, Finding, Memory, Sight};
-use crate::plan::{HoldEnd, Shot};
+use crate::plan::{HoldEnd, KillPlan};
 use crate::points::{Point, VARIABLE, Way};
 use crate::provoke::{mend, provoke, setup};
 use crate::stage::{SOON, Setup, Stage};
+use crate::tally::{Ending, Finding, Memory, Observation, Tally};
 use crate::{hold, observer};
 
 const SIGKILL: i32 = 9;
@@ -25,11 +25,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Plays one round and judges what is left.
 pub(crate) async fn play(
     stage: &mut Stage,
-    books: &mut Books,
-    shot: Shot,
+    tally: &mut Tally,
+    plan: KillPlan,
 ) -> anyhow::Result<Finding> {
-    match shot {
-        Shot::Instant(after) => {
+    match plan {
+        KillPlan::Instant(after) => {
             stage.start(Setup::Direct)?;
             sleep(after).await;
             let process = stage.router.process()?;
@@ -39,31 +39,33 @@ pub(crate) async fn play(
                 stage.router.log()
             );
             stage.router.kill9().await?;
-            look(stage, books, Way::OfItself, Ending::Killed).await
+            look(stage, tally, Way::OfItself, Ending::Killed).await
         }
-        Shot::Point { point, times, lead } => {
+        KillPlan::Point { point, times, lead } => {
             reach(stage, point, times, lead).await.with_context(|| {
                 format!("failpoint {}, {times} times, was never reached", point.name)
             })?;
             let ending = if point.way == Way::Drain { Ending::Drained } else { Ending::Killed };
-            look(stage, books, point.way, ending).await
+            look(stage, tally, point.way, ending).await
         }
-        Shot::Hold { length, end } => {
-            hold::hold(stage, books, length, end).await?;
+        KillPlan::Hold { length, end } => {
+            hold::hold(stage, tally, length, end).await?;
             let ending = match end {
                 HoldEnd::Kill => Ending::Killed,
                 HoldEnd::Release => Ending::Drained,
             };
-            look(stage, books, Way::OfItself, ending).await
+            look(stage, tally, Way::OfItself, ending).await
         }
     }
 }
 
 /// Whether a round ends with a kill.
-pub(crate) fn kills(shot: Shot) -> bool {
-    match shot {
-        Shot::Instant(_) | Shot::Point { .. } | Shot::Hold { end: HoldEnd::Kill, .. } => true,
-        Shot::Hold { end: HoldEnd::Release, .. } => false,
+pub(crate) fn kills(plan: KillPlan) -> bool {
+    match plan {
+        KillPlan::Instant(_)
+        | KillPlan::Point { .. }
+        | KillPlan::Hold { end: HoldEnd::Kill, .. } => true,
+        KillPlan::Hold { end: HoldEnd::Release, .. } => false,
     }
 }
 
@@ -100,7 +102,7 @@ async fn ended_itself(
 /// The router is dead: reads the ends of all partitions first, because nothing that comes later was acknowledged to it.
 pub(crate) async fn look(
     stage: &mut Stage,
-    books: &mut Books,
+    tally: &mut Tally,
     way: Way,
     ending: Ending,
 ) -> anyhow::Result<Finding> {
@@ -110,12 +112,12 @@ pub(crate) async fn look(
     let (confirmed, told) = (stage.confirmed_when_free().await?, stage.tap.take_told());
     // After the position: so these are at least all that it covers.
     let commits = observer::committed(&stage.session).await?;
-    let mut sight = (Vec::new(), Vec::new());
+    let mut observed = (Vec::new(), Vec::new());
     for record in stage.tail.read_to(&ends)? {
-        let group = if ends.hold(record) { &mut sight.0 } else { &mut sight.1 };
+        let group = if ends.hold(record) { &mut observed.0 } else { &mut observed.1 };
         group.extend(event_of(record));
     }
-    let (records, late) = sight;
+    let (records, late) = observed;
     // By intention, or because the machine was too busy for somebody's patience.
     let interruptions = stage.sessions_lost();
     let memory = match way {
@@ -131,7 +133,7 @@ pub(crate) async fn look(
     };
     let witness = stage.state.position_at(&state_ends)?;
     let witness_later = stage.state.position()?;
-    Ok(books.look(&Sight {
+    Ok(tally.look(&Observation {
         confirmed,
         told,
         witness,

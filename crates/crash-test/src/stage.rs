@@ -15,9 +15,9 @@ use testbed::truth::Mapping;
 use testbed::wait::eventually;
 use tokio_postgres::types::PgLsn;
 
-use crate::books::Memory;
 use crate::observer;
 use crate::state::{self, NAME, State};
+use crate::tally::Memory;
 
 /// Name of slot, publication and role.
 pub(crate) const SLOT: &str = "outbox_router";

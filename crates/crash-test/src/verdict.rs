@@ -7,11 +7,11 @@ use anyhow::{Context, ensure};
 use testbed::checker::{self, check};
 use testbed::truth::Truth;
 
-use crate::books::{Books, Ending, Wrong};
+use crate::costs::Costs;
 use crate::points::Way;
-use crate::report::Tally;
 use crate::round::look;
 use crate::stage::{SOON, Setup, Stage};
+use crate::tally::{Ending, Tally, Wrong};
 
 /// How long the last router may take to deliver everything.
 const DELIVERY: Duration = Duration::from_secs(60);
@@ -65,8 +65,8 @@ impl fmt::Display for Verdict {
 /// Lets the rest be delivered, and judges.
 pub(crate) async fn reach(
     mut stage: Stage,
-    books: &mut Books,
     tally: &mut Tally,
+    costs: &mut Costs,
 ) -> anyhow::Result<Verdict> {
     let writers = stage.writers.take().context("the writers were stopped before")?;
     let never = writers.stop().await?.never;
@@ -74,23 +74,23 @@ pub(crate) async fn reach(
     let delivered = stage.wait_confirmed(DELIVERY).await;
     stage.router.sigterm()?;
     let status = stage.router.wait_exit(SOON).await?;
-    tally.repeated(look(&mut stage, books, Way::OfItself, Ending::Drained).await?.duplicates);
+    costs.repeated(look(&mut stage, tally, Way::OfItself, Ending::Drained).await?.duplicates);
 
     let truth = Truth::from_ledger(&stage.session, &stage.mapping).await?.never(never);
-    let (told, seen) = (truth.events.len(), books.committed());
+    let (told, seen) = (truth.events.len(), tally.committed());
     ensure!(told == seen, "the ledger has {told} events, the observer saw {seen}");
     let history = check(&truth, stage.tail.seen(), &checker::Options::default());
-    let (one, other) = (history.duplicates, books.duplicates());
+    let (one, other) = (history.duplicates, tally.duplicates());
     ensure!(one == other, "duplicates were counted in two ways: {one} and {other}");
-    let kills = tally.kills();
+    let kills = costs.kills();
     ensure!(one > 0 || kills < 10, "every kill hit an idle router: the run proves nothing");
 
-    let mut violations = books.violations().to_vec();
+    let mut violations = tally.violations().to_vec();
     violations.extend(delivered.err().map(|error| format!("{error:#}")));
     if !status.success() {
         violations.push(format!("the last router did not drain: {status}"));
     }
-    Ok(Verdict { kills, wrong: books.wrong(), history, violations })
+    Ok(Verdict { kills, wrong: tally.wrong(), history, violations })
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ const IDS: [&str; 44] = [
     "K11", "K19", "T1", "T2", "T4", "T5", "T6", "T8", "T9", "T10", "T13", "H1", "H2",
 ];
 
-/// `tests/p0.toml`.
+/// `tests/failure-modes.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Catalogue {
@@ -73,7 +73,7 @@ impl Variants {
     const fn facts(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Fault => ("simulation", "Fault", "crates/simulation/src/fault.rs"),
-            Self::Failpoint => ("freeze", "Failpoint", "crates/relay/src/failpoint.rs"),
+            Self::Failpoint => ("crash-test", "Failpoint", "crates/relay/src/failpoint.rs"),
             Self::Bug => ("mutant", "Bug", "crates/relay/src/bug.rs"),
         }
     }
@@ -192,7 +192,7 @@ impl TryFrom<String> for Reference {
     type Error = String;
 
     /// `e2e:MODULE::…::TEST`, `unit:CRATE::FILE::TEST` with the file as seen from the crate's directory,
-    /// `simulation:FAULT`, `freeze:FAILPOINT`, `mutant:BUG`.
+    /// `simulation:FAULT`, `crash-test:FAILPOINT`, `mutant:BUG`.
     fn try_from(text: String) -> Result<Self, String> {
         let malformed = || format!("\"{text}\" is no reference");
         let (kind, rest) = text.split_once(':').ok_or_else(malformed)?;
@@ -210,7 +210,7 @@ impl TryFrom<String> for Reference {
                 Ok(Self::Test { layer: Layer::Unit, file, name: name.to_owned() })
             }
             "simulation" => variant(Variants::Fault),
-            "freeze" => variant(Variants::Failpoint),
+            "crash-test" => variant(Variants::Failpoint),
             "mutant" => variant(Variants::Bug),
             _ => Err(malformed()),
         }

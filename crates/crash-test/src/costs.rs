@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::Shot;
+use crate::plan::KillPlan;
 use crate::points::POINTS;
 
 /// What every kill cost, by where it hit.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
-    rows: BTreeMap<usize, Vec<Cost>>,
+pub(crate) struct Costs {
+    rows: BTreeMap<usize, Vec<Kill>>,
     last: Option<Last>,
     kills: usize,
 }
@@ -21,24 +21,24 @@ struct Last {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Cost {
+struct Kill {
     duplicates: usize,
     /// Events in Kafka past the witness: those that might come again.
     past_witness: usize,
 }
 
-impl Tally {
+impl Costs {
     /// A look after the next life: so many duplicates are what the last kill cost.
     pub(crate) fn repeated(&mut self, duplicates: usize) {
         if let Some(Last { row, past_witness }) = self.last.take() {
-            self.rows.entry(row).or_default().push(Cost { duplicates, past_witness });
+            self.rows.entry(row).or_default().push(Kill { duplicates, past_witness });
         }
     }
 
     /// A kill, with so many events in Kafka past the witness.
-    pub(crate) fn killed(&mut self, shot: Shot, past_witness: usize) {
+    pub(crate) fn killed(&mut self, plan: KillPlan, past_witness: usize) {
         self.kills += 1;
-        self.last = Some(Last { row: row_of(shot), past_witness });
+        self.last = Some(Last { row: row_of(plan), past_witness });
     }
 
     /// Kills so far.
@@ -69,13 +69,13 @@ impl Tally {
 }
 
 /// Failpoints in their order, then the rest.
-fn row_of(shot: Shot) -> usize {
-    match shot {
-        Shot::Point { point, .. } => {
+fn row_of(plan: KillPlan) -> usize {
+    match plan {
+        KillPlan::Point { point, .. } => {
             POINTS.iter().position(|known| known == point).unwrap_or(POINTS.len())
         }
-        Shot::Instant(_) => POINTS.len(),
-        Shot::Hold { .. } => POINTS.len() + 1,
+        KillPlan::Instant(_) => POINTS.len(),
+        KillPlan::Hold { .. } => POINTS.len() + 1,
     }
 }
 
@@ -95,18 +95,18 @@ mod tests {
 
     #[test]
     fn duplicates_are_laid_to_the_kill_before_them() {
-        let mut tally = Tally::default();
+        let mut costs = Costs::default();
         let [first, second, ..] = &POINTS;
-        let at = |point| Shot::Point { point, times: 1, lead: Duration::ZERO };
-        tally.repeated(9);
-        tally.killed(at(second), 4);
-        tally.repeated(3);
-        tally.killed(at(first), 6);
-        tally.repeated(5);
-        let table = tally.table();
+        let at = |point| KillPlan::Point { point, times: 1, lead: Duration::ZERO };
+        costs.repeated(9);
+        costs.killed(at(second), 4);
+        costs.repeated(3);
+        costs.killed(at(first), 6);
+        costs.repeated(5);
+        let table = costs.table();
         let lines: Vec<Vec<&str>> =
             table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines, [[first.name, "1", "5", "5", "6"], [second.name, "1", "3", "3", "4"]]);
-        assert_eq!(tally.kills(), 2);
+        assert_eq!(costs.kills(), 2);
     }
 }

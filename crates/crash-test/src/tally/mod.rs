@@ -33,7 +33,7 @@ pub(crate) enum Ending {
 
 /// What a dead router left behind.
 #[derive(Debug)]
-pub(crate) struct Sight<'a> {
+pub(crate) struct Observation<'a> {
     /// The slot's `confirmed_flush_lsn`.
     pub(crate) confirmed: PgLsn,
     /// What the router has confirmed in this life, by what went over the wire: the server may not have taken all of it.
@@ -89,9 +89,9 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// The books.
+/// The tally.
 #[derive(Debug)]
-pub(crate) struct Books {
+pub(crate) struct Tally {
     window: usize,
     /// Where the slot was made.
     made: PgLsn,
@@ -115,8 +115,8 @@ pub(crate) struct Books {
     violations: Vec<String>,
 }
 
-impl Books {
-    /// Empty books; `window` is the router's `limits.window_events`, and `made` where its slot
+impl Tally {
+    /// Empty tally; `window` is the router's `limits.window_events`, and `made` where its slot
     /// stands before its first life.
     pub(crate) fn new(window: usize, made: PgLsn) -> Self {
         Self {
@@ -150,32 +150,32 @@ impl Books {
     }
 
     /// Judges what one life of the router left behind.
-    pub(crate) fn look(&mut self, sight: &Sight<'_>) -> Finding {
-        self.commit(sight.commits);
-        if sight.confirmed < self.confirmed && sight.memory == Memory::Kept {
+    pub(crate) fn look(&mut self, observed: &Observation<'_>) -> Finding {
+        self.commit(observed.commits);
+        if observed.confirmed < self.confirmed && observed.memory == Memory::Kept {
             self.violations.push(format!(
                 "confirmed_flush_lsn went back from {} to {}",
-                self.confirmed, sight.confirmed
+                self.confirmed, observed.confirmed
             ));
         }
-        if sight.confirmed < sight.told && sight.ending == Ending::Drained {
+        if observed.confirmed < observed.told && observed.ending == Ending::Drained {
             self.violations.push(format!(
                 "drained, but confirmed_flush_lsn is {} and not {}, as the server was told",
-                sight.confirmed, sight.told
+                observed.confirmed, observed.told
             ));
         }
-        let confirmed = sight.confirmed.max(sight.told);
-        self.slot_within(confirmed, sight.witness);
-        let covered = self.covered(sight.witness.max(sight.witness_later));
-        let first = self.arrive(sight.records);
+        let confirmed = observed.confirmed.max(observed.told);
+        self.slot_within(confirmed, observed.witness);
+        let covered = self.covered(observed.witness.max(observed.witness_later));
+        let first = self.arrive(observed.records);
         self.nothing_is_missing_before(confirmed, covered);
-        let duplicates = first + self.arrive(sight.late);
+        let duplicates = first + self.arrive(observed.late);
         self.duplicates += duplicates;
 
         let newest = self.newest_in_kafka();
         let largest = std::mem::replace(&mut self.newest, newest).max(newest);
-        let interruptions = sight.interruptions
-            + match std::mem::replace(&mut self.before, sight.ending) {
+        let interruptions = observed.interruptions
+            + match std::mem::replace(&mut self.before, observed.ending) {
                 Ending::Killed => 1,
                 Ending::Drained => 0,
             };
@@ -185,7 +185,7 @@ impl Books {
                 "{duplicates} duplicates after {interruptions} interruptions, more than {limit}"
             ));
         }
-        self.confirmed = sight.confirmed;
+        self.confirmed = observed.confirmed;
         self.witness = covered;
         Finding { duplicates, past_witness: self.in_kafka_past(covered) }
     }
