@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::process::Signal;
 use tempfile::TempDir;
 use testbed::postgres::{DATABASE, SUPERUSER};
+use testbed::process::Signal;
 use testbed::process::{Process, Spec};
 
 use crate::reader::{Aim, STOP_DEADLINE, Way};

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use procfs::process::Process;
 use serde_json::json;
 use testbed::kafka::Kafka;
 use testbed::process::resident_bytes;
@@ -84,14 +85,16 @@ struct Load {
 impl Used {
     fn of(pid: u32) -> anyhow::Result<Self> {
         let mut sum = Self { nanoseconds: 0, wake_ups: 0 };
-        let path = format!("/proc/{pid}/task");
-        for thread in std::fs::read_dir(&path).with_context(|| format!("cannot read {path}"))? {
-            let thread = thread?.path();
-            let read = |name: &str| std::fs::read_to_string(thread.join(name));
+        for thread in Process::new(i32::try_from(pid)?)?.tasks()? {
+            let thread = thread?;
             // A thread may end between being listed and being asked.
-            let (Ok(schedule), Ok(status)) = (read("schedstat"), read("status")) else { continue };
-            sum.nanoseconds += run_time(&schedule).context("cannot understand schedstat")?;
-            sum.wake_ups += waits(&status).context("cannot understand status")?;
+            let (Ok(schedule), Ok(status)) = (thread.schedstat(), thread.status()) else {
+                continue;
+            };
+            sum.nanoseconds += schedule.sum_exec_runtime;
+            // What has slept of its own accord was woken.
+            sum.wake_ups +=
+                status.voluntary_ctxt_switches.context("the kernel counts no switches")?;
         }
         Ok(sum)
     }
@@ -105,32 +108,9 @@ impl Used {
     }
 }
 
-/// `RUN WAITED TIMES`, in nanoseconds.
-fn run_time(schedstat: &str) -> Option<u64> {
-    schedstat.split_whitespace().next()?.parse().ok()
-}
-
-/// How often a thread has slept of its own accord, and so was woken.
-fn waits(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-    line.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_first_number_is_the_time_on_a_cpu() {
-        assert_eq!(run_time("1500 99 7\n"), Some(1500));
-        assert_eq!(run_time(""), None);
-    }
-
-    #[test]
-    fn only_voluntary_switches_are_wake_ups() {
-        let status = "Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t99\n";
-        assert_eq!(waits(status), Some(12));
-    }
 
     #[test]
     fn half_a_second_in_ten_is_five_percent_of_a_core() {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use procfs::{CpuInfo, Current as _, CurrentSI as _, KernelStats, LoadAverage, Meminfo};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
@@ -25,18 +26,14 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn look() -> anyhow::Result<Self> {
+        let cpu = CpuInfo::current()?;
         Ok(Self {
-            cpu: field("/proc/cpuinfo", "model name")?,
+            cpu: cpu.model_name(0).context("the kernel does not name the CPU")?.to_owned(),
             cores: std::thread::available_parallelism()?.get(),
-            memory_gib: field("/proc/meminfo", "MemTotal")?
-                .trim_end_matches(" kB")
-                .parse::<u64>()?
-                .div_ceil(1024 * 1024),
-            kernel: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
-            congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control")?
-                .trim()
-                .to_owned(),
-            load_average: load_average()?,
+            memory_gib: Meminfo::current()?.mem_total.div_ceil(1024 * 1024 * 1024),
+            kernel: setting("kernel/osrelease")?,
+            congestion_control: setting("net/ipv4/tcp_congestion_control")?,
+            load_average: LoadAverage::current()?.one.into(),
         })
     }
 
@@ -48,31 +45,19 @@ impl Machine {
     }
 }
 
-fn read(path: &str) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))
-}
-
-/// The value of `NAME : VALUE`.
-fn field(path: &str, name: &str) -> anyhow::Result<String> {
-    read(path)?
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'))
-        .map(|value| value.trim().to_owned())
-        .with_context(|| format!("{path} has no {name}"))
-}
-
-fn load_average() -> anyhow::Result<f64> {
-    let text = read("/proc/loadavg")?;
-    Ok(text.split_whitespace().next().context("/proc/loadavg is empty")?.parse()?)
+fn setting(name: &str) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(Path::new("/proc/sys").join(name));
+    Ok(text.with_context(|| format!("cannot read the kernel's {name}"))?.trim().to_owned())
 }
 
 /// CPU time that all processes together have used since the machine was started, what the host
 /// withheld included.
 pub(crate) fn busy_time() -> anyhow::Result<Duration> {
-    let text = read("/proc/stat")?;
-    let line = text.lines().next().context("/proc/stat is empty")?;
-    let ticks = busy_ticks(line).context("cannot understand /proc/stat")?;
-    Ok(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
+    // Neither idle nor waiting for disks. Guests are counted as users too.
+    let cpu = KernelStats::current()?.total;
+    let new = [cpu.irq, cpu.softirq, cpu.steal].into_iter().flatten().sum::<u64>();
+    let ticks = cpu.user + cpu.nice + cpu.system + new;
+    Ok(Duration::from_millis(ticks * 1000 / procfs::ticks_per_second()))
 }
 
 /// Cores that are kept busy, looked at for so long.
@@ -80,16 +65,6 @@ pub(crate) async fn busy_cores(time: Duration) -> anyhow::Result<f64> {
     let before = busy_time()?;
     tokio::time::sleep(time).await;
     Ok(busy_time()?.saturating_sub(before).as_secs_f64() / time.as_secs_f64())
-}
-
-/// `cpu user nice system idle iowait irq softirq steal guest …`; guests are counted as users too.
-fn busy_ticks(line: &str) -> Option<u64> {
-    let fields: Result<Vec<u64>, _> =
-        line.strip_prefix("cpu ")?.split_whitespace().take(8).map(str::parse).collect();
-    let [user, nice, system, _idle, _iowait, irq, softirq, steal] = *fields.ok()? else {
-        return None;
-    };
-    Some(user + nice + system + irq + softirq + steal)
 }
 
 /// What the router says of its version, and the beginning of its SHA-256: builds of one version differ.
@@ -103,15 +78,4 @@ pub(crate) async fn router_version(binary: &Path) -> anyhow::Result<String> {
     let digest: String =
         Sha256::digest(&contents).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
     Ok(format!("{}, sha256 {digest}…", String::from_utf8_lossy(&output.stdout).trim()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn idle_time_and_waiting_for_disks_are_not_busy() {
-        assert_eq!(busy_ticks("cpu  1 2 4 1000 2000 8 16 32 99 0"), Some(63));
-        assert_eq!(busy_ticks("cpu0 1 2 4 1000 2000 8 16 32 99 0"), None);
-    }
 }
