@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use clap::{Parser, ValueEnum};
+use clap::{Parser, ValueEnum as _};
+use humantime::parse_duration;
 
-use crate::debezium::Tuning;
-use crate::flat::Series;
-use crate::reader::Reader;
+use crate::choices::{Mode, Series, Socket, Tuning};
 use crate::shape::Shape;
 
 /// Measures outbox-router on real servers, beside `pg_recvlogical` into nothing.
@@ -57,10 +55,10 @@ pub(crate) struct Args {
     series: Vec<Series>,
     /// How long the broker is away while 5000 transactions a second are written [default: 60s; with
     /// --all 10m]
-    #[arg(long, value_parser = duration)]
+    #[arg(long, value_parser = parse_duration)]
     outage: Option<Duration>,
     /// How long an idle router is looked at [default: 20s; with --all 60s]
-    #[arg(long, value_parser = duration)]
+    #[arg(long, value_parser = parse_duration)]
     idle: Option<Duration>,
     /// The router; several are compared with each other, their runs taking turns [default: the one
     /// that was built]
@@ -83,7 +81,7 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn measures(&self, mode: Mode) -> bool {
-        self.all || self.modes.contains(&mode) || (self.modes.is_empty() && mode.is_usual())
+        self.all || self.chosen(&self.modes, &Mode::USUAL, &Mode::ORDER).contains(&mode)
     }
 
     /// Rows of a backlog.
@@ -126,10 +124,10 @@ impl Args {
         }
     }
 
-    /// Whether `reader` drains backlogs of `version`. Peers take half a minute for each: where nobody chose, one
-    /// version must do.
-    pub(crate) fn takes_part(&self, reader: &Reader, version: u16) -> bool {
-        !reader.is_peer() || !self.pg.is_empty() || version == self.version()
+    /// Whether peers drain backlogs of `version`. They take half a minute for each: where nobody chose, one version
+    /// must do.
+    pub(crate) fn includes_peers_on(&self, version: u16) -> bool {
+        !self.pg.is_empty() || version == self.version()
     }
 
     pub(crate) fn latency_runs(&self) -> u32 {
@@ -137,11 +135,7 @@ impl Args {
     }
 
     pub(crate) fn outage(&self) -> Duration {
-        self.outage.unwrap_or(if self.all {
-            Duration::from_mins(10)
-        } else {
-            Duration::from_secs(60)
-        })
+        self.outage.unwrap_or(Duration::from_mins(if self.all { 10 } else { 1 }))
     }
 
     pub(crate) fn idle(&self) -> Duration {
@@ -149,7 +143,7 @@ impl Args {
     }
 
     pub(crate) fn series(&self) -> Vec<Series> {
-        self.chosen(&self.series, &Series::ALL, &Series::ALL)
+        self.chosen(&self.series, Series::value_variants(), Series::value_variants())
     }
 
     /// What everything but draining is measured on.
@@ -157,104 +151,9 @@ impl Args {
         self.versions().first().copied().unwrap_or(17)
     }
 
-    /// Where everything but draining is measured.
-    pub(crate) fn place(&self) -> (u16, Socket) {
-        (self.version(), self.first_socket())
-    }
-
     /// What everything but draining goes over.
     pub(crate) fn first_socket(&self) -> Socket {
         self.sockets().first().copied().unwrap_or(Socket::Tcp)
-    }
-}
-
-/// Seconds or minutes, as `60s` and `10m`.
-fn duration(text: &str) -> anyhow::Result<Duration> {
-    let unit = text.chars().last().context("expected a duration such as 60s or 10m")?;
-    let number: u64 = text.trim_end_matches(unit).parse()?;
-    match unit {
-        's' => Ok(Duration::from_secs(number)),
-        'm' => Ok(Duration::from_secs(60 * number)),
-        _ => anyhow::bail!("expected a duration such as 60s or 10m"),
-    }
-}
-
-/// A kind of measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Mode {
-    /// A backlog, as fast as it goes
-    Drain,
-    /// Commit to consumer at a fixed rate
-    Latency,
-    /// Memory at full speed and with one transaction of 1 GB
-    Memory,
-    /// Start to first record
-    Start,
-    /// Memory while the broker is away, and catching up
-    Outage,
-    /// From the death of the holder to the first record of the standby
-    Takeover,
-    /// CPU of a router that has nothing to do
-    Idle,
-    /// CPU per event from few to many topics, keys, and rows per transaction
-    Flat,
-}
-
-impl Mode {
-    /// In which they are measured. The last one leaves thousands of topics behind.
-    pub(crate) const ORDER: [Self; 8] = [
-        Self::Drain,
-        Self::Memory,
-        Self::Start,
-        Self::Takeover,
-        Self::Idle,
-        Self::Latency,
-        Self::Outage,
-        Self::Flat,
-    ];
-
-    /// As typed, and as JSON lines tell it.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Drain => "drain",
-            Self::Latency => "latency",
-            Self::Memory => "memory",
-            Self::Start => "start",
-            Self::Outage => "outage",
-            Self::Takeover => "takeover",
-            Self::Idle => "idle",
-            Self::Flat => "flat",
-        }
-    }
-
-    /// Whether it is measured when nothing is chosen.
-    const fn is_usual(self) -> bool {
-        match self {
-            Self::Drain | Self::Latency | Self::Memory | Self::Start => true,
-            Self::Outage | Self::Takeover | Self::Idle | Self::Flat => false,
-        }
-    }
-}
-
-/// How readers reach PostgreSQL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Socket {
-    /// Loopback
-    Tcp,
-    /// Loopback, encrypted
-    Tls,
-    /// The server's unix socket
-    Unix,
-}
-
-impl Socket {
-    /// As typed.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Tls => "tls",
-            Self::Unix => "unix",
-        }
     }
 }
 
@@ -298,20 +197,10 @@ mod tests {
 
     #[test]
     fn where_nobody_chose_one_thing_varies_at_a_time() {
-        let (all, peer) = (parse("bench --all --peers"), Reader::Debezium(Tuning::Tuned));
+        let all = parse("bench --all --peers");
         assert_eq!(all.sockets_to(17), [Socket::Tcp, Socket::Tls, Socket::Unix]);
         assert_eq!(all.sockets_to(18), [Socket::Tcp]);
-        assert!(all.takes_part(&peer, 17) && !all.takes_part(&peer, 18));
-        assert!(all.takes_part(&Reader::PgRecvlogical, 18));
-        assert!(parse("bench drain --peers --pg 17,18").takes_part(&peer, 18));
-    }
-
-    #[test]
-    fn a_duration_has_a_unit() {
-        assert_eq!(duration("10m").unwrap(), Duration::from_mins(10));
-        assert_eq!(duration("60s").unwrap(), Duration::from_mins(1));
-        for wrong in ["", "10", "s", "10h"] {
-            duration(wrong).unwrap_err();
-        }
+        assert!(all.includes_peers_on(17) && !all.includes_peers_on(18));
+        assert!(parse("bench drain --peers --pg 17,18").includes_peers_on(18));
     }
 }

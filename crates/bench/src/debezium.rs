@@ -14,22 +14,11 @@ use testbed::postgres::{DATABASE, SUPERUSER};
 use testbed::process::Signal;
 use testbed::process::{Process, Spec};
 
-use crate::reader::{Aim, STOP_DEADLINE, Way};
-use crate::stage::{PUBLICATION, Stage};
+use crate::choices::Tuning;
+use crate::stage::{Aim, PUBLICATION, Stage, Way};
 
 /// A JVM, its plug-ins and a task take their time.
 pub(crate) const START_DEADLINE: Duration = Duration::from_mins(1);
-
-/// How it is set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Tuning {
-    /// Debezium on Connect, everything as it comes
-    #[value(name = "debezium")]
-    Defaults,
-    /// The same, tuned for what is measured
-    #[value(name = "debezium-tuned")]
-    Tuned,
-}
 
 impl Tuning {
     pub(crate) const fn name(self) -> &'static str {
@@ -91,9 +80,9 @@ impl Debezium {
     }
 
     /// Ends it. What it says by its exit code is about the signal, not about its work.
-    pub(crate) async fn stop(&mut self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(&mut self, deadline: Duration) -> anyhow::Result<()> {
         self.process.signal(Signal::TERM)?;
-        self.process.wait_exit(STOP_DEADLINE).await.map(drop)
+        self.process.wait_exit(deadline).await.map(drop)
     }
 }
 
@@ -105,7 +94,7 @@ fn worker_properties(dir: &TempDir, way: Way<'_>, more: &str) -> String {
          offset.storage.file.filename={}\n\
          plugin.discovery=only_scan\n\
          listeners=http://127.0.0.1:0\n{more}",
-        way.bootstrap,
+        way.topics.bootstrap(),
         dir.path().join("offsets").display(),
     )
 }
@@ -128,7 +117,7 @@ fn connector_properties(stage: &Stage, way: Way<'_>, more: &str) -> String {
         stage.postgres.port(),
         way.slot,
         stage.table(),
-        way.route,
+        way.topics.route(),
     )
 }
 

@@ -1,14 +1,14 @@
 //! How fast a backlog is drained, and at what cost: all readers in turns over one backlog.
 
 use serde_json::json;
-use testbed::kafka::Kafka;
 
-use crate::args::{Args, Mode, Socket};
-use crate::figures::{Spread, megabytes, millis};
+use crate::bench::Bench;
+use crate::choices::{Socket, word};
+use crate::figures::Spread;
 use crate::lane::{Comparison, Lane};
 use crate::machine::NEIGHBOURS;
 use crate::reader::Reader;
-use crate::report::{Limit, Mark, Report, Table, there_and_back};
+use crate::report::{Column, Limit, Report, Table, there_and_back};
 use crate::run::{Run, run};
 use crate::shape::{Reach, Shape};
 use crate::stage::{Stage, Task};
@@ -36,21 +36,17 @@ impl Backlog {
 }
 
 /// Drains every backlog that was asked for.
-pub(crate) async fn measure(
-    args: &Args,
-    readers: &[Reader],
-    kafka: &mut Kafka,
-    report: &mut Report,
-) -> anyhow::Result<()> {
-    for version in args.versions() {
-        let sockets = args.sockets_to(version);
-        let takes_part = |reader: &&Reader| args.takes_part(reader, version);
-        let readers: Vec<Reader> = readers.iter().filter(takes_part).cloned().collect();
-        for shape in args.shapes() {
-            let events = args.events(shape.usual_events());
+pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
+    for version in bench.args.versions() {
+        let takes_part =
+            |reader: &&Reader| !reader.is_peer() || bench.args.includes_peers_on(version);
+        let readers: Vec<Reader> = bench.readers.iter().filter(takes_part).cloned().collect();
+        for shape in bench.args.shapes() {
+            let events = bench.args.events(shape.usual_events());
             let backlog = Backlog { version, shape: shape.within(events), events };
-            let lanes = Lane::all(&readers, &sockets);
-            let lanes = take_turns(args.runs, backlog, lanes, kafka, report).await?;
+            let mut lanes = Lane::all(&readers, &bench.args.sockets_to(version));
+            take_turns(bench, backlog, &mut lanes).await?;
+            let report = &mut bench.report;
             report.say(&format!("\ndrain, {}, {events} events", backlog.name()))?;
             report.say(&table(&lanes).show())?;
             warn_of_neighbours(&lanes, report)?;
@@ -62,25 +58,17 @@ pub(crate) async fn measure(
 }
 
 async fn take_turns(
-    runs: u32,
+    Bench { args, kafka, report, .. }: &mut Bench,
     backlog: Backlog,
-    mut lanes: Vec<Lane>,
-    kafka: &mut Kafka,
-    report: &mut Report,
-) -> anyhow::Result<Vec<Lane>> {
+    lanes: &mut [Lane],
+) -> anyhow::Result<()> {
     let (stage, task) = backlog.make(report).await?;
-    for turn in 0..=runs {
-        for lane in there_and_back(turn, &mut lanes) {
-            let (reader, socket) = (lane.reader.slug(), lane.socket.name());
+    for turn in 0..=args.runs {
+        for lane in there_and_back(turn, lanes) {
+            let (reader, socket) = (lane.reader.slug(), word(lane.socket));
             let name = format!("drain-{}-{turn}-{reader}-{socket}", backlog.shape);
-            let way = (&lane.reader, lane.socket);
-            let outcome = match run(way, &stage, kafka, task, &name).await? {
-                Ok(run) => Some(run),
-                Err(fault) => {
-                    report.fault(format!("{name}: {fault}"))?;
-                    None
-                }
-            };
+            let outcome = run((&lane.reader, lane.socket), &stage, kafka, task, &name).await?;
+            let outcome = report.faultless(&name, outcome)?;
             if let Some(run) = &outcome {
                 tell(backlog, (turn, lane), run, report)?;
             }
@@ -89,7 +77,7 @@ async fn take_turns(
             }
         }
     }
-    Ok(lanes)
+    Ok(())
 }
 
 fn tell(
@@ -106,56 +94,39 @@ fn tell(
         measured.events_per_second / 1e3,
         measured.others_cores
     ))?;
-    report.record(&json!({
-        "kind": Mode::Drain.name(), "pg": backlog.version, "shape": backlog.shape.to_string(),
+    let line = json!({
+        "pg": backlog.version, "shape": backlog.shape.to_string(),
         "rows_per_transaction": backlog.shape.rows, "row_bytes": backlog.shape.bytes,
-        "events": backlog.events, "socket": lane.socket.name(), "reader": lane.reader.name(),
-        "run": turn, "warm_up": turn == 0, "events_per_second": measured.events_per_second,
-        "payload_megabytes_per_second": run.megabytes_per_second(),
-        "reader_cpu_us": measured.cpu.reader, "walsender_cpu_us": measured.cpu.walsender,
-        "broker_cpu_us": measured.cpu.broker, "others_cores": measured.others_cores,
-        "first_ms": millis(measured.first),
-        "peak_rss_megabytes": run.peak_bytes.map(megabytes),
-    }))
+        "events": backlog.events, "socket": word(lane.socket), "reader": lane.reader.name(),
+        "run": turn, "warm_up": turn == 0,
+    });
+    report.record("drain", line, run)
 }
 
 fn table(lanes: &[Lane]) -> Table {
-    let mut table = Table::new(&[
-        "reader",
-        "k events/s: min median max",
-        "spread %",
-        "payload MB/s",
-        "x pg_recvlogical: min median max",
-        "CPU us/event: reader",
-        "walsender",
-        "broker",
-        "peak RSS MB",
-        "first ms",
-        "others, cores",
-    ]);
-    for lane in lanes {
-        let dash = || "-".to_owned();
-        let median = |figure: &dyn Fn(&Run) -> f64| {
-            lane.spread(figure).map_or_else(dash, |spread| format!("{:.1}", spread.median))
-        };
-        let delivers = !matches!(lane.reader, Reader::PgRecvlogical);
-        let of_delivered = |text: String| if delivers { text } else { dash() };
-        let ratio = lane.ratio_to_baseline(lanes);
-        table.row([
-            lane.name.clone(),
-            lane.rate().map_or_else(dash, |rate| rate.show(1e-3)),
-            lane.rate().map_or_else(dash, |rate| format!("{:.0}", rate.width() * 100.0)),
-            median(&Run::megabytes_per_second),
-            of_delivered(ratio.map_or_else(dash, |ratio| ratio.show_fine())),
-            median(&|run| run.measured.cpu.reader),
-            median(&|run| run.measured.cpu.walsender),
-            of_delivered(median(&|run| run.measured.cpu.broker)),
-            lane.peak_megabytes().map_or_else(dash, |peak| format!("{:.1}", peak.max)),
-            median(&|run| millis(run.measured.first)),
-            median(&|run| run.measured.others_cores),
-        ]);
+    fn median(lane: &Lane, figure: impl Fn(&Run) -> f64) -> Option<String> {
+        Some(format!("{:.1}", lane.spread(figure)?.median))
     }
-    table
+    let ratio = |lane: &&Lane| {
+        let ratio = lane.ratio_to_baseline(lanes).filter(|_| lane.reader.delivers())?;
+        Some(ratio.show_fine())
+    };
+    let columns: [Column<'_, &Lane>; 11] = [
+        ("reader", &|lane| Some(lane.name.clone())),
+        ("k events/s: min median max", &|lane| Some(lane.rate()?.show(1e-3))),
+        ("spread %", &|lane| Some(format!("{:.0}", lane.rate()?.width() * 100.0))),
+        ("payload MB/s", &|lane| median(lane, |run| run.payload)),
+        ("x pg_recvlogical: min median max", &ratio),
+        ("CPU us/event: reader", &|lane| median(lane, |run| run.measured.cpu.reader)),
+        ("walsender", &|lane| median(lane, |run| run.measured.cpu.walsender)),
+        ("broker", &|lane| {
+            median(lane, |run| run.measured.cpu.broker).filter(|_| lane.reader.delivers())
+        }),
+        ("peak RSS MB", &|lane| Some(format!("{:.1}", lane.peak_megabytes()?.max))),
+        ("first ms", &|lane| median(lane, |run| run.measured.first_ms)),
+        ("others, cores", &|lane| median(lane, |run| run.measured.others_cores)),
+    ];
+    Table::of(&columns, lanes)
 }
 
 fn warn_of_neighbours(lanes: &[Lane], report: &Report) -> anyhow::Result<()> {
@@ -176,11 +147,9 @@ fn compare(backlog: Backlog, lanes: &[Lane], report: &mut Report) -> anyhow::Res
     if comparisons.is_empty() {
         return Ok(());
     }
-    for Comparison { what, figure, ratio, pairs, verdict } in &comparisons {
-        report.record(&json!({
-            "kind": "comparison", "pg": backlog.version, "shape": backlog.shape.to_string(),
-            "what": what, "figure": figure, "ratio": ratio, "pairs": pairs, "verdict": verdict,
-        }))?;
+    for comparison in &comparisons {
+        let line = json!({ "pg": backlog.version, "shape": backlog.shape.to_string() });
+        report.record("comparison", line, comparison)?;
     }
     report.say(&Comparison::table(&comparisons).show())
 }
@@ -191,7 +160,7 @@ fn set_marks(backlog: Backlog, lanes: &[Lane], report: &mut Report) {
         let mut mark = |what: &str, limit, aim, spread: Option<Spread>| {
             if let Some(measured) = spread {
                 let what = format!("{}, {}: {what}", lane.name, backlog.name());
-                report.mark(Mark { what, limit, aim, measured });
+                report.mark(what, limit, aim, measured);
             }
         };
         if let Some((limit, aim)) = ratio_limits(backlog.shape) {
@@ -203,7 +172,7 @@ fn set_marks(backlog: Backlog, lanes: &[Lane], report: &mut Report) {
             }
         }
         if backlog.shape == Shape::LARGE {
-            let rate = lane.spread(Run::megabytes_per_second);
+            let rate = lane.spread(|run| run.payload);
             mark("payload MB/s", Limit::AtLeast(80.0), None, rate);
         }
         let cpu = lane.spread(|run| run.measured.cpu.reader);

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+use serde_json::Value;
+
 /// A count as a floating-point number, for ratios and rates.
 #[expect(clippy::as_conversions, reason = "counts of a bench stay far below 2^53")]
 pub(crate) fn float(count: u64) -> f64 {
@@ -18,8 +21,18 @@ pub(crate) fn megabytes(bytes: u64) -> f64 {
     float(bytes) / 1e6
 }
 
+/// A text of a JSON line; empty where there is none.
+pub(crate) fn text<'a>(line: &'a Value, name: &str) -> &'a str {
+    line.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A figure of a JSON line.
+pub(crate) fn number(line: &Value, name: &str) -> Option<f64> {
+    line.get(name).and_then(Value::as_f64)
+}
+
 /// The smallest, the middle and the largest of several figures.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Spread {
     pub(crate) min: f64,
     pub(crate) median: f64,
@@ -40,11 +53,8 @@ impl Spread {
         sorted.sort_by(f64::total_cmp);
         let lower = sorted.get(sorted.len().checked_sub(1)? / 2)?;
         let upper = sorted.get(sorted.len() / 2)?;
-        Some(Self {
-            min: *sorted.first()?,
-            median: f64::midpoint(*lower, *upper),
-            max: *sorted.last()?,
-        })
+        let median = f64::midpoint(*lower, *upper);
+        Some(Self { min: *sorted.first()?, median, max: *sorted.last()? })
     }
 
     /// The three with one decimal, each multiplied by `scale`.

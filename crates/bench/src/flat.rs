@@ -5,12 +5,13 @@
 //! runs take turns, there and back: a machine that drifts touches all of them alike.
 
 use serde_json::json;
-use testbed::kafka::Kafka;
 
-use crate::args::{Args, Mode, Socket};
-use crate::figures::{Spread, megabytes};
+use crate::args::Args;
+use crate::bench::Bench;
+use crate::choices::Series;
+use crate::figures::Spread;
 use crate::reader::Reader;
-use crate::report::{Limit, Mark, Report, Table, there_and_back};
+use crate::report::{Column, Limit, Report, Table, there_and_back};
 use crate::run::run;
 use crate::shape::{Reach, Shape};
 use crate::stage::{Stage, Task};
@@ -21,46 +22,15 @@ const TOUCHES: u64 = 25;
 /// How much more the dearest may cost than the cheapest before it counts as a slope.
 const TOLERANCE: f64 = 1.25;
 
-/// What grows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Series {
-    /// Topics, from 10 to 10,000
-    Topics,
-    /// Keys, from 1 to 100,000
-    Keys,
-    /// Partitions of the topic, from 1 to 12
-    Partitions,
-    /// Rows per transaction, from 1 to 1,000,000
-    Rows,
-}
-
 impl Series {
-    pub(crate) const ALL: [Self; 4] = [Self::Topics, Self::Keys, Self::Partitions, Self::Rows];
-
-    const fn name(self) -> &'static str {
+    /// What it is called, its values, and the events of each of its backlogs when nothing else is asked for: as many as
+    /// the largest value needs.
+    const fn facts(self) -> (&'static str, &'static [u32], u64) {
         match self {
-            Self::Topics => "topics",
-            Self::Keys => "keys",
-            Self::Partitions => "partitions",
-            Self::Rows => "rows per transaction",
-        }
-    }
-
-    const fn values(self) -> &'static [u32] {
-        match self {
-            Self::Topics => &[10, 100, 1000, 10_000],
-            Self::Keys => &[1, 100, 10_000, 100_000],
-            Self::Partitions => &[1, 2, 3, 6, 12],
-            Self::Rows => &[1, 10, 100, 10_000, 1_000_000],
-        }
-    }
-
-    /// Of each of its backlogs when nothing else is asked for: as many as the largest value needs.
-    const fn usual_events(self) -> u64 {
-        match self {
-            Self::Keys | Self::Partitions => 400_000,
-            Self::Topics => TOUCHES * 10_000,
-            Self::Rows => 1_000_000,
+            Self::Topics => ("topics", &[10, 100, 1000, 10_000], TOUCHES * 10_000),
+            Self::Keys => ("keys", &[1, 100, 10_000, 100_000], 400_000),
+            Self::Partitions => ("partitions", &[1, 2, 3, 6, 12], 400_000),
+            Self::Rows => ("rows per transaction", &[1, 10, 100, 10_000, 1_000_000], 1_000_000),
         }
     }
 
@@ -88,7 +58,6 @@ impl Series {
 
 /// A backlog with one of the values.
 struct Backlog {
-    series: Series,
     value: u32,
     shape: Shape,
     stage: Stage,
@@ -106,52 +75,84 @@ struct Cost<'a> {
 }
 
 /// Measures every series with every router.
-pub(crate) async fn measure(
-    args: &Args,
-    readers: &[Reader],
-    kafka: &mut Kafka,
-    report: &mut Report,
-) -> anyhow::Result<()> {
-    let mut routers: Vec<&Reader> = Reader::routers(readers).collect();
-    for series in args.series() {
-        let mut backlogs = prepare(args, series, report).await?;
+pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
+    for series in bench.args.series() {
+        let mut backlogs = prepare(&bench.args, series, &bench.report).await?;
+        let Bench { args, readers, kafka, report } = &mut *bench;
+        let mut routers: Vec<&Reader> =
+            Reader::routers(readers).map(|(reader, _)| reader).collect();
         let mut costs = Vec::new();
         for turn in 0..=args.runs {
             for backlog in there_and_back(turn, &mut backlogs) {
                 for router in there_and_back(turn, &mut routers) {
+                    let Backlog { value, shape, ref stage, task } = *backlog;
+                    let (name, what) = (router.name(), series.facts().0.replace(' ', "-"));
+                    let name_of_run = format!("flat-{what}-{value}-{turn}-{}", router.slug());
                     let way = (*router, args.first_socket());
-                    let cost = backlog.drain(way, turn, kafka, report).await?;
-                    costs.extend(cost.filter(|_| turn > 0));
+                    let outcome = run(way, stage, kafka, task, &name_of_run).await?;
+                    let Some(run) = report.faultless(&name_of_run, outcome)? else { continue };
+                    let line = json!({
+                        "reader": name, "series": series.facts().0, "value": value,
+                        "rows_per_transaction": shape.rows, "events": task.events, "run": turn,
+                        "warm_up": turn == 0,
+                    });
+                    report.record("flat", line, run)?;
+                    let (cpu, rate) = (run.measured.cpu.reader, run.measured.events_per_second);
+                    let cost = Cost { reader: name, value, turn, cpu, rate };
+                    costs.extend((turn > 0).then_some(cost));
                 }
             }
         }
         let values: Vec<u32> = backlogs.iter().map(|backlog| backlog.value).collect();
-        let mut table = Table::new(&[
-            "",
-            "",
-            "router CPU us/event: min median max",
-            "x the first",
-            "k events/s",
-        ]);
-        for router in routers.iter().map(|router| router.name()) {
-            let costs: Vec<Cost<'_>> =
-                costs.iter().copied().filter(|cost| cost.reader == router).collect();
-            show(router, &values, &costs, &mut table);
-            if let Some(measured) = steepness(&values, &costs) {
-                let what = format!("{router}: dearest / cheapest number of {}", series.name());
-                report.mark(Mark { what, limit: Limit::AtMost(TOLERANCE), aim: None, measured });
-            }
-        }
-        report.say(&format!("\nCPU per event, {}\n{}", series.name(), table.show()))?;
+        conclude(series, &values, &costs, &routers, report)?;
     }
     Ok(())
 }
 
+fn conclude(
+    series: Series,
+    values: &[u32],
+    costs: &[Cost<'_>],
+    routers: &[&Reader],
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let spread = |router: &str, value: u32, figure: fn(&Cost<'_>) -> f64| {
+        let of = |cost: &&Cost<'_>| cost.reader == router && cost.value == value;
+        Spread::of(costs.iter().filter(of).map(figure))
+    };
+    let cpu = |(router, value): &(&str, u32)| spread(router, *value, |cost| cost.cpu);
+    let columns: [Column<'_, (&str, u32)>; 5] = [
+        ("", &|(router, _)| Some((*router).to_owned())),
+        ("", &|(_, value)| Some(value.to_string())),
+        ("router CPU us/event: min median max", &|row| Some(cpu(row)?.show_fine())),
+        ("x the first", &|row| {
+            let first = cpu(&(row.0, *values.first()?))?;
+            Some(format!("{:.2}", cpu(row)?.median / first.median))
+        }),
+        ("k events/s", &|(router, value)| {
+            Some(format!("{:.1}", spread(router, *value, |cost| cost.rate)?.median / 1e3))
+        }),
+    ];
+    let names = || routers.iter().map(|router| router.name());
+    let rows = names().flat_map(|router| values.iter().map(move |value| (router, *value)));
+    let table = Table::of(&columns, rows.filter(|row| cpu(row).is_some()));
+    for router in names() {
+        let costs: Vec<Cost<'_>> =
+            costs.iter().copied().filter(|cost| cost.reader == router).collect();
+        if let Some(measured) = steepness(values, &costs) {
+            let what = format!("{router}: dearest / cheapest number of {}", series.facts().0);
+            report.mark(what, Limit::AtMost(TOLERANCE), None, measured);
+        }
+    }
+    report.say(&format!("\nCPU per event, {}\n{}", series.facts().0, table.show()))
+}
+
 async fn prepare(args: &Args, series: Series, report: &Report) -> anyhow::Result<Vec<Backlog>> {
-    let events = args.events(series.usual_events());
+    let (name, values, usual) = series.facts();
+    let events = args.events(usual);
     let mut backlogs = Vec::new();
-    for &value in series.values() {
-        let (name, needs) = (series.name(), series.needs(value));
+    for &value in values {
+        let needs = series.needs(value);
         if needs > events {
             report.say(&format!("left out: {value} {name} need a backlog of {needs} events"))?;
             continue;
@@ -160,62 +161,9 @@ async fn prepare(args: &Args, series: Series, report: &Report) -> anyhow::Result
         let stage = Stage::set(args.version(), reach).await?;
         report.say(&format!("making a backlog of {events} events, {value} {name}"))?;
         let task = stage.load(shape, events).await?;
-        backlogs.push(Backlog { series, value, shape, stage, task });
+        backlogs.push(Backlog { value, shape, stage, task });
     }
     Ok(backlogs)
-}
-
-impl Backlog {
-    async fn drain<'a>(
-        &self,
-        (reader, socket): (&'a Reader, Socket),
-        turn: u32,
-        kafka: &mut Kafka,
-        report: &mut Report,
-    ) -> anyhow::Result<Option<Cost<'a>>> {
-        let Self { series, value, shape, ref stage, task } = *self;
-        let what = series.name().replace(' ', "-");
-        let name = format!("flat-{what}-{value}-{turn}-{}", reader.slug());
-        let run = match run((reader, socket), stage, kafka, task, &name).await? {
-            Ok(run) => run,
-            Err(fault) => {
-                report.fault(format!("{name}: {fault}"))?;
-                return Ok(None);
-            }
-        };
-        let (reader, cpu, rate) =
-            (reader.name(), run.measured.cpu.reader, run.measured.events_per_second);
-        report.record(&json!({
-            "kind": Mode::Flat.name(), "reader": reader, "series": series.name(), "value": value,
-            "rows_per_transaction": shape.rows, "events": task.events, "run": turn,
-            "warm_up": turn == 0, "reader_cpu_us": cpu, "events_per_second": rate,
-            "walsender_cpu_us": run.measured.cpu.walsender, "broker_cpu_us": run.measured.cpu.broker,
-            "peak_rss_megabytes": run.peak_bytes.map(megabytes),
-        }))?;
-        Ok(Some(Cost { reader, value, turn, cpu, rate }))
-    }
-}
-
-/// The rows of one router.
-fn show(router: &str, values: &[u32], costs: &[Cost<'_>], table: &mut Table) {
-    let spread = |value, figure: fn(&Cost<'_>) -> f64| {
-        Spread::of(costs.iter().filter(|cost| cost.value == value).map(figure))
-    };
-    let first = values.first().and_then(|first| spread(*first, |cost| cost.cpu));
-    for &value in values {
-        let (Some(cpu), Some(rate)) =
-            (spread(value, |cost| cost.cpu), spread(value, |cost| cost.rate))
-        else {
-            continue;
-        };
-        table.row([
-            router.to_owned(),
-            value.to_string(),
-            cpu.show_fine(),
-            first.map_or("-".to_owned(), |first| format!("{:.2}", cpu.median / first.median)),
-            format!("{:.1}", rate.median / 1e3),
-        ]);
-    }
 }
 
 /// How much more than the cheapest value the dearest cost one router, turn by turn; a turn in which one is missing
@@ -233,6 +181,8 @@ fn steepness(values: &[u32], costs: &[Cost<'_>]) -> Option<Spread> {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
+
     use super::*;
 
     #[test]
@@ -247,10 +197,9 @@ mod tests {
 
     #[test]
     fn a_backlog_is_long_enough_for_every_value() {
-        for series in Series::ALL {
-            for &value in series.values() {
-                assert!(series.needs(value) <= series.usual_events(), "{value} {}", series.name());
-            }
+        for series in Series::value_variants() {
+            let (name, values, usual) = series.facts();
+            assert!(values.iter().all(|value| series.needs(*value) <= usual), "{name}");
         }
     }
 }

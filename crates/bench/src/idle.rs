@@ -8,47 +8,40 @@ use std::time::Duration;
 use anyhow::Context;
 use procfs::process::Process;
 use serde_json::json;
-use testbed::kafka::Kafka;
 use testbed::process::resident_bytes;
 use tokio::time::{Instant, sleep};
 
-use crate::args::{Args, Mode};
+use crate::bench::Bench;
 use crate::figures::{float, megabytes};
-use crate::reader::{Aim, Reader};
-use crate::report::{Limit, Mark, Report, Table};
+use crate::reader::Reader;
+use crate::report::{Limit, Table};
 use crate::scene::Scene;
+use crate::stage::Aim;
 
 /// What starting leaves behind is over by then.
 const SETTLING: Duration = Duration::from_secs(5);
 
 /// Looks at every router.
-pub(crate) async fn measure(
-    args: &Args,
-    readers: &[Reader],
-    kafka: &mut Kafka,
-    report: &mut Report,
-) -> anyhow::Result<()> {
+pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
+    let Bench { args, readers, kafka, report } = bench;
     let mut table =
         Table::new(&["reader", "% of a core", "wake-ups/s", "walsender, % of a core", "RSS MB"]);
-    for reader in Reader::routers(readers) {
-        let topic = format!("idle-{}", reader.slug());
-        let scene = Scene::set(args.place(), kafka, "idle", &topic).await?;
+    for (reader, _) in Reader::routers(readers) {
+        let scene = Scene::set(args, kafka, "idle", reader).await?;
         let mut running = scene.start(reader, Aim::Throughput).await?;
         let pid = running.pid()?;
         let holder = scene.stage.postgres.slot(scene.slot).await?.and_then(|slot| slot.active_pid);
         let walsender = u32::try_from(holder.context("nobody is connected to the slot")?)?;
         sleep(SETTLING).await;
-        let (began, before) = (Instant::now(), [Used::of(pid)?, Used::of(walsender)?]);
+        let (began, before) = (Instant::now(), (Used::of(pid)?, Used::of(walsender)?));
         sleep(args.idle()).await;
         let (seconds, after) =
-            (began.elapsed().as_secs_f64(), [Used::of(pid)?, Used::of(walsender)?]);
+            (began.elapsed().as_secs_f64(), (Used::of(pid)?, Used::of(walsender)?));
         let resident = megabytes(resident_bytes(pid)?);
         running.stop().await?;
-        scene.topics.delete(&scene.bootstrap).await?;
-        let [router, walsender] = std::array::from_fn(|at| match (before.get(at), after.get(at)) {
-            (Some(before), Some(after)) => before.until(*after, seconds),
-            _ => Load::default(),
-        });
+        scene.topics.delete().await?;
+        let router = before.0.until(after.0, seconds);
+        let walsender = before.1.until(after.1, seconds);
         table.row([
             reader.name().to_owned(),
             format!("{:.3}", router.percent),
@@ -56,14 +49,14 @@ pub(crate) async fn measure(
             format!("{:.3}", walsender.percent),
             format!("{resident:.1}"),
         ]);
-        report.record(&json!({
-            "kind": Mode::Idle.name(), "reader": reader.name(), "seconds": seconds,
-            "cpu_percent": router.percent, "wake_ups_per_second": router.wake_ups,
-            "walsender_cpu_percent": walsender.percent, "rss_megabytes": resident,
-        }))?;
+        let line = json!({
+            "reader": reader.name(), "seconds": seconds, "cpu_percent": router.percent,
+            "wake_ups_per_second": router.wake_ups, "walsender_cpu_percent": walsender.percent,
+            "rss_megabytes": resident,
+        });
+        report.record("idle", line, ())?;
         let what = format!("{}: idle CPU, % of a core", reader.name());
-        let limit = Limit::AtMost(0.2);
-        report.mark(Mark { what, limit, aim: None, measured: router.percent.into() });
+        report.mark(what, Limit::AtMost(0.2), None, router.percent);
     }
     report.say(&format!("\nidle for {:?}\n{}", args.idle(), table.show()))
 }
@@ -76,7 +69,7 @@ struct Used {
 }
 
 /// What a process uses by the second.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Load {
     percent: f64,
     wake_ups: f64,

@@ -3,10 +3,12 @@
 //! Runs of all readers take turns, so the n-th run of each had the same neighbours: readers are compared
 //! turn by turn, and what is shown is the ratio within a turn, its median and its spread.
 
-use crate::args::Socket;
-use crate::figures::{Spread, megabytes};
+use serde::Serialize;
+
+use crate::choices::{Socket, word};
+use crate::figures::Spread;
 use crate::reader::Reader;
-use crate::report::Table;
+use crate::report::{Column, Table};
 use crate::run::Run;
 
 /// A reader, the socket it reads from, and its runs; a run with a fault has no figures.
@@ -24,7 +26,7 @@ impl Lane {
             readers.iter().filter(move |reader| reader.can_use(socket)).map(move |reader| {
                 let name = match sockets {
                     [_] => reader.name().to_owned(),
-                    _ => format!("{}, {}", reader.name(), socket.name()),
+                    _ => format!("{}, {}", reader.name(), word(socket)),
                 };
                 Self { reader: reader.clone(), socket, name, runs: Vec::new() }
             })
@@ -41,7 +43,7 @@ impl Lane {
     }
 
     pub(crate) fn peak_megabytes(&self) -> Option<Spread> {
-        Spread::of(self.runs.iter().flatten().filter_map(|run| run.peak_bytes).map(megabytes))
+        Spread::of(self.runs.iter().flatten().filter_map(|run| run.peak))
     }
 
     /// A figure of each run divided by that of `other` in the same turn.
@@ -59,15 +61,14 @@ impl Lane {
 
     /// How fast it was beside `pg_recvlogical` on the same socket.
     pub(crate) fn ratio_to_baseline(&self, lanes: &[Self]) -> Option<Spread> {
-        let baseline = lanes.iter().find(|lane| {
-            matches!(lane.reader, Reader::PgRecvlogical) && lane.socket == self.socket
-        })?;
+        let baseline =
+            lanes.iter().find(|lane| !lane.reader.delivers() && lane.socket == self.socket)?;
         self.ratio_to(baseline)
     }
 }
 
 /// Two builds of the router over one backlog.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Comparison {
     pub(crate) what: String,
     pub(crate) figure: &'static str,
@@ -103,18 +104,14 @@ impl Comparison {
     }
 
     pub(crate) fn table(comparisons: &[Self]) -> Table {
-        let mut table =
-            Table::new(&["builds", "figure", "ratio: min median max", "pairs", "verdict"]);
-        for Self { what, figure, ratio, pairs, verdict } in comparisons {
-            table.row([
-                what.clone(),
-                (*figure).to_owned(),
-                ratio.show_fine(),
-                pairs.to_string(),
-                (*verdict).to_owned(),
-            ]);
-        }
-        table
+        let columns: [Column<'_, &Self>; 5] = [
+            ("builds", &|row| Some(row.what.clone())),
+            ("figure", &|row| Some(row.figure.to_owned())),
+            ("ratio: min median max", &|row| Some(row.ratio.show_fine())),
+            ("pairs", &|row| Some(row.pairs.to_string())),
+            ("verdict", &|row| Some(row.verdict.to_owned())),
+        ];
+        Table::of(&columns, comparisons)
     }
 }
 

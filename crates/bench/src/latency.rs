@@ -6,38 +6,43 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use serde::Serialize;
 use serde_json::json;
 use testbed::kafka::Kafka;
-use tokio::task::spawn_blocking;
 
-use crate::args::{Args, Mode, Socket};
-use crate::figures::{Spread, float, megabytes};
+use crate::args::Args;
+use crate::bench::Bench;
+use crate::figures::{Spread, float};
 use crate::floor::produce;
-use crate::listen::{Seen, WARM_UP, consume};
-use crate::reader::{Aim, Reader};
-use crate::report::{Limit, Mark, Report, Table, there_and_back};
-use crate::run::{Fault, cast};
+use crate::listen::{Cost, Seen, WARM_UP, consume};
+use crate::reader::Reader;
+use crate::report::{Column, Limit, Report, Table, there_and_back};
+use crate::run::cast;
 use crate::scene::Scene;
-use crate::topic::{Ends, Topics};
+use crate::shape::Reach;
+use crate::stage::Aim;
+use crate::topic::{Topics, blocking};
+use crate::watch::Fault;
 use crate::writers::{Timetable, Written};
 
 const TIME: Duration = Duration::from_secs(20);
 
 /// What a run at one rate amounts to.
+#[derive(Debug, Clone, Copy, Serialize)]
 struct Figures {
-    seen: Seen,
+    #[serde(rename = "p50_ms")]
+    p50: f64,
+    #[serde(rename = "p99_ms")]
+    p99: f64,
+    #[serde(rename = "p999_ms")]
+    p999: f64,
+    #[serde(rename = "max_ms")]
+    max: f64,
     written_per_second: f64,
     /// 99 % of the events were sent at most this much later than they were due; `None` where nobody wrote into PostgreSQL.
-    late_millis: Option<f64>,
-}
-
-/// A percentile of a run, and how it is called.
-const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"), (1.0, "max")];
-
-impl Figures {
-    fn millis_at(&self, quantile: f64) -> f64 {
-        float(self.seen.latency.value_at_quantile(quantile)) / 1e6
-    }
+    late_p99_ms: Option<f64>,
+    #[serde(flatten)]
+    cost: Option<Cost>,
 }
 
 /// One reader at one rate.
@@ -48,32 +53,25 @@ struct Row<'a> {
 }
 
 /// Measures every rate: the floor and each reader, taking turns.
-pub(crate) async fn measure(
-    args: &Args,
-    readers: &[Reader],
-    kafka: &mut Kafka,
-    report: &mut Report,
-) -> anyhow::Result<()> {
+pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
+    let Bench { args, readers, kafka, report } = bench;
     for rate in args.rates().into_iter().map(u64::from) {
-        let row = |reader| Row { reader, name: name(reader), runs: Vec::new() };
+        let readers = readers.iter().filter(|reader| reader.can_use(args.first_socket()));
         let mut rows: Vec<Row<'_>> =
-            readers.iter().filter(|reader| reader.can_use(args.first_socket())).map(row).collect();
+            readers.map(|reader| Row { reader, name: name(reader), runs: Vec::new() }).collect();
         for turn in 1..=args.latency_runs() {
             for row in there_and_back(turn, &mut rows) {
                 // Written into nothing, nothing arrives: pg_recvlogical's place is taken by the floor.
-                let outcome = match row.reader {
-                    Reader::PgRecvlogical => floor(rate, turn, kafka).await?,
-                    reader @ (Reader::Router { .. } | Reader::Debezium(_)) => {
-                        delivered(args.place(), reader, (rate, turn), kafka).await?
-                    }
+                let outcome = if row.reader.delivers() {
+                    delivered(args, row.reader, (rate, turn), kafka).await?
+                } else {
+                    floor(rate, turn, kafka).await?
                 };
-                match outcome {
-                    Ok(figures) => {
-                        tell(&figures, row.reader, (&row.name, rate, turn), report)?;
-                        row.runs.push(figures);
-                    }
-                    Err(fault) => report.fault(format!("latency-{rate}-{}: {fault}", row.name))?,
-                }
+                let what = format!("latency-{rate}-{}", row.name);
+                let Some(figures) = report.faultless(&what, outcome)? else { continue };
+                let line = json!({ "reader": row.name, "rate": rate, "run": turn });
+                report.record("latency", line, figures)?;
+                row.runs.push(figures);
             }
         }
         report.say(&format!("\nlatency, commit to consumer, {rate} transactions a second"))?;
@@ -84,141 +82,122 @@ pub(crate) async fn measure(
 }
 
 fn name(reader: &Reader) -> String {
-    match reader {
-        Reader::PgRecvlogical => "producer alone".to_owned(),
-        Reader::Router { .. } | Reader::Debezium(_) => reader.name().to_owned(),
-    }
+    if reader.delivers() { reader.name().to_owned() } else { "producer alone".to_owned() }
 }
 
 async fn floor(rate: u64, turn: u32, kafka: &Kafka) -> anyhow::Result<Result<Figures, Fault>> {
-    let (bootstrap, topics) = (kafka.bootstrap(), Topics::one(&format!("floor-{rate}-{turn}")));
-    topics.create(&bootstrap).await?;
+    let name = format!("floor-{rate}-{turn}");
+    let topics = Topics::create(&kafka.bootstrap(), &name, Reach::default()).await?;
     let timetable = Timetable::lasting(rate, WARM_UP + TIME);
-    let consuming = consume(&bootstrap, &topics, &timetable, None).await?;
+    let consuming = consume(&topics, &timetable, None).await?;
     let producing = {
-        let (bootstrap, topic, timetable) =
-            (bootstrap.clone(), topics.route().to_owned(), timetable.clone());
-        spawn_blocking(move || produce(&bootstrap, &topic, &timetable))
+        let (topics, timetable) = (topics.clone(), timetable.clone());
+        blocking(move || produce(topics.bootstrap(), topics.route(), &timetable))
     };
-    let (took, seen) = tokio::try_join!(producing, consuming)?;
-    let written_per_second = float(timetable.events) / took?.as_secs_f64();
-    let figures = Figures { seen: seen?, written_per_second, late_millis: None };
-    judge(&bootstrap, &topics, figures).await
+    let (took, seen) = tokio::join!(producing, consuming);
+    judge(&topics, &timetable, seen??, (took?, None)).await
 }
 
 async fn delivered(
-    place: (u16, Socket),
+    args: &Args,
     reader: &Reader,
     (rate, turn): (u64, u32),
     kafka: &mut Kafka,
 ) -> anyhow::Result<Result<Figures, Fault>> {
     let topic = format!("latency-{rate}-{turn}-{}", reader.slug());
-    let scene = Scene::set(place, kafka, "latency", &topic).await?;
-    let Scene { stage, topics, bootstrap, slot, .. } = &scene;
+    let scene = Scene::with_topic(args, kafka, "latency", &topic).await?;
+    let Scene { stage, topics, slot, .. } = &scene;
     let mut running = scene.start(reader, Aim::Latency).await?;
     let timetable = Timetable::lasting(rate, WARM_UP + TIME);
     let cast = cast(stage, slot, kafka, running.pid()?).await?;
-    let consuming = consume(bootstrap, topics, &timetable, Some(cast)).await?;
-    let writing = scene.write(&timetable);
-    let (written, seen) = tokio::try_join!(writing, consuming)?;
+    let consuming = consume(topics, &timetable, Some(cast)).await?;
+    let (written, seen) = tokio::try_join!(scene.write(&timetable), consuming)?;
     let seen = seen.with_context(|| format!("log:\n{}", running.log()))?;
     running.stop().await?;
     let Written { took, lateness } = written?;
-    let written_per_second = float(timetable.events) / took.as_secs_f64();
-    let late_millis = Some(float(lateness.value_at_quantile(0.99)) / 1e6);
-    judge(bootstrap, topics, Figures { seen, written_per_second, late_millis }).await
+    let late = float(lateness.value_at_quantile(0.99)) / 1e6;
+    judge(topics, &timetable, seen, (took, Some(late))).await
 }
 
 /// Figures stand only when every event arrived once and in order.
 async fn judge(
-    bootstrap: &str,
     topics: &Topics,
-    mut figures: Figures,
+    timetable: &Timetable,
+    Seen { latency, audit, cost }: Seen,
+    (took, late_p99_ms): (Duration, Option<f64>),
 ) -> anyhow::Result<Result<Figures, Fault>> {
-    let records = {
-        let (bootstrap, topics) = (bootstrap.to_owned(), topics.clone());
-        spawn_blocking(move || Ends::of(&bootstrap, &topics)?.records()).await??
+    let records = topics.records().await?;
+    topics.delete().await?;
+    let millis_at = |quantile: f64| float(latency.value_at_quantile(quantile)) / 1e6;
+    let figures = Figures {
+        p50: millis_at(0.5),
+        p99: millis_at(0.99),
+        p999: millis_at(0.999),
+        max: millis_at(1.0),
+        written_per_second: float(timetable.events) / took.as_secs_f64(),
+        late_p99_ms,
+        cost,
     };
-    topics.delete(bootstrap).await?;
-    let verdict = figures.seen.verdict(records)?;
-    Ok(verdict.map(|()| figures))
+    Ok(audit.verdict(records).map(|()| figures).map_err(|faults| faults.to_string()))
 }
 
-fn tell(
-    figures: &Figures,
-    reader: &Reader,
-    (name, rate, turn): (&str, u64, u32),
-    report: &mut Report,
-) -> anyhow::Result<()> {
-    let seen = &figures.seen;
-    // A producer alone has neither relay nor walsender, and nobody looked at its CPU.
-    let delivers = !matches!(reader, Reader::PgRecvlogical);
-    let measured = |figure: f64| delivers.then_some(figure);
-    report.record(&json!({
-        "kind": Mode::Latency.name(), "reader": name, "rate": rate, "run": turn,
-        "written_per_second": figures.written_per_second, "late_p99_ms": figures.late_millis,
-        "p50_ms": figures.millis_at(0.5), "p99_ms": figures.millis_at(0.99),
-        "p999_ms": figures.millis_at(0.999), "max_ms": figures.millis_at(1.0),
-        "reader_cpu_us": measured(seen.cpu.reader),
-        "walsender_cpu_us": measured(seen.cpu.walsender),
-        "broker_cpu_us": measured(seen.cpu.broker),
-        "peak_rss_megabytes": measured(megabytes(seen.peak_bytes)),
-        "others_cores": measured(seen.others_cores),
-    }))
+impl Row<'_> {
+    fn spread(&self, figure: impl Fn(&Figures) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.runs.iter().filter_map(figure))
+    }
+
+    fn latency(&self, figure: impl Fn(&Figures) -> f64) -> Option<String> {
+        let spread = self.spread(|run| Some(figure(run)))?;
+        Some(if self.runs.len() > 1 { spread.show_fine() } else { format!("{:.2}", spread.median) })
+    }
+
+    fn median(&self, figure: impl Fn(&Figures) -> Option<f64>) -> Option<String> {
+        Some(format!("{:.1}", self.spread(figure)?.median))
+    }
+
+    fn cost(&self, figure: impl Fn(&Cost) -> f64) -> Option<String> {
+        self.median(|run| run.cost.as_ref().map(&figure))
+    }
 }
 
 fn table(rows: &[Row<'_>]) -> Table {
-    let mut head = vec!["reader"];
-    let heads = QUANTILES.map(|(_, name)| format!("{name} ms"));
-    head.extend(heads.iter().map(String::as_str));
-    head.extend(["written/s", "late p99 ms", "CPU us/event: reader", "walsender", "broker"]);
-    head.extend(["peak RSS MB", "others, cores"]);
-    let mut table = Table::new(&head);
-    for Row { reader, name, runs } in rows.iter().filter(|row| !row.runs.is_empty()) {
-        let delivers = !matches!(reader, Reader::PgRecvlogical);
-        let spread = |figure: &dyn Fn(&Figures) -> f64| Spread::of(runs.iter().map(figure));
-        let latency = |quantile: f64| match spread(&|run| run.millis_at(quantile)) {
-            Some(spread) if runs.len() > 1 => spread.show_fine(),
-            spread => spread.map_or("-".to_owned(), |spread| format!("{:.2}", spread.median)),
-        };
-        let median = |figure: &dyn Fn(&Figures) -> f64| match spread(figure) {
-            Some(spread) if delivers => format!("{:.1}", spread.median),
-            _ => "-".to_owned(),
-        };
-        let mut cells = vec![name.clone()];
-        cells.extend(QUANTILES.map(|(quantile, _)| latency(quantile)));
-        cells.push(spread(&|run| run.written_per_second).map_or("-".to_owned(), |written| {
-            // The slowest tells whether the writers kept to the timetable.
-            format!("{:.0}", written.min)
-        }));
-        cells.push(median(&|run| run.late_millis.unwrap_or_default()));
-        cells.push(median(&|run| run.seen.cpu.reader));
-        cells.push(median(&|run| run.seen.cpu.walsender));
-        cells.push(median(&|run| run.seen.cpu.broker));
-        cells.push(median(&|run| megabytes(run.seen.peak_bytes)));
-        cells.push(median(&|run| run.seen.others_cores));
-        table.row(cells);
-    }
-    table
+    let columns: [Column<'_, &Row<'_>>; 12] = [
+        ("reader", &|row| Some(row.name.clone())),
+        ("p50 ms", &|row| row.latency(|run| run.p50)),
+        ("p99 ms", &|row| row.latency(|run| run.p99)),
+        ("p99.9 ms", &|row| row.latency(|run| run.p999)),
+        ("max ms", &|row| row.latency(|run| run.max)),
+        // The slowest tells whether the writers kept to the timetable.
+        ("written/s", &|row| {
+            Some(format!("{:.0}", row.spread(|run| Some(run.written_per_second))?.min))
+        }),
+        ("late p99 ms", &|row| row.median(|run| run.late_p99_ms)),
+        ("CPU us/event: reader", &|row| row.cost(|cost| cost.cpu.reader)),
+        ("walsender", &|row| row.cost(|cost| cost.cpu.walsender)),
+        ("broker", &|row| row.cost(|cost| cost.cpu.broker)),
+        ("peak RSS MB", &|row| row.cost(|cost| cost.peak)),
+        ("others, cores", &|row| row.cost(|cost| cost.others_cores)),
+    ];
+    Table::of(&columns, rows.iter().filter(|row| !row.runs.is_empty()))
 }
 
 /// Percentile by percentile, the median of the runs.
 fn set_marks(row: &Row<'_>, rate: u64, report: &mut Report) {
-    let limits = match rate {
-        1000 => [(0.5, 1.5, 1.0), (0.99, 5.0, 3.0)],
-        5000 => [(0.5, 2.0, 1.2), (0.99, 8.0, 5.0)],
-        10_000 => [(0.5, 4.0, 2.0), (0.99, 20.0, 8.0)],
+    let ((p50, p50_aim), (p99, p99_aim)) = match rate {
+        1000 => ((1.5, 1.0), (5.0, 3.0)),
+        5000 => ((2.0, 1.2), (8.0, 5.0)),
+        10_000 => ((4.0, 2.0), (20.0, 8.0)),
         _ => return,
     };
     if !row.reader.is_router() {
         return;
     }
-    for (quantile, limit, aim) in limits {
-        let runs = row.runs.iter().map(|run| run.millis_at(quantile));
-        let Some(spread) = Spread::of(runs) else { continue };
-        let name = QUANTILES.iter().find(|(of, _)| *of == quantile).map_or("", |(_, name)| name);
-        let what = format!("{}, {rate}/s: commit to consumer {name}, ms", row.name);
-        let limit = Limit::AtMost(limit);
-        report.mark(Mark { what, limit, aim: Some(aim), measured: spread });
-    }
+    let mut mark = |name: &str, limit, aim, measured: Option<Spread>| {
+        if let Some(measured) = measured {
+            let what = format!("{}, {rate}/s: commit to consumer {name}, ms", row.name);
+            report.mark(what, Limit::AtMost(limit), Some(aim), measured);
+        }
+    };
+    mark("p50", p50, p50_aim, row.spread(|run| Some(run.p50)));
+    mark("p99", p99, p99_aim, row.spread(|run| Some(run.p99)));
 }

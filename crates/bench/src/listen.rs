@@ -5,15 +5,16 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use hdrhistogram::Histogram;
 use rdkafka::Message as _;
+use serde::Serialize;
+use testbed::process::peak_resident_bytes;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
 use crate::audit::{Audit, member};
-use crate::figures::float;
-use crate::run::Fault;
+use crate::figures::{float, megabytes};
 use crate::series::Cpu;
 use crate::shape::Reach;
-use crate::topic::{Follower, Topics};
+use crate::topic::{TopicReader, Topics};
 use crate::watch::{Cast, CpuMeter};
 use crate::writers::Timetable;
 
@@ -24,41 +25,33 @@ pub(crate) const WARM_UP: Duration = Duration::from_secs(10);
 pub(crate) struct Seen {
     /// Nanoseconds, without the warm-up.
     pub(crate) latency: Histogram<u64>,
-    audit: Audit,
-    /// Per event, in microseconds, without the warm-up.
+    pub(crate) audit: Audit,
+    /// `None` where there was nobody to look at.
+    pub(crate) cost: Option<Cost>,
+}
+
+/// What it took to deliver, without the warm-up.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Cost {
+    #[serde(flatten)]
     pub(crate) cpu: Cpu,
     /// Cores that others kept busy meanwhile.
     pub(crate) others_cores: f64,
-    pub(crate) peak_bytes: u64,
-}
-
-impl Seen {
-    /// Whether every event arrived once and in order, when the topic holds `records`. May be asked once.
-    pub(crate) fn verdict(&mut self, records: u64) -> anyhow::Result<Result<(), Fault>> {
-        let audit = std::mem::replace(&mut self.audit, Audit::new(0, Reach::default())?);
-        Ok(audit.verdict(records).map_err(|faults| faults.to_string()))
-    }
+    #[serde(rename = "peak_rss_megabytes")]
+    pub(crate) peak: f64,
 }
 
 /// Begins to consume, and returns when whatever is written next will be received at once.
 pub(crate) async fn consume(
-    bootstrap: &str,
     topics: &Topics,
     timetable: &Timetable,
     cast: Option<Cast>,
 ) -> anyhow::Result<JoinHandle<anyhow::Result<Seen>>> {
-    let (bootstrap, topics) = (bootstrap.to_owned(), topics.clone());
-    let follower = spawn_blocking(move || -> anyhow::Result<Follower> {
-        let follower = Follower::of(&bootstrap, &topics)?;
-        follower.settle()?;
-        Ok(follower)
-    })
-    .await??;
-    let timetable = timetable.clone();
-    Ok(spawn_blocking(move || follow(&follower, &timetable, cast)))
+    let (topic, timetable) = (topics.caught_up().await?, timetable.clone());
+    Ok(spawn_blocking(move || follow(&topic, &timetable, cast)))
 }
 
-fn follow(follower: &Follower, timetable: &Timetable, cast: Option<Cast>) -> anyhow::Result<Seen> {
+fn follow(topic: &TopicReader, timetable: &Timetable, cast: Option<Cast>) -> anyhow::Result<Seen> {
     let warm_up = timetable.rate * WARM_UP.as_secs();
     let reader = cast.as_ref().map(|cast| cast.reader);
     let mut meter = cast.map(CpuMeter::new);
@@ -66,7 +59,7 @@ fn follow(follower: &Follower, timetable: &Timetable, cast: Option<Cast>) -> any
     let mut latency = Histogram::new(3)?;
     let mut audit = Audit::new(timetable.events, Reach::default())?;
     let (mut count, mut before, mut began) = (0, Cpu::default(), timetable.epoch);
-    follower.read(timetable.events, |record| {
+    topic.read(timetable.events, |record| {
         let now = timetable.epoch.elapsed();
         audit.note(Some(record.partition()), record.key(), record.payload());
         let payload = record.payload().context("a record without a value")?;
@@ -81,9 +74,13 @@ fn follow(follower: &Follower, timetable: &Timetable, cast: Option<Cast>) -> any
         Ok(())
     })?;
     let used = before.until(read_meter()?);
-    let others_cores = used.others / began.elapsed().as_secs_f64();
-    let cpu = used.per_event(float(timetable.events - warm_up));
-    let peak_bytes = reader.map_or(Ok(0), testbed::process::peak_resident_bytes)?;
+    let cost = |pid| -> anyhow::Result<Cost> {
+        Ok(Cost {
+            cpu: used.per_event(float(timetable.events - warm_up)),
+            others_cores: used.others / began.elapsed().as_secs_f64(),
+            peak: megabytes(peak_resident_bytes(pid)?),
+        })
+    };
     ensure!(!latency.is_empty(), "nothing arrived after the warm-up");
-    Ok(Seen { latency, audit, cpu, others_cores, peak_bytes })
+    Ok(Seen { latency, audit, cost: reader.map(cost).transpose()? })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use procfs::{CpuInfo, Current as _, CurrentSI as _, KernelStats, LoadAverage, Meminfo};
-use serde_json::{Value, json};
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
 
@@ -13,7 +13,7 @@ use tokio::process::Command;
 pub(crate) const NEIGHBOURS: f64 = 0.1;
 
 /// Hardware and kernel.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Machine {
     pub(crate) cpu: String,
     pub(crate) cores: usize,
@@ -35,13 +35,6 @@ impl Machine {
             congestion_control: setting("net/ipv4/tcp_congestion_control")?,
             load_average: LoadAverage::current()?.one.into(),
         })
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        let Self { cpu, cores, memory_gib, kernel, congestion_control, load_average } = self;
-        json!({ "kind": "machine", "cpu": cpu, "cores": cores, "memory_gib": memory_gib,
-                "kernel": kernel, "congestion_control": congestion_control,
-                "load_average": load_average })
     }
 }
 

@@ -5,7 +5,10 @@
 //! and the exit code tells of correctness alone: 0, or 1 when anything was wrong.
 
 mod args;
+mod arrival;
 mod audit;
+mod bench;
+mod choices;
 mod debezium;
 mod drain;
 mod figures;
@@ -26,8 +29,6 @@ mod scene;
 mod series;
 mod shape;
 mod stage;
-mod startup;
-mod takeover;
 mod topic;
 mod watch;
 mod writers;
@@ -40,7 +41,9 @@ use serde_json::{Value, json};
 use testbed::kafka::{Jvm, Kafka, Options};
 use testbed::router;
 
-use crate::args::{Args, Mode};
+use crate::args::Args;
+use crate::bench::Bench;
+use crate::choices::Mode;
 use crate::machine::{Machine, NEIGHBOURS, busy_cores, router_version};
 use crate::reader::Reader;
 use crate::report::Report;
@@ -50,19 +53,36 @@ use crate::stage::Stage;
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
-    let mut report = Report::open(args.json.as_deref())?;
+    let report = Report::open(args.json.as_deref())?;
     if !args.from.is_empty() {
         draw(&args, &plot::read(&args.from)?, &report)?;
         return Ok(ExitCode::SUCCESS);
     }
     let readers = readers(&args)?;
     let busy = busy_cores(Duration::from_secs(1)).await?;
-    let mut kafka = Kafka::start(Options::default().jvm(Jvm::Fast)).await?;
-    introduce(&args, &readers, &mut report).await?;
-    warn_of_neighbours(busy, &report)?;
-    for mode in Mode::ORDER.into_iter().filter(|mode| args.measures(*mode)) {
-        measure(mode, &args, &readers, &mut kafka, &mut report).await?;
+    let kafka = Kafka::start(Options::default().jvm(Jvm::Fast)).await?;
+    let mut bench = Bench { args, readers, kafka, report };
+    introduce(&mut bench).await?;
+    if busy > NEIGHBOURS {
+        bench.report.say(&format!(
+            "WARNING: others are at work here ({busy:.1} cores busy): ratios will be noisy, figures low"
+        ))?;
     }
+    let wanted = Mode::ORDER.map(|mode| bench.args.measures(mode).then_some(mode));
+    for mode in wanted.into_iter().flatten() {
+        let bench = &mut bench;
+        match mode {
+            Mode::Drain => drain::measure(bench).await?,
+            Mode::Latency => latency::measure(bench).await?,
+            Mode::Memory => memory::measure(bench).await?,
+            Mode::Start => arrival::starts(bench).await?,
+            Mode::Outage => outage::measure(bench).await?,
+            Mode::Takeover => arrival::takeovers(bench).await?,
+            Mode::Idle => idle::measure(bench).await?,
+            Mode::Flat => flat::measure(bench).await?,
+        }
+    }
+    let Bench { args, report, .. } = bench;
     draw(&args, report.lines(), &report)?;
     Ok(if report.close()? == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -74,26 +94,6 @@ fn draw(args: &Args, lines: &[Value], report: &Report) -> anyhow::Result<()> {
     report.say(&format!("drawn into {}: {}", directory.display(), drawn.join(", ")))
 }
 
-async fn measure(
-    mode: Mode,
-    args: &Args,
-    readers: &[Reader],
-    kafka: &mut Kafka,
-    report: &mut Report,
-) -> anyhow::Result<()> {
-    match mode {
-        Mode::Drain => drain::measure(args, readers, kafka, report).await,
-        Mode::Latency => latency::measure(args, readers, kafka, report).await,
-        Mode::Memory => memory::measure(args, readers, kafka, report).await,
-        Mode::Start => startup::measure(args, readers, kafka, report).await,
-        Mode::Outage => outage::measure(args, readers, kafka, report).await,
-        Mode::Takeover => takeover::measure(args, readers, kafka, report).await,
-        Mode::Idle => idle::measure(args, readers, kafka, report).await,
-        Mode::Flat => flat::measure(args, readers, kafka, report).await,
-    }
-}
-
-/// `pg_recvlogical`, the builds of the router, and peers.
 fn readers(args: &Args) -> anyhow::Result<Vec<Reader>> {
     let mut binaries = args.binary.clone();
     if binaries.is_empty() {
@@ -109,7 +109,7 @@ fn readers(args: &Args) -> anyhow::Result<Vec<Reader>> {
 }
 
 /// Says what is measured, and on what.
-async fn introduce(args: &Args, readers: &[Reader], report: &mut Report) -> anyhow::Result<()> {
+async fn introduce(Bench { args, readers, report, .. }: &mut Bench) -> anyhow::Result<()> {
     let machine = Machine::look()?;
     let mut postgres = Vec::new();
     for version in args.versions() {
@@ -125,30 +125,17 @@ async fn introduce(args: &Args, readers: &[Reader], report: &mut Report) -> anyh
         machine.congestion_control,
         postgres.join(", "),
     ))?;
-    report.record(&machine.json())?;
-    let mut versions = vec![json!({ "kind": "servers", "postgres": postgres, "kafka": kafka })];
-    for reader in readers {
-        if let Reader::Router { name, binary } = reader {
-            let version = router_version(binary).await?;
-            report.say(&format!("{name}: {version}"))?;
-            versions.push(json!({ "kind": "router", "name": name, "version": version }));
-        }
+    report.record("machine", json!({}), machine)?;
+    report.record("servers", json!({ "postgres": postgres, "kafka": kafka }), ())?;
+    for (reader, binary) in Reader::routers(readers) {
+        let (name, version) = (reader.name(), router_version(binary).await?);
+        report.say(&format!("{name}: {version}"))?;
+        report.record("router", json!({ "name": name, "version": version }), ())?;
     }
     if !args.peers.is_empty() {
         let version = debezium::versions()?;
         report.say(&version)?;
-        versions.push(json!({ "kind": "peer", "version": version }));
+        report.record("peer", json!({ "version": version }), ())?;
     }
-    versions.iter().try_for_each(|line| report.record(line))?;
     Ok(())
-}
-
-/// `busy` cores were, before anything was started here.
-fn warn_of_neighbours(busy: f64, report: &Report) -> anyhow::Result<()> {
-    if busy <= NEIGHBOURS {
-        return Ok(());
-    }
-    report.say(&format!(
-        "WARNING: others are at work here ({busy:.1} cores busy): ratios will be noisy, figures low"
-    ))
 }

@@ -10,18 +10,19 @@ use serde_json::json;
 use testbed::kafka::Kafka;
 use testbed::process::{peak_resident_bytes, resident_bytes};
 use testbed::wait::eventually;
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-use crate::args::{Args, Mode};
+use crate::args::Args;
 use crate::audit::{Audit, Faults};
+use crate::bench::Bench;
 use crate::figures::{float, megabytes};
 use crate::memory::BOUND;
-use crate::reader::{Aim, Reader};
-use crate::report::{Limit, Mark, Report, Table};
+use crate::reader::Reader;
+use crate::report::{Limit, Table};
 use crate::scene::Scene;
 use crate::shape::Reach;
-use crate::topic::{Follower, Reading, Topics};
+use crate::stage::Aim;
+use crate::topic::{Reading, Topics, blocking};
 use crate::writers::Timetable;
 
 const RATE: u64 = 5000;
@@ -42,12 +43,8 @@ struct Figures {
 }
 
 /// Measures every router.
-pub(crate) async fn measure(
-    args: &Args,
-    readers: &[Reader],
-    kafka: &mut Kafka,
-    report: &mut Report,
-) -> anyhow::Result<()> {
+pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
+    let Bench { args, readers, kafka, report } = bench;
     let mut table = Table::new(&[
         "reader",
         "RSS MB: before",
@@ -57,7 +54,7 @@ pub(crate) async fn measure(
         "s to catch up",
         "duplicates",
     ]);
-    for reader in Reader::routers(readers) {
+    for (reader, _) in Reader::routers(readers) {
         let figures = one(args, reader, kafka).await?;
         let Faults { duplicates, .. } = figures.faults;
         if figures.faults != (Faults { duplicates, ..Faults::default() }) {
@@ -75,26 +72,24 @@ pub(crate) async fn measure(
             format!("{catching_up:.1}"),
             duplicates.to_string(),
         ]);
-        report.record(&json!({
-            "kind": Mode::Outage.name(), "reader": reader.name(), "rate": RATE,
-            "outage_seconds": args.outage().as_secs(), "before_rss_megabytes": before,
-            "outage_rss_megabytes": during, "peak_rss_megabytes": peak,
-            "megabytes_behind": figures.behind_megabytes, "catching_up_seconds": catching_up,
-            "duplicates": duplicates,
-        }))?;
+        let line = json!({
+            "reader": reader.name(), "rate": RATE, "outage_seconds": args.outage().as_secs(),
+            "before_rss_megabytes": before, "outage_rss_megabytes": during,
+            "peak_rss_megabytes": peak, "megabytes_behind": figures.behind_megabytes,
+            "catching_up_seconds": catching_up, "duplicates": duplicates,
+        });
+        report.record("outage", line, ())?;
         let what =
             format!("{}, broker away for {:?}: peak memory, MB", reader.name(), args.outage());
-        let limit = Limit::AtMost(BOUND);
-        report.mark(Mark { what, limit, aim: Some(25.0), measured: peak.into() });
+        report.mark(what, Limit::AtMost(BOUND), Some(25.0), peak);
     }
     let what = format!("broker away for {:?} under {RATE} transactions a second", args.outage());
     report.say(&format!("\noutage, {what}\n{}", table.show()))
 }
 
 async fn one(args: &Args, reader: &Reader, kafka: &mut Kafka) -> anyhow::Result<Figures> {
-    let topic = format!("outage-{}", reader.slug());
-    let scene = Scene::set(args.place(), kafka, "outage", &topic).await?;
-    let Scene { stage, topics, bootstrap, slot, .. } = &scene;
+    let scene = Scene::set(args, kafka, "outage", reader).await?;
+    let Scene { stage, topics, slot, .. } = &scene;
     let mut running = scene.start(reader, Aim::Throughput).await?;
     let pid = running.pid()?;
     let timetable = Timetable::lasting(RATE, BEFORE + args.outage());
@@ -115,8 +110,8 @@ async fn one(args: &Args, reader: &Reader, kafka: &mut Kafka) -> anyhow::Result<
     let catching_up = back.elapsed();
     let peak = peak_resident_bytes(pid)?;
     running.stop().await?;
-    let faults = judge(bootstrap, topics, timetable.events).await?;
-    topics.delete(bootstrap).await?;
+    let faults = judge(topics, timetable.events).await?;
+    topics.delete().await?;
     Ok(Figures {
         resident: [before, during, peak].map(megabytes),
         behind_megabytes: float(behind) / 1e6,
@@ -126,17 +121,17 @@ async fn one(args: &Args, reader: &Reader, kafka: &mut Kafka) -> anyhow::Result<
 }
 
 /// Reads the topic to its end: what is doubled lies between, so no count tells when to stop.
-async fn judge(bootstrap: &str, topics: &Topics, events: u64) -> anyhow::Result<Faults> {
-    let (bootstrap, topics) = (bootstrap.to_owned(), topics.clone());
-    spawn_blocking(move || {
+async fn judge(topics: &Topics, events: u64) -> anyhow::Result<Faults> {
+    let topics = topics.clone();
+    blocking(move || {
         let mut audit = Audit::new(events, Reach::default())?;
         let mut records = 0;
-        Follower::of(&bootstrap, &topics)?.read_until(SILENCE, |record| {
+        topics.follow()?.read_until(SILENCE, |record| {
             audit.note(Some(record.partition()), record.key(), record.payload());
             records += 1;
             Ok(Reading::GoesOn)
         })?;
         Ok(audit.verdict(records).err().unwrap_or_default())
     })
-    .await?
+    .await
 }

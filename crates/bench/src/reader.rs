@@ -7,9 +7,9 @@ use anyhow::{bail, ensure};
 use testbed::router::Router;
 use testbed::wait::eventually;
 
-use crate::args::Socket;
-use crate::debezium::{self, Debezium, Tuning};
-use crate::stage::Stage;
+use crate::choices::{Socket, Tuning};
+use crate::debezium::{self, Debezium};
+use crate::stage::{Stage, Way};
 
 /// How long a reader that has acked everything may take to stop.
 pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(30);
@@ -40,53 +40,32 @@ impl Reader {
         self.name().to_lowercase().replace([' ', '_'], "-")
     }
 
-    /// The builds of the router among `readers`.
-    pub(crate) fn routers(readers: &[Self]) -> impl Iterator<Item = &Self> {
-        readers.iter().filter(|reader| reader.is_router())
+    /// The builds of the router among `readers`, and their binaries.
+    pub(crate) fn routers(readers: &[Self]) -> impl Iterator<Item = (&Self, &PathBuf)> {
+        readers.iter().filter_map(|reader| match reader {
+            Self::Router { binary, .. } => Some((reader, binary)),
+            Self::PgRecvlogical | Self::Debezium(_) => None,
+        })
     }
 
     /// Whether it can reach PostgreSQL over `socket`.
-    pub(crate) const fn can_use(&self, socket: Socket) -> bool {
-        match (self, socket) {
-            (Self::PgRecvlogical | Self::Router { .. }, _) | (Self::Debezium(_), Socket::Tcp) => {
-                true
-            }
-            // Its driver has no unix sockets, and is not set up for TLS here.
-            (Self::Debezium(_), Socket::Unix | Socket::Tls) => false,
-        }
+    pub(crate) fn can_use(&self, socket: Socket) -> bool {
+        // Debezium's driver has no unix sockets, and is not set up for TLS here.
+        !self.is_peer() || socket == Socket::Tcp
+    }
+
+    /// Whether it delivers into Kafka.
+    pub(crate) const fn delivers(&self) -> bool {
+        !matches!(self, Self::PgRecvlogical)
     }
 
     pub(crate) const fn is_router(&self) -> bool {
-        match self {
-            Self::Router { .. } => true,
-            Self::PgRecvlogical | Self::Debezium(_) => false,
-        }
+        matches!(self, Self::Router { .. })
     }
 
     pub(crate) const fn is_peer(&self) -> bool {
-        match self {
-            Self::Debezium(_) => true,
-            Self::PgRecvlogical | Self::Router { .. } => false,
-        }
+        matches!(self, Self::Debezium(_))
     }
-}
-
-/// What a peer that can be tuned is tuned for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Aim {
-    Throughput,
-    Latency,
-}
-
-/// What is read, and where to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Way<'a> {
-    pub(crate) socket: Socket,
-    pub(crate) slot: &'a str,
-    /// The topic, as the router's configuration has it.
-    pub(crate) route: &'a str,
-    pub(crate) bootstrap: &'a str,
-    pub(crate) aim: Aim,
 }
 
 /// A reader at work that delivers into Kafka. It ends when this is dropped.
@@ -142,7 +121,7 @@ impl Running {
     pub(crate) async fn stop(&mut self) -> anyhow::Result<()> {
         match self {
             Self::Router(router) => stop(router).await,
-            Self::Debezium(debezium) => debezium.stop().await,
+            Self::Debezium(debezium) => debezium.stop(STOP_DEADLINE).await,
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Where figures go: tables for people, a JSON object a line for machines, and at the end the marks.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use anyhow::Context;
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::figures::Spread;
 
@@ -18,13 +20,13 @@ pub(crate) enum Limit {
 
 /// A mark and what was measured.
 #[derive(Debug, Clone)]
-pub(crate) struct Mark {
-    pub(crate) what: String,
-    pub(crate) limit: Limit,
+struct Mark {
+    what: String,
+    limit: Limit,
     /// Further in the same direction: what is aimed at.
-    pub(crate) aim: Option<f64>,
+    aim: Option<f64>,
     /// The median counts, and it is told where a run was on the other side.
-    pub(crate) measured: Spread,
+    measured: Spread,
 }
 
 impl Mark {
@@ -85,13 +87,24 @@ impl Report {
         Ok(out.flush()?)
     }
 
-    /// A line for machines.
-    pub(crate) fn record(&mut self, line: &Value) -> anyhow::Result<()> {
-        self.lines.push(line.clone());
-        match &mut self.json {
-            Some(file) => Ok(writeln!(file, "{line}")?),
-            None => Ok(()),
+    /// A line for machines: what it is, what it is of, and its figures.
+    pub(crate) fn record(
+        &mut self,
+        kind: &str,
+        mut line: Value,
+        figures: impl Serialize,
+    ) -> anyhow::Result<()> {
+        if let Some(members) = line.as_object_mut() {
+            members.insert("kind".to_owned(), kind.into());
+            if let Value::Object(mut figures) = serde_json::to_value(figures)? {
+                members.append(&mut figures);
+            }
         }
+        if let Some(file) = &mut self.json {
+            writeln!(file, "{line}")?;
+        }
+        self.lines.push(line);
+        Ok(())
     }
 
     /// All lines for machines so far.
@@ -102,14 +115,32 @@ impl Report {
     /// Something that must not happen: it decides the exit code.
     pub(crate) fn fault(&mut self, what: String) -> anyhow::Result<()> {
         self.say(&format!("FAULT {what}"))?;
-        self.record(&serde_json::json!({ "kind": "fault", "what": what }))?;
+        self.record("fault", json!({ "what": what }), ())?;
         self.faults.push(what);
         Ok(())
     }
 
-    /// A mark to be shown at the end.
-    pub(crate) fn mark(&mut self, mark: Mark) {
-        self.marks.push(mark);
+    /// Lets go on what is without fault, and takes note of what is not.
+    pub(crate) fn faultless<T>(
+        &mut self,
+        what: &str,
+        outcome: Result<T, impl fmt::Display>,
+    ) -> anyhow::Result<Option<T>> {
+        match outcome {
+            Ok(figures) => Ok(Some(figures)),
+            Err(fault) => self.fault(format!("{what}: {fault}")).map(|()| None),
+        }
+    }
+
+    /// A mark to be shown at the end: the limit, what is aimed at beyond it, and what was measured.
+    pub(crate) fn mark(
+        &mut self,
+        what: String,
+        limit: Limit,
+        aim: Option<f64>,
+        measured: impl Into<Spread>,
+    ) {
+        self.marks.push(Mark { what, limit, aim, measured: measured.into() });
     }
 
     /// Shows the marks, and tells how many faults there were.
@@ -130,11 +161,9 @@ impl Report {
                 format!("{median:.2}")
             };
             let aim = mark.aim.map_or("-".to_owned(), |aim| aim.to_string());
-            self.record(&serde_json::json!({
-                "kind": "mark", "what": mark.what, "limit": limit, "aim": mark.aim, "measured": median,
-                "min": min, "max": max,
-                "verdict": mark.verdict(),
-            }))?;
+            let line = json!({ "what": mark.what, "limit": limit, "aim": mark.aim, "measured": median,
+                               "min": min, "max": max, "verdict": mark.verdict() });
+            self.record("mark", line, ())?;
             table.row([mark.what.clone(), limit, aim, measured, mark.verdict().to_owned()]);
         }
         self.say(&table.show())?;
@@ -152,6 +181,9 @@ pub(crate) fn there_and_back<T>(turn: u32, runners: &mut [T]) -> Vec<&mut T> {
     order
 }
 
+/// The heading of a column, and its cell in each row.
+pub(crate) type Column<'c, R> = (&'c str, &'c dyn Fn(&R) -> Option<String>);
+
 /// A Markdown table that is also easy to read as it is.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -165,6 +197,16 @@ impl Table {
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
+    }
+
+    /// A row for each of `rows`: by column, its heading and its cell; nothing to show is a dash.
+    pub(crate) fn of<R>(columns: &[Column<'_, R>], rows: impl IntoIterator<Item = R>) -> Self {
+        let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
+        let mut table = Self::new(&heads);
+        for row in rows {
+            table.row(columns.iter().map(|(_, cell)| cell(&row).unwrap_or_else(|| "-".to_owned())));
+        }
+        table
     }
 
     pub(crate) fn show(&self) -> String {
@@ -197,37 +239,27 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_met_at_its_limit_and_missed_beyond() {
-        let mark = |limit, measured: f64| {
-            Mark { what: String::new(), limit, aim: None, measured: measured.into() }.verdict()
-        };
-        assert_eq!(mark(Limit::AtLeast(0.8), 0.8), "ok");
-        assert_eq!(mark(Limit::AtLeast(0.8), 0.79), "missed");
-        assert_eq!(mark(Limit::AtMost(8.0), 8.0), "ok");
-        assert_eq!(mark(Limit::AtMost(8.0), 8.1), "missed");
-    }
-
-    #[test]
-    fn a_run_on_the_other_side_of_a_limit_is_not_passed_over() {
-        let mark = |limit, figures: [f64; 3]| {
+    fn a_mark_is_met_at_its_limit_in_every_run_and_its_aim_lies_beyond() {
+        let verdict = |limit, aim, figures: [f64; 3]| {
             let measured = Spread::of(figures).unwrap();
-            Mark { what: String::new(), limit, aim: Some(1.2), measured }.verdict()
-        };
-        assert_eq!(mark(Limit::AtLeast(1.0), [0.99, 1.24, 1.52]), "ok, but not in every run");
-        assert_eq!(mark(Limit::AtLeast(1.0), [1.01, 1.24, 1.52]), "aim reached");
-        assert_eq!(mark(Limit::AtMost(2.0), [1.0, 1.5, 2.5]), "ok, but not in every run");
-        assert_eq!(mark(Limit::AtMost(2.0), [1.0, 2.5, 2.6]), "missed");
-    }
-
-    #[test]
-    fn an_aim_lies_in_the_direction_of_its_limit() {
-        let mark = |limit, aim, measured: f64| {
-            let measured = Spread::from(measured);
             Mark { what: String::new(), limit, aim: Some(aim), measured }.verdict()
         };
-        assert_eq!(mark(Limit::AtLeast(1.0), 1.2, 1.1), "ok");
-        assert_eq!(mark(Limit::AtLeast(1.0), 1.2, 1.3), "aim reached");
-        assert_eq!(mark(Limit::AtMost(50.0), 25.0, 20.0), "aim reached");
-        assert_eq!(mark(Limit::AtMost(50.0), 25.0, 60.0), "missed");
+        for (figures, expected) in [
+            ([0.79; 3], "missed"),
+            ([0.8; 3], "ok"),
+            ([0.79, 1.24, 1.52], "ok, but not in every run"),
+            ([0.81, 1.24, 1.52], "aim reached"),
+        ] {
+            assert_eq!(verdict(Limit::AtLeast(0.8), 1.2, figures), expected, "{figures:?}");
+        }
+        for (figures, expected) in [
+            ([8.1; 3], "missed"),
+            ([1.0, 8.5, 9.0], "missed"),
+            ([8.0; 3], "ok"),
+            ([1.0, 1.5, 8.5], "ok, but not in every run"),
+            ([5.0; 3], "aim reached"),
+        ] {
+            assert_eq!(verdict(Limit::AtMost(8.0), 5.0, figures), expected, "{figures:?}");
+        }
     }
 }

@@ -2,38 +2,40 @@
 
 use anyhow::{Context, ensure};
 use rdkafka::{Message as _, TopicPartitionList};
+use serde::Serialize;
 use testbed::kafka::Kafka;
 use testbed::process::{Process, Spec, peak_resident_bytes};
-use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use crate::args::Socket;
 use crate::audit::Audit;
-use crate::reader::{Aim, Reader, Running, STOP_DEADLINE, Way};
-use crate::series::{Measured, measure};
-use crate::stage::{PUBLICATION, Stage, Task, pg_recvlogical};
-use crate::topic::{Ends, Follower, Topics};
-use crate::watch::{Cast, Gauge, Holder, watch};
+use crate::choices::Socket;
+use crate::figures::megabytes;
+use crate::reader::{Reader, Running, STOP_DEADLINE};
+use crate::series::{Measured, Sample, measure};
+use crate::stage::{Aim, PUBLICATION, Stage, Task, Way, pg_recvlogical};
+use crate::topic::{Topics, blocking};
+use crate::watch::{Cast, Fault, Gauge, Holder, watch};
 
 /// A run that was faultless.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Run {
+    #[serde(flatten)]
     pub(crate) measured: Measured,
+    /// Of payload alone: what else a record carries is not counted.
+    #[serde(rename = "payload_megabytes_per_second")]
+    pub(crate) payload: f64,
     /// Of what delivers: pg_recvlogical has ended by the time it is done.
-    pub(crate) peak_bytes: Option<u64>,
-    /// Of a payload, on average.
-    pub(crate) value_bytes: f64,
+    #[serde(rename = "peak_rss_megabytes")]
+    pub(crate) peak: Option<f64>,
 }
 
 impl Run {
-    /// Of payload alone: what else a record carries is not counted.
-    pub(crate) fn megabytes_per_second(&self) -> f64 {
-        self.measured.events_per_second * self.value_bytes / 1e6
+    fn of(samples: &[Sample], task: Task, peak: Option<f64>) -> anyhow::Result<Self> {
+        let measured = measure(samples, task.events).context("too few events to measure")?;
+        let payload = measured.events_per_second * task.value_bytes / 1e6;
+        Ok(Self { measured, payload, peak })
     }
 }
-
-/// What was wrong with a run: it has no figures.
-pub(crate) type Fault = String;
 
 /// Runs `reader` over a fresh copy of the origin slot.
 pub(crate) async fn run(
@@ -45,11 +47,10 @@ pub(crate) async fn run(
 ) -> anyhow::Result<Result<Run, Fault>> {
     let slot = name.replace('-', "_");
     stage.copy_slot(&slot).await?;
-    let outcome = match reader {
-        Reader::PgRecvlogical => receive(stage, socket, kafka, task, &slot).await,
-        Reader::Router { .. } | Reader::Debezium(_) => {
-            deliver((reader, socket), stage, kafka, task, (&slot, name)).await
-        }
+    let outcome = if reader.delivers() {
+        deliver((reader, socket), stage, kafka, task, (&slot, name)).await
+    } else {
+        receive(stage, socket, kafka, task, &slot).await
     };
     let outcome = outcome.with_context(|| format!("run {name} of {}", reader.name()))?;
     stage.drop_slot(&slot).await?;
@@ -73,14 +74,13 @@ async fn receive(
     let started = Instant::now();
     let mut process = Process::start(&spec)?;
     let cast = cast(stage, slot, kafka, process.pid()).await?;
-    let samples = match spawn_blocking(move || watch(&Gauge::Written, cast, started)).await?? {
+    let samples = match blocking(move || watch(&Gauge::Written, cast, started)).await? {
         Ok(samples) => samples,
         Err(fault) => return Ok(Err(fault)),
     };
     let status = process.wait_exit(STOP_DEADLINE).await?;
     ensure!(status.success(), "pg_recvlogical failed: {}", process.output()?);
-    let measured = measure(&samples, task.events).context("too few events to measure")?;
-    Ok(Ok(Run { measured, peak_bytes: None, value_bytes: task.value_bytes }))
+    Ok(Ok(Run::of(&samples, task, None)?))
 }
 
 async fn deliver(
@@ -90,41 +90,35 @@ async fn deliver(
     task: Task,
     (slot, name): (&str, &str),
 ) -> anyhow::Result<Result<Run, Fault>> {
-    let (bootstrap, topics) = (kafka.bootstrap(), Topics::of(name, task.reach));
-    topics.create(&bootstrap).await?;
-    let (ends, start) = {
-        let (bootstrap, topics) = (bootstrap.clone(), topics.clone());
-        spawn_blocking(move || -> anyhow::Result<_> {
-            let ends = Ends::of(&bootstrap, &topics)?;
-            let start = Start { positions: ends.positions()?, records: ends.records()? };
-            Ok((ends, start))
-        })
-        .await??
-    };
-    let way =
-        Way { socket, slot, route: topics.route(), bootstrap: &bootstrap, aim: Aim::Throughput };
+    let topics = Topics::create(&kafka.bootstrap(), name, task.reach).await?;
+    let ends = topics.ends().await?;
+    let (ends, positions, before) = blocking(move || {
+        let (positions, before) = (ends.positions()?, ends.records()?);
+        Ok((ends, positions, before))
+    })
+    .await?;
+    let way = Way { socket, slot, topics: &topics, aim: Aim::Throughput };
     let started = Instant::now();
     let mut running = Running::start(reader, stage, way)?;
     let pid = running.pid()?;
     let cast = cast(stage, slot, kafka, pid).await?;
-    let gauge = Gauge::Records { ends, before: start.records, expected: task.events };
-    let samples = match spawn_blocking(move || watch(&gauge, cast, started)).await?? {
+    let gauge = Gauge::Records { ends, before, expected: task.events };
+    let samples = match blocking(move || watch(&gauge, cast, started)).await? {
         Ok(samples) => samples,
         Err(fault) => return Ok(Err(format!("{fault}; its log:\n{}", running.log()))),
     };
-    let peak_bytes = Some(peak_resident_bytes(pid)?);
+    let peak = megabytes(peak_resident_bytes(pid)?);
     running.stop().await?;
-    let confirmed = stage.postgres.slot(slot).await?.and_then(|slot| slot.confirmed_flush_lsn);
-    let verdict = judge(&bootstrap, &topics, start, task).await?;
-    topics.delete(&bootstrap).await?;
-    if reader.is_router() && confirmed < Some(task.end) {
-        return Ok(Err(format!("confirmed {confirmed:?} instead of {} or later", task.end)));
+    let confirmed = stage.confirmed(slot).await?;
+    let verdict = judge(&topics, positions, before, task).await?;
+    topics.delete().await?;
+    if reader.is_router() && confirmed < task.end {
+        return Ok(Err(format!("confirmed {confirmed} instead of {} or later", task.end)));
     }
-    if let Err(fault) = verdict {
-        return Ok(Err(fault));
+    match verdict {
+        Ok(()) => Ok(Ok(Run::of(&samples, task, Some(peak))?)),
+        Err(fault) => Ok(Err(fault)),
     }
-    let measured = measure(&samples, task.events).context("too few events to measure")?;
-    Ok(Ok(Run { measured, peak_bytes, value_bytes: task.value_bytes }))
 }
 
 /// The processes of a run of `reader` from `slot`.
@@ -142,28 +136,22 @@ pub(crate) async fn cast(
     })
 }
 
-/// Where topics ended before a run.
-struct Start {
-    positions: TopicPartitionList,
-    records: u64,
-}
-
-/// Reads what a run has written, and judges it.
+/// Reads what a run has written since topics ended at `start`, with so many records `before`, and judges it.
 async fn judge(
-    bootstrap: &str,
     topics: &Topics,
-    start: Start,
+    start: TopicPartitionList,
+    before: u64,
     task: Task,
 ) -> anyhow::Result<Result<(), Fault>> {
-    let (bootstrap, topics) = (bootstrap.to_owned(), topics.clone());
-    spawn_blocking(move || {
+    let records = topics.records().await? - before;
+    let topics = topics.clone();
+    blocking(move || {
         let mut audit = Audit::new(task.events, task.reach)?;
-        Follower::from(&bootstrap, &start.positions)?.read(task.events, |record| {
+        topics.follow_from(&start)?.read(task.events, |record| {
             audit.note(topics.place(record), record.key(), record.payload());
             Ok(())
         })?;
-        let records = Ends::of(&bootstrap, &topics)?.records()? - start.records;
         Ok(audit.verdict(records).map_err(|faults| faults.to_string()))
     })
-    .await?
+    .await
 }

@@ -5,17 +5,17 @@ use testbed::kafka::Kafka;
 use testbed::postgres::{DATABASE, SUPERUSER};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::args::Socket;
-use crate::reader::{Aim, Reader, Running, Way};
+use crate::args::Args;
+use crate::choices::Socket;
+use crate::reader::{Reader, Running};
 use crate::shape::Reach;
-use crate::stage::Stage;
+use crate::stage::{Aim, Stage, Way};
 use crate::topic::Topics;
 use crate::writers::{Timetable, Written, write};
 
 pub(crate) struct Scene {
     pub(crate) stage: Stage,
     pub(crate) topics: Topics,
-    pub(crate) bootstrap: String,
     pub(crate) slot: &'static str,
     socket: Socket,
 }
@@ -23,21 +23,34 @@ pub(crate) struct Scene {
 impl Scene {
     /// On a server of its own: a reader would be sent the rows that were written for those before it.
     pub(crate) async fn set(
-        (version, socket): (u16, Socket),
+        args: &Args,
+        kafka: &Kafka,
+        slot: &'static str,
+        reader: &Reader,
+    ) -> anyhow::Result<Self> {
+        Self::with_topic(args, kafka, slot, &format!("{slot}-{}", reader.slug())).await
+    }
+
+    /// The same, with a topic of another name.
+    pub(crate) async fn with_topic(
+        args: &Args,
         kafka: &Kafka,
         slot: &'static str,
         topic: &str,
     ) -> anyhow::Result<Self> {
-        let (bootstrap, topics) = (kafka.bootstrap(), Topics::one(topic));
-        topics.create(&bootstrap).await?;
-        let stage = Stage::set(version, Reach::default()).await?;
+        let topics = Topics::create(&kafka.bootstrap(), topic, Reach::default()).await?;
+        let stage = Stage::set(args.version(), Reach::default()).await?;
         stage.copy_slot(slot).await?;
-        Ok(Self { stage, topics, bootstrap, slot, socket })
+        Ok(Self { stage, topics, slot, socket: args.first_socket() })
     }
 
-    pub(crate) fn way(&self, aim: Aim) -> Way<'_> {
-        let Self { socket, slot, ref topics, ref bootstrap, .. } = *self;
-        Way { socket, slot, route: topics.route(), bootstrap, aim }
+    fn way(&self, aim: Aim) -> Way<'_> {
+        Way { socket: self.socket, slot: self.slot, topics: &self.topics, aim }
+    }
+
+    /// The configuration of a router that reads here.
+    pub(crate) fn router_config(&self) -> String {
+        self.stage.router_config(self.way(Aim::Throughput))
     }
 
     /// Starts a reader, and returns when what is committed from now on is read at once.

@@ -6,17 +6,21 @@
 //! lies in a socket. CPU time is taken between the same two moments. Between two looks everything is
 //! taken to grow evenly.
 
-use std::time::Duration;
+use serde::Serialize;
 
 use crate::figures::float;
 
 /// CPU time used since the start of each process, in seconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct Cpu {
+    #[serde(rename = "reader_cpu_us")]
     pub(crate) reader: f64,
+    #[serde(rename = "walsender_cpu_us")]
     pub(crate) walsender: f64,
+    #[serde(rename = "broker_cpu_us")]
     pub(crate) broker: f64,
     /// Everything else on the machine but the bench itself and the rest of the database server.
+    #[serde(skip)]
     pub(crate) others: f64,
 }
 
@@ -56,15 +60,16 @@ pub(crate) struct Sample {
 }
 
 /// What the looks at one run amount to.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Measured {
     pub(crate) events_per_second: f64,
     /// Microseconds per event.
+    #[serde(flatten)]
     pub(crate) cpu: Cpu,
     /// Cores that others kept busy meanwhile.
     pub(crate) others_cores: f64,
     /// From the start of the process to the first look that saw something done.
-    pub(crate) first: Duration,
+    pub(crate) first_ms: f64,
 }
 
 const FROM: f64 = 0.05;
@@ -81,7 +86,7 @@ pub(crate) fn measure(samples: &[Sample], events: u64) -> Option<Measured> {
         events_per_second: events / seconds,
         cpu: used.per_event(events),
         others_cores: used.others / seconds,
-        first: Duration::from_secs_f64(first),
+        first_ms: first * 1e3,
     })
 }
 
@@ -117,7 +122,7 @@ mod tests {
         let measured = measure(&run, 2000).unwrap();
         assert!((measured.events_per_second - 200.0).abs() < 1e-9);
         assert!((measured.cpu.reader - 500.0).abs() < 1e-6, "1 s for 2000 events");
-        assert_eq!(measured.first, Duration::from_secs(8));
+        assert_eq!(measured.first_ms, 8000.0);
     }
 
     #[test]

@@ -13,10 +13,10 @@ use testbed::wait::until_ok;
 use tokio_postgres::types::PgLsn;
 use uuid::Uuid;
 
-use crate::args::Socket;
+use crate::choices::Socket;
 use crate::figures::float;
-use crate::reader::Way;
 use crate::shape::{Reach, Shape};
+use crate::topic::Topics;
 
 pub(crate) const PUBLICATION: &str = "bench";
 
@@ -39,6 +39,22 @@ pub(crate) struct Task {
     /// Bytes of a payload, on average.
     pub(crate) value_bytes: f64,
     pub(crate) reach: Reach,
+}
+
+/// What a peer that can be tuned is tuned for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Aim {
+    Throughput,
+    Latency,
+}
+
+/// What is read, and where to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Way<'a> {
+    pub(crate) socket: Socket,
+    pub(crate) slot: &'a str,
+    pub(crate) topics: &'a Topics,
+    pub(crate) aim: Aim,
 }
 
 /// A PostgreSQL with an outbox table, its publication and the slot `origin`.
@@ -144,17 +160,19 @@ impl Stage {
     /// the measurements, and two of one version have one system identifier: under one name, a router
     /// would find what the state topic says of an earlier server, and stop.
     pub(crate) fn router_config(&self, way: Way<'_>) -> String {
-        let Way { socket, slot, route, bootstrap, aim: _ } = way;
+        let Way { socket, slot, topics, aim: _ } = way;
         format!(
             "name = \"{}\"\n\
              [postgres]\n\
              url = \"{}\"\n\
              slot = \"{slot}\"\npublication = \"{PUBLICATION}\"\n\
-             [[outbox]]\ntable = \"{}\"\ntopic = \"{route}\"\n\
-             [kafka]\nbootstrap_servers = \"{bootstrap}\"\n",
+             [[outbox]]\ntable = \"{}\"\ntopic = \"{}\"\n\
+             [kafka]\nbootstrap_servers = \"{}\"\n",
             self.name,
             self.conninfo(socket),
             self.schema.table,
+            topics.route(),
+            topics.bootstrap(),
         )
     }
 

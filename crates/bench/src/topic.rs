@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -27,36 +27,42 @@ const MAKING: Duration = Duration::from_mins(3);
 /// Topics made by one request.
 const AT_ONCE: usize = 500;
 
-/// One topic, or one for each aggregate type.
+/// Runs what blocks on a thread that may.
+pub(crate) async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    spawn_blocking(call).await?
+}
+
+/// One topic, or one for each aggregate type, and the broker where they are.
 #[derive(Debug, Clone)]
 pub(crate) struct Topics {
+    bootstrap: String,
     names: Vec<String>,
     route: String,
     partitions: i32,
 }
 
 impl Topics {
-    /// One topic called `name`, which is used once.
-    pub(crate) fn one(name: &str) -> Self {
-        Self::of(name, Reach::default())
-    }
-
-    /// What events of `reach` are routed to: a topic called `name`, or the many that all runs of this
-    /// reach share, because a broker keeps the files of deleted ones open for a minute.
-    pub(crate) fn of(name: &str, reach: Reach) -> Self {
+    /// Makes what events of `reach` are routed to: a topic called `name`, which is used once, or the many that all runs
+    /// of this reach share, because a broker keeps the files of deleted ones open for a minute.
+    pub(crate) async fn create(bootstrap: &str, name: &str, reach: Reach) -> anyhow::Result<Self> {
+        let bootstrap = bootstrap.to_owned();
         if reach.topics == 1 {
-            return Self {
-                names: vec![name.to_owned()],
-                route: name.to_owned(),
-                partitions: reach.partitions,
-            };
+            create_topic(&bootstrap, name, reach.partitions, &[]).await?;
+            let (names, route) = (vec![name.to_owned()], name.to_owned());
+            return Ok(Self { bootstrap, names, route, partitions: reach.partitions });
         }
         let prefix = format!("flat{}", reach.topics);
-        Self {
-            names: reach.types().iter().map(|kind| format!("{prefix}.{kind}")).collect(),
-            route: format!("{prefix}.${{aggregate_type}}"),
-            partitions: 1,
-        }
+        let names = reach.types().iter().map(|kind| format!("{prefix}.{kind}")).collect();
+        let route = format!("{prefix}.${{aggregate_type}}");
+        let topics = Self { bootstrap, names, route, partitions: 1 };
+        topics.create_many().await?;
+        Ok(topics)
+    }
+
+    pub(crate) fn bootstrap(&self) -> &str {
+        &self.bootstrap
     }
 
     /// As the router's configuration has it.
@@ -72,12 +78,9 @@ impl Topics {
         record.topic().rsplit_once(".type")?.1.parse().ok()
     }
 
-    pub(crate) async fn create(&self, bootstrap: &str) -> anyhow::Result<()> {
-        if let [name] = self.names.as_slice() {
-            return create_topic(bootstrap, name, self.partitions, &[]).await;
-        }
+    async fn create_many(&self) -> anyhow::Result<()> {
         let admin: AdminClient<DefaultClientContext> =
-            ClientConfig::new().set("bootstrap.servers", bootstrap).create()?;
+            ClientConfig::new().set("bootstrap.servers", &self.bootstrap).create()?;
         let options = AdminOptions::new().operation_timeout(Some(MAKING));
         for names in self.names.chunks(AT_ONCE) {
             let new = |name| NewTopic::new(name, self.partitions, TopicReplication::Fixed(1));
@@ -90,18 +93,60 @@ impl Topics {
             }
         }
         until_ok(MAKING, format!("{} topics with leaders", self.names.len()), async || {
-            let (bootstrap, topics) = (bootstrap.to_owned(), self.clone());
-            spawn_blocking(move || Ends::of(&bootstrap, &topics)).await?.map(drop)
+            self.ends().await.map(drop)
         })
         .await
     }
 
     /// Deletes what is used once.
-    pub(crate) async fn delete(&self, bootstrap: &str) -> anyhow::Result<()> {
+    pub(crate) async fn delete(&self) -> anyhow::Result<()> {
         match self.names.as_slice() {
-            [name] => delete_topic(bootstrap, name).await,
+            [name] => delete_topic(&self.bootstrap, name).await,
             _ => Ok(()),
         }
+    }
+
+    /// Connected, and the leaders known.
+    pub(crate) async fn ends(&self) -> anyhow::Result<Ends> {
+        let topics = self.clone();
+        blocking(move || {
+            let question = topics.all_partitions(Offset::End)?;
+            let ends = Ends { consumer: consumer(&topics.bootstrap)?, question };
+            ends.records()?;
+            Ok(ends)
+        })
+        .await
+    }
+
+    /// Records ever written, all partitions together.
+    pub(crate) async fn records(&self) -> anyhow::Result<u64> {
+        let ends = self.ends().await?;
+        blocking(move || ends.records()).await
+    }
+
+    /// Begins to read from their start, and returns when what stood in them is read: what is written next is received at
+    /// once.
+    pub(crate) async fn caught_up(&self) -> anyhow::Result<TopicReader> {
+        let topics = self.clone();
+        blocking(move || {
+            let reader = topics.follow()?;
+            reader.read_until(Duration::from_secs(1), |_| Ok(Reading::GoesOn))?;
+            Ok(reader)
+        })
+        .await
+    }
+
+    /// From their start.
+    pub(crate) fn follow(&self) -> anyhow::Result<TopicReader> {
+        self.follow_from(&self.all_partitions(Offset::Beginning)?)
+    }
+
+    /// From a position in each partition.
+    pub(crate) fn follow_from(&self, start: &TopicPartitionList) -> anyhow::Result<TopicReader> {
+        let consumer = consumer(&self.bootstrap)?;
+        consumer.assign(start)?;
+        let partitions = u32::try_from(start.count())?;
+        Ok(TopicReader { consumer, patience: PATIENCE + PATIENCE_EACH * partitions })
     }
 
     fn all_partitions(&self, offset: Offset) -> anyhow::Result<TopicPartitionList> {
@@ -131,14 +176,6 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    pub(crate) fn of(bootstrap: &str, topics: &Topics) -> anyhow::Result<Self> {
-        let ends =
-            Self { consumer: consumer(bootstrap)?, question: topics.all_partitions(Offset::End)? };
-        // Connects, and learns the leaders, before anything is measured.
-        ends.records()?;
-        Ok(ends)
-    }
-
     /// The end of each partition.
     pub(crate) fn positions(&self) -> anyhow::Result<TopicPartitionList> {
         Ok(self.consumer.offsets_for_times(self.question.clone(), REQUEST)?)
@@ -160,25 +197,12 @@ impl Ends {
 }
 
 /// Reads topics while they grow.
-pub(crate) struct Follower {
+pub(crate) struct TopicReader {
     consumer: BaseConsumer,
     patience: Duration,
 }
 
-impl Follower {
-    /// From their start.
-    pub(crate) fn of(bootstrap: &str, topics: &Topics) -> anyhow::Result<Self> {
-        Self::from(bootstrap, &topics.all_partitions(Offset::Beginning)?)
-    }
-
-    /// From a position in each partition.
-    pub(crate) fn from(bootstrap: &str, start: &TopicPartitionList) -> anyhow::Result<Self> {
-        let consumer = consumer(bootstrap)?;
-        consumer.assign(start)?;
-        let partitions = u32::try_from(start.count())?;
-        Ok(Self { consumer, patience: PATIENCE + PATIENCE_EACH * partitions })
-    }
-
+impl TopicReader {
     /// Shows `expected` records to `note`, or as many as come before the topics stand still.
     pub(crate) fn read(
         &self,
@@ -216,12 +240,6 @@ impl Follower {
                 }
             }
         }
-        Ok(())
-    }
-
-    /// Waits until reading has begun, so that what is written next is received at once.
-    pub(crate) fn settle(&self) -> anyhow::Result<()> {
-        ensure!(self.consumer.poll(Duration::from_secs(1)).is_none(), "the topic is not empty");
         Ok(())
     }
 }

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use crate::figures::float;
 use crate::machine::busy_time;
-use crate::run::Fault;
 use crate::series::{Cpu, Sample};
 use crate::stage::Stage;
 use crate::topic::Ends;
@@ -18,6 +17,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// While waiting for the first sign of life, which is timed.
 const SHORT_PAUSE: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What was wrong with a run: it has no figures.
+pub(crate) type Fault = String;
 
 /// What tells how far a reader is.
 pub(crate) enum Gauge {

@@ -7,23 +7,14 @@ use serde_json::Value;
 
 use super::SOURCE;
 use super::chart::{Frame, Line, Lines, Row, Rows, Style};
-use crate::args::Mode;
-use crate::figures::Spread;
+use crate::figures::{Spread, number, text};
 
 const BASELINE: &str = "pg_recvlogical";
 
-fn text<'a>(line: &'a Value, name: &str) -> &'a str {
-    line.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn number(line: &Value, name: &str) -> Option<f64> {
-    line.get(name).and_then(Value::as_f64)
-}
-
 /// Counted runs of a mode.
-fn of_mode(lines: &[Value], mode: Mode) -> Vec<&Value> {
+fn of_mode<'a>(lines: &'a [Value], mode: &str) -> Vec<&'a Value> {
     let counts = |line: &&Value| {
-        text(line, "kind") == mode.name() && line.get("warm_up") != Some(&Value::Bool(true))
+        text(line, "kind") == mode && line.get("warm_up") != Some(&Value::Bool(true))
     };
     lines.iter().filter(counts).collect()
 }
@@ -66,7 +57,7 @@ struct Lane<'a> {
 
 /// Drains by shape and reader, of the version that was measured first.
 fn drains(lines: &[Value]) -> Vec<(String, Vec<Lane<'_>>)> {
-    let runs = of_mode(lines, Mode::Drain);
+    let runs = of_mode(lines, "drain");
     let version = runs.first().and_then(|line| number(line, "pg"));
     let runs: Vec<&Value> = runs.into_iter().filter(|line| number(line, "pg") == version).collect();
     let sockets = distinct(runs.iter().map(|line| text(line, "socket")));
@@ -176,7 +167,7 @@ const PERCENTILES: [(&str, &str); 4] =
 
 /// From commit to consumer.
 pub(super) fn latency(lines: &[Value]) -> Option<Rows> {
-    let runs = of_mode(lines, Mode::Latency);
+    let runs = of_mode(lines, "latency");
     let rates = distinct(runs.iter().filter_map(|line| number(line, "rate")));
     let rows = |rate: f64| {
         let runs: Vec<&Value> =
@@ -213,7 +204,7 @@ pub(super) fn latency(lines: &[Value]) -> Option<Rows> {
 
 /// Cost per event as something grows, of the router that was measured first.
 pub(super) fn flat(lines: &[Value]) -> Option<Lines> {
-    let runs = of_mode(lines, Mode::Flat);
+    let runs = of_mode(lines, "flat");
     let reader = text(runs.first()?, "reader");
     let runs: Vec<&Value> =
         runs.iter().copied().filter(|line| text(line, "reader") == reader).collect();
