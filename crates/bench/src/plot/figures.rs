@@ -6,8 +6,9 @@
 use serde_json::Value;
 
 use super::SOURCE;
-use super::chart::{Frame, Line, Lines, Row, Rows, Style};
+use super::chart::{Body, Chart, Frame, Row, Style};
 use crate::figures::{Spread, number, text};
+use crate::shape::Shape;
 
 const BASELINE: &str = "pg_recvlogical";
 
@@ -17,6 +18,26 @@ fn of_mode<'a>(lines: &'a [Value], mode: &str) -> Vec<&'a Value> {
         text(line, "kind") == mode && line.get("warm_up") != Some(&Value::Bool(true))
     };
     lines.iter().filter(counts).collect()
+}
+
+/// The runs that are alike in something, in the order in which they come.
+fn grouped<'a, K: PartialEq>(
+    runs: &[&'a Value],
+    key: impl Fn(&'a Value) -> K,
+) -> Vec<(K, Vec<&'a Value>)> {
+    let mut groups: Vec<(K, Vec<&'a Value>)> = Vec::new();
+    for &run in runs {
+        let key = key(run);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, runs)) => runs.push(run),
+            None => groups.push((key, vec![run])),
+        }
+    }
+    groups
+}
+
+fn median(runs: &[&Value], name: &str) -> Option<f64> {
+    Spread::of(runs.iter().filter_map(|run| number(run, name))).map(|spread| spread.median)
 }
 
 /// The machine and the servers of the last run.
@@ -37,17 +58,6 @@ fn note(lines: &[Value]) -> String {
     format!("{machine}{servers}")
 }
 
-/// Distinct values in the order in which they come.
-fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let mut found = Vec::new();
-    for value in values {
-        if !found.contains(&value) {
-            found.push(value);
-        }
-    }
-    found
-}
-
 /// Runs over one backlog of one reader on one socket.
 struct Lane<'a> {
     label: String,
@@ -55,39 +65,28 @@ struct Lane<'a> {
     runs: Vec<&'a Value>,
 }
 
-/// Drains by shape and reader, of the version that was measured first.
-fn drains(lines: &[Value]) -> Vec<(String, Vec<Lane<'_>>)> {
-    let runs = of_mode(lines, "drain");
-    let version = runs.first().and_then(|line| number(line, "pg"));
-    let runs: Vec<&Value> = runs.into_iter().filter(|line| number(line, "pg") == version).collect();
-    let sockets = distinct(runs.iter().map(|line| text(line, "socket")));
-    let shapes = distinct(runs.iter().map(|line| text(line, "shape")));
-    let lanes = |shape: &str| {
-        let runs: Vec<&Value> =
-            runs.iter().copied().filter(|line| text(line, "shape") == shape).collect();
-        let mut names =
-            distinct(runs.iter().map(|line| (text(line, "socket"), text(line, "reader"))));
+/// Drains by shape, with a row for each reader.
+fn drains(
+    lines: &[Value],
+    row: impl Fn(&Lane<'_>, &[Lane<'_>]) -> Option<Row>,
+) -> Option<Vec<(String, Vec<Row>)>> {
+    let (_, runs) =
+        grouped(&of_mode(lines, "drain"), |line| number(line, "pg")).into_iter().next()?;
+    let sockets = grouped(&runs, |line| text(line, "socket")).len();
+    let shapes = grouped(&runs, |line| text(line, "shape")).into_iter().map(|(shape, runs)| {
+        let mut lanes = grouped(&runs, |line| (text(line, "socket"), text(line, "reader")));
         // Turns go there and back: the order of the lines is not always that of the readers.
-        names.sort_unstable();
-        let lane = |(socket, reader): (&str, &str)| Lane {
-            label: match sockets.len() {
-                1 => reader.to_owned(),
-                _ => format!("{reader}, {socket}"),
-            },
+        lanes.sort_unstable_by_key(|(key, _)| *key);
+        let lane = |((socket, reader), runs): ((&str, &str), _)| Lane {
+            label: if sockets == 1 { reader.to_owned() } else { format!("{reader}, {socket}") },
             is_baseline: reader == BASELINE,
-            runs: runs
-                .iter()
-                .copied()
-                .filter(|line| (text(line, "socket"), text(line, "reader")) == (socket, reader))
-                .collect(),
+            runs,
         };
-        names.into_iter().map(lane).collect()
-    };
-    shapes.into_iter().map(|shape| (describe(shape), lanes(shape))).collect()
-}
-
-fn describe(shape: &str) -> String {
-    shape.parse().map_or(shape.to_owned(), crate::shape::Shape::describe)
+        let lanes: Vec<Lane<'_>> = lanes.into_iter().map(lane).collect();
+        let name = shape.parse().map_or(shape.to_owned(), Shape::describe);
+        (name, lanes.iter().filter_map(|lane| row(lane, &lanes)).collect())
+    });
+    Some(shapes.collect())
 }
 
 /// How fast beside `pg_recvlogical` in the same measurement and turn, over the same socket.
@@ -106,127 +105,97 @@ fn ratios(lane: &Lane<'_>, lanes: &[Lane<'_>]) -> Option<Spread> {
 }
 
 /// Rates of draining, with `pg_recvlogical` as one.
-pub(super) fn drain(lines: &[Value]) -> Option<Rows> {
-    let groups: Vec<(String, Vec<Row>)> = drains(lines)
-        .into_iter()
-        .map(|(shape, lanes)| {
-            let row = |lane: &Lane<'_>| {
-                let ratio = ratios(lane, &lanes)?;
-                Some(Row {
-                    label: lane.label.clone(),
-                    figures: vec![(usize::from(lane.is_baseline), ratio.median)],
-                    whisker: (!lane.is_baseline).then_some((ratio.min, ratio.max)),
-                })
-            };
-            (shape, lanes.iter().filter_map(row).collect())
+pub(super) fn drain(lines: &[Value]) -> Option<Chart> {
+    let groups = drains(lines, |lane, lanes| {
+        let ratio = ratios(lane, lanes)?;
+        Some(Row {
+            label: lane.label.clone(),
+            figures: vec![(usize::from(lane.is_baseline), ratio.median)],
+            whisker: (!lane.is_baseline).then_some((ratio.min, ratio.max)),
         })
-        .collect();
+    })?;
     let frame = Frame {
-        title: "Draining a backlog into Kafka".to_owned(),
+        title: "Draining a backlog into Kafka",
         unit: "events per second, pg_recvlogical into nothing = 1; whiskers: slowest and fastest \
                run; more is better"
             .to_owned(),
         note: note(lines),
-        legend: vec!["into Kafka, acks=all".to_owned(), "into nothing".to_owned()],
+        legend: ["into Kafka, acks=all", "into nothing"].map(str::to_owned).to_vec(),
     };
-    (!groups.is_empty()).then_some(Rows { frame, style: Style::Bars, groups })
+    Some(Chart { frame, body: Body::Rows(Style::Bars, groups) })
 }
 
 /// CPU per event of those who take part.
-pub(super) fn cpu(lines: &[Value]) -> Option<Rows> {
-    let groups: Vec<(String, Vec<Row>)> = drains(lines)
-        .into_iter()
-        .map(|(shape, lanes)| {
-            let row = |lane: &Lane<'_>| {
-                let median = |name: &str| {
-                    Spread::of(lane.runs.iter().filter_map(|run| number(run, name)))
-                        .map_or(0.0, |spread| spread.median)
-                };
-                let mut figures =
-                    vec![(0, median("reader_cpu_us")), (2, median("walsender_cpu_us"))];
-                if !lane.is_baseline {
-                    figures.push((1, median("broker_cpu_us")));
-                }
-                Row { label: lane.label.clone(), figures, whisker: None }
-            };
-            (shape, lanes.iter().map(row).collect())
-        })
-        .collect();
+pub(super) fn cpu(lines: &[Value]) -> Option<Chart> {
+    let parts = [(0, "reader_cpu_us"), (2, "walsender_cpu_us"), (1, "broker_cpu_us")];
+    let groups = drains(lines, |lane, _| {
+        let shown = parts.iter().take(if lane.is_baseline { 2 } else { 3 });
+        let figures = shown
+            .map(|(colour, name)| (*colour, median(&lane.runs, name).unwrap_or_default()))
+            .collect();
+        Some(Row { label: lane.label.clone(), figures, whisker: None })
+    })?;
     let frame = Frame {
-        title: "CPU per event".to_owned(),
+        title: "CPU per event",
         unit: "microseconds of CPU per event while draining, median of the runs; less is better"
             .to_owned(),
         note: note(lines),
         legend: ["reader", "broker", "walsender"].map(str::to_owned).to_vec(),
     };
-    (!groups.is_empty()).then_some(Rows { frame, style: Style::Bars, groups })
+    Some(Chart { frame, body: Body::Rows(Style::Bars, groups) })
 }
 
 const PERCENTILES: [(&str, &str); 4] =
     [("p50_ms", "p50"), ("p99_ms", "p99"), ("p999_ms", "p99.9"), ("max_ms", "max")];
 
 /// From commit to consumer.
-pub(super) fn latency(lines: &[Value]) -> Option<Rows> {
-    let runs = of_mode(lines, "latency");
-    let rates = distinct(runs.iter().filter_map(|line| number(line, "rate")));
-    let rows = |rate: f64| {
-        let runs: Vec<&Value> =
-            runs.iter().copied().filter(|line| number(line, "rate") == Some(rate)).collect();
-        let readers = distinct(runs.iter().map(|line| text(line, "reader")));
-        let row = |reader: &str| {
-            let of_reader = runs.iter().filter(|line| text(line, "reader") == reader);
-            let median = |name: &str| {
-                Spread::of(of_reader.clone().filter_map(|line| number(line, name)))
-                    .map(|spread| spread.median)
-            };
-            let dots = PERCENTILES.iter().enumerate();
-            Row {
-                label: reader.to_owned(),
-                figures: dots.filter_map(|(at, (name, _))| Some((at, median(name)?))).collect(),
-                whisker: None,
-            }
-        };
-        readers.into_iter().map(row).collect()
+pub(super) fn latency(lines: &[Value]) -> Option<Chart> {
+    let rates = grouped(&of_mode(lines, "latency"), |line| number(line, "rate"));
+    let row = |(reader, runs): (&str, Vec<&Value>)| Row {
+        label: reader.to_owned(),
+        figures: (0..)
+            .zip(PERCENTILES)
+            .filter_map(|(colour, (name, _))| Some((colour, median(&runs, name)?)))
+            .collect(),
+        whisker: None,
     };
     let groups: Vec<(String, Vec<Row>)> = rates
         .into_iter()
-        .map(|rate| (format!("{rate:.0} transactions a second"), rows(rate)))
+        .map(|(rate, runs)| {
+            let readers = grouped(&runs, |line| text(line, "reader"));
+            let name = format!("{:.0} transactions a second", rate.unwrap_or_default());
+            (name, readers.into_iter().map(row).collect())
+        })
         .collect();
     let frame = Frame {
-        title: "From commit to consumer".to_owned(),
+        title: "From commit to consumer",
         unit: "milliseconds, single-row transactions at a fixed rate, acks=all; less is better"
             .to_owned(),
         note: note(lines),
         legend: PERCENTILES.map(|(_, name)| name.to_owned()).to_vec(),
     };
-    (!groups.is_empty()).then_some(Rows { frame, style: Style::Dots, groups })
+    (!groups.is_empty()).then_some(Chart { frame, body: Body::Rows(Style::Dots, groups) })
 }
 
 /// Cost per event as something grows, of the router that was measured first.
-pub(super) fn flat(lines: &[Value]) -> Option<Lines> {
+pub(super) fn flat(lines: &[Value]) -> Option<Chart> {
     let runs = of_mode(lines, "flat");
-    let reader = text(runs.first()?, "reader");
-    let runs: Vec<&Value> =
-        runs.iter().copied().filter(|line| text(line, "reader") == reader).collect();
-    let series = distinct(runs.iter().map(|line| text(line, "series")));
-    let line = |(colour, name): (usize, &&str)| {
-        let of_series: Vec<&Value> =
-            runs.iter().copied().filter(|line| text(line, "series") == *name).collect();
-        let values = distinct(of_series.iter().filter_map(|line| number(line, "value")));
-        let point = |value: f64| {
-            let of_value = of_series.iter().filter(|line| number(line, "value") == Some(value));
-            let cpu = Spread::of(of_value.filter_map(|line| number(line, "reader_cpu_us")))?;
-            Some((value, cpu.median))
+    let (reader, runs) = grouped(&runs, |line| text(line, "reader")).into_iter().next()?;
+    let series = grouped(&runs, |line| text(line, "series"));
+    let points = |runs: &[&Value]| {
+        let values = grouped(runs, |line| number(line, "value"));
+        let point = |(value, runs): (Option<f64>, Vec<&Value>)| {
+            Some((value?, median(&runs, "reader_cpu_us")?))
         };
-        Line { colour, points: values.into_iter().filter_map(point).collect() }
+        values.into_iter().filter_map(point).collect()
     };
     let frame = Frame {
-        title: "CPU per event as something grows".to_owned(),
+        title: "CPU per event as something grows",
         unit: format!("microseconds of CPU per event of {reader} while draining; flat is good"),
         note: note(lines),
-        legend: series.iter().map(|name| (*name).to_owned()).collect(),
+        legend: series.iter().map(|(name, _)| (*name).to_owned()).collect(),
     };
-    Some(Lines { frame, lines: series.iter().enumerate().map(line).collect() })
+    Some(Chart { frame, body: Body::Lines(series.iter().map(|(_, runs)| points(runs)).collect()) })
 }
 
 #[cfg(test)]
@@ -240,6 +209,14 @@ mod tests {
                 "run": run, "warm_up": run == 0, "events_per_second": rate })
     }
 
+    /// The rows of the only group.
+    fn rows(lines: &[Value]) -> Vec<Row> {
+        let Body::Rows(_, mut groups) = drain(lines).unwrap().body else { unreachable!() };
+        let (group, rows) = groups.remove(0);
+        assert_eq!(group, "1 row of 400 B per transaction");
+        rows
+    }
+
     #[test]
     fn a_rate_is_compared_with_the_baseline_of_its_own_turn() {
         let lines = [
@@ -249,9 +226,7 @@ mod tests {
             drained("router", 2, 400.0),
             drained("pg_recvlogical", 2, 200.0),
         ];
-        let chart = drain(&lines).unwrap();
-        let (group, rows) = chart.groups.first().unwrap();
-        assert_eq!(group, "1 row of 400 B per transaction");
+        let rows = rows(&lines);
         let router = rows.iter().find(|row| row.label == "router").unwrap();
         assert_eq!((router.figures.clone(), router.whisker), (vec![(0, 1.75)], Some((1.5, 2.0))));
     }
@@ -268,8 +243,7 @@ mod tests {
             from("b", drained("router", 1, 500.0)),
             from("b", drained("pg_recvlogical", 1, 200.0)),
         ];
-        let chart = drain(&lines).unwrap();
-        let (_, rows) = chart.groups.first().unwrap();
+        let rows = rows(&lines);
         let router = rows.iter().find(|row| row.label == "router").unwrap();
         assert_eq!(router.whisker, Some((1.5, 2.5)));
     }

@@ -2,8 +2,6 @@
 
 mod chart;
 mod figures;
-mod scale;
-mod svg;
 
 use std::path::Path;
 
@@ -18,16 +16,16 @@ pub(crate) fn draw(lines: &[Value], directory: &Path) -> anyhow::Result<Vec<Stri
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make the directory {}", directory.display()))?;
     let charts = [
-        ("drain.svg", figures::drain(lines).map(|chart| chart.draw())),
-        ("cpu.svg", figures::cpu(lines).map(|chart| chart.draw())),
-        ("latency.svg", figures::latency(lines).map(|chart| chart.draw())),
-        ("flat.svg", figures::flat(lines).map(|chart| chart.draw())),
+        ("drain.svg", figures::drain(lines)),
+        ("cpu.svg", figures::cpu(lines)),
+        ("latency.svg", figures::latency(lines)),
+        ("flat.svg", figures::flat(lines)),
     ];
     let mut written = Vec::new();
     for (name, chart) in charts {
-        if let Some(picture) = chart {
+        if let Some(chart) = chart {
             let file = directory.join(name);
-            std::fs::write(&file, picture)
+            std::fs::write(&file, chart.draw()?)
                 .with_context(|| format!("cannot write {}", file.display()))?;
             written.push(name.to_owned());
         }
