@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use testbed::load::{Backlog, Preset, Schema, backlog};
-use testbed::postgres::{DATABASE, Options, Postgres, SUPERUSER, Session};
+use testbed::postgres::{DATABASE, Options, Postgres, SUPERUSER, Session, create_slot};
+use testbed::router::Config;
 use testbed::wait::until_ok;
 use tokio_postgres::types::PgLsn;
 use uuid::Uuid;
@@ -86,12 +87,7 @@ impl Stage {
                 schema.table
             ))
             .await?;
-        session
-            .execute(
-                "SELECT pg_create_logical_replication_slot($1::text::name, 'pgoutput')",
-                &[&ORIGIN],
-            )
-            .await?;
+        create_slot(&session, ORIGIN, "pgoutput").await?;
         let name = format!("bench-{}", Uuid::new_v4());
         Ok(Self { postgres, session, schema, reach, name })
     }
@@ -160,20 +156,16 @@ impl Stage {
     /// the measurements, and two of one version have one system identifier: under one name, a router
     /// would find what the state topic says of an earlier server, and stop.
     pub(crate) fn router_config(&self, way: Way<'_>) -> String {
-        let Way { socket, slot, topics, aim: _ } = way;
-        format!(
-            "name = \"{}\"\n\
-             [postgres]\n\
-             url = \"{}\"\n\
-             slot = \"{slot}\"\npublication = \"{PUBLICATION}\"\n\
-             [[outbox]]\ntable = \"{}\"\ntopic = \"{}\"\n\
-             [kafka]\nbootstrap_servers = \"{}\"\n",
-            self.name,
-            self.conninfo(socket),
-            self.schema.table,
-            topics.route(),
-            topics.bootstrap(),
-        )
+        let mut config = Config::default();
+        config
+            .set("name", self.name.as_str())
+            .set("postgres.url", self.conninfo(way.socket))
+            .set("postgres.slot", way.slot)
+            .set("postgres.publication", PUBLICATION)
+            .set("kafka.bootstrap_servers", way.topics.bootstrap())
+            .set_outbox("table", self.schema.table.as_str())
+            .set_outbox("topic", way.topics.route());
+        config.to_string()
     }
 
     /// SQL that writes one row, found by its `seq`.

@@ -5,6 +5,7 @@
 
 use anyhow::Context;
 use testbed::load::LEDGER;
+use testbed::postgres::create_slot;
 use tokio_postgres::Client;
 use tokio_postgres::types::PgLsn;
 use uuid::Uuid;
@@ -21,14 +22,7 @@ pub(crate) struct Commit {
 
 /// Makes the slot: commits from now on are seen.
 pub(crate) async fn create(client: &Client) -> anyhow::Result<()> {
-    client
-        .query_one(
-            "SELECT pg_create_logical_replication_slot($1::text::name, 'test_decoding')",
-            &[&SLOT],
-        )
-        .await
-        .context("cannot create the observer's slot")?;
-    Ok(())
+    create_slot(client, SLOT, "test_decoding").await
 }
 
 /// What was committed since the last call. An answer that gets lost is lost for good: the judge finds out at the end.

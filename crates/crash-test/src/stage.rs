@@ -6,9 +6,9 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 use testbed::kafka::{self, Kafka};
 use testbed::load::{Load, Pace, Preset, Running, Schema};
-use testbed::postgres::{self, DATABASE, Postgres, SUPERUSER, Session};
+use testbed::postgres::{self, DATABASE, Postgres, SUPERUSER, Session, create_slot};
 use testbed::proxy::Proxy;
-use testbed::router::Router;
+use testbed::router::{Config, Router};
 use testbed::tail::{Ends, Tail};
 use testbed::tap::Tap;
 use testbed::truth::Mapping;
@@ -16,11 +16,9 @@ use testbed::wait::eventually;
 use tokio_postgres::types::PgLsn;
 
 use crate::observer;
-use crate::state::{self, NAME, State};
+use crate::state::{self, NAME, SLOT, State};
 use crate::tally::Memory;
 
-/// Name of slot, publication and role.
-pub(crate) const SLOT: &str = "outbox_router";
 /// Aggregate types, each with a topic of its own.
 const TYPES: [&str; 2] = ["order", "invoice"];
 /// Where the partitions of a topic of events live.
@@ -160,25 +158,27 @@ impl Stage {
                 format!("{},{}", self.proxy.address(), self.state_proxy.address())
             }
         };
-        let sizes = match setup {
-            Setup::Direct | Setup::Proxied => String::new(),
-            Setup::Narrow => {
-                format!("window_bytes = \"{}KiB\"\nrow_bytes = \"64KiB\"\n", NARROW_BYTES / 1024)
-            }
-        };
-        // A TOML string is written as in JSON.
-        let text = |value: String| Value::from(value);
-        format!(
-            "name = \"{NAME}\"\n[postgres]\nurl = {}\nslot = \"{SLOT}\"\npublication = \"{SLOT}\"\n\
-             [[outbox]]\ntable = \"public.outbox\"\ntopic = {}\n\
-             [kafka]\nbootstrap_servers = {}\nstate_topic = \"{}\"\n\
-             [limits]\nwindow_events = {WINDOW_EVENTS}\n{sizes}\
-             [log]\nformat = \"text\"\n",
-            text(format!("postgres://{SLOT}@127.0.0.1:{}/{DATABASE}", self.tap.port())),
-            text(format!("{}${{aggregate_type}}", self.mapping.topic_prefix)),
-            text(bootstrap),
-            state::TOPIC,
-        )
+        let mut config = Config::default();
+        config
+            .set("name", NAME)
+            .set(
+                "postgres.url",
+                format!("postgres://{SLOT}@127.0.0.1:{}/{DATABASE}", self.tap.port()),
+            )
+            .set("postgres.slot", SLOT)
+            .set("postgres.publication", SLOT)
+            .set("kafka.bootstrap_servers", bootstrap)
+            .set("kafka.state_topic", state::TOPIC)
+            .set("limits.window_events", WINDOW_EVENTS)
+            .set("log.format", "text")
+            .set_outbox("table", self.schema.table.as_str())
+            .set_outbox("topic", format!("{}${{aggregate_type}}", self.mapping.topic_prefix));
+        if setup == Setup::Narrow {
+            config
+                .set("limits.window_bytes", format!("{}KiB", NARROW_BYTES / 1024))
+                .set("limits.row_bytes", "64KiB");
+        }
+        config.to_string()
     }
 
     /// Waits until the router sends what is new to every topic.
@@ -284,10 +284,6 @@ async fn prepare(session: &Session, schema: &Schema) -> anyhow::Result<()> {
         ))
         .await
         .context("cannot prepare the database")?;
-    let made = session
-        .execute("SELECT pg_create_logical_replication_slot($1::text::name, 'pgoutput')", &[&SLOT])
-        .await
-        .context("cannot create the slot")?;
-    ensure!(made == 1, "the slot was not created");
+    create_slot(session, SLOT, "pgoutput").await?;
     observer::create(session).await
 }

@@ -11,10 +11,10 @@ use testbed::reader::Seen;
 use testbed::tail::{Ends, Tail};
 use tokio_postgres::types::PgLsn;
 
-use crate::stage::SLOT;
-
 /// The topic.
 pub(crate) const TOPIC: &str = "crash-test.state";
+/// Name of slot, publication and role.
+pub(crate) const SLOT: &str = "outbox_router";
 /// `name` of the router's configuration.
 pub(crate) const NAME: &str = "crash-test";
 

@@ -25,5 +25,6 @@ pub mod truth;
 pub mod wait;
 pub mod witness;
 
+mod cache;
 mod http;
 mod scripts;

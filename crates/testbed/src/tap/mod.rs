@@ -142,27 +142,4 @@ async fn note_all(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, noted: 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SOON: Duration = Duration::from_secs(10);
-
-    #[tokio::test]
-    async fn what_a_client_says_arrives_and_is_noted_also_when_the_server_is_gone() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let tap = Tap::start(listener.local_addr().unwrap().to_string()).await.unwrap();
-        let mut client = TcpStream::connect(("127.0.0.1", tap.port())).await.unwrap();
-        client.write_all(&updates::tests::start_up()).await.unwrap();
-        let (mut server, _) = listener.accept().await.unwrap();
-        let mut arrived = vec![0; updates::tests::start_up().len()];
-        server.read_exact(&mut arrived).await.unwrap();
-        assert_eq!(arrived, updates::tests::start_up());
-        drop(server);
-
-        let updates = [updates::tests::update(9), updates::tests::update(7)].concat();
-        client.write_all(&updates).await.unwrap();
-        drop(client);
-        tap.closed(SOON).await.unwrap();
-        assert_eq!((tap.take_told(), tap.told()), (PgLsn::from(9), PgLsn::from(0)));
-    }
-}
+mod tests;

@@ -27,7 +27,7 @@ impl Config {
     }
 
     /// Takes over every key of `other`.
-    pub(crate) fn add(&mut self, other: Self) {
+    pub fn add(&mut self, other: Self) {
         self.keys.extend(other.keys);
         self.outbox.extend(other.outbox);
     }
