@@ -28,17 +28,7 @@ const TINY_BATCH: &str = "64";
 
 /// How the router has to be set up for it.
 pub(crate) fn setup(way: Way) -> Setup {
-    match way {
-        Way::OfItself
-        | Way::AlterTable
-        | Way::LargeTransaction
-        | Way::Sigterm
-        | Way::Drain
-        | Way::StopServer
-        | Way::RefuseBatches
-        | Way::CrashServer => Setup::Direct,
-        Way::FillQueue => Setup::Narrow,
-    }
+    if way == Way::FillQueue { Setup::Narrow } else { Setup::Direct }
 }
 
 /// Brings the router, which was just started, there; it is at work for `lead` before that.
@@ -107,24 +97,16 @@ async fn at_work(stage: &mut Stage, lead: Duration) -> anyhow::Result<()> {
 
 /// Mends what was broken, as far as the next round needs it whole.
 pub(crate) async fn mend(stage: &mut Stage, way: Way) -> anyhow::Result<()> {
-    match way {
-        Way::OfItself
-        | Way::AlterTable
-        | Way::LargeTransaction
-        | Way::Sigterm
-        | Way::Drain
-        | Way::CrashServer => {}
-        Way::StopServer => start_postgres(stage).await?,
-        Way::RefuseBatches => {
-            for topic in &stage.topics {
-                stage.kafka.set_topic(topic, &[]).await?;
-            }
+    if way == Way::StopServer {
+        start_postgres(stage).await?;
+    } else if way == Way::RefuseBatches {
+        for topic in &stage.topics {
+            stage.kafka.set_topic(topic, &[]).await?;
         }
-        Way::FillQueue => {
-            // What was held back goes nowhere: who waited for it is dead.
-            stage.proxy.cut();
-            stage.proxy.set(Mode::Forward).await?;
-        }
+    } else if way == Way::FillQueue {
+        // What was held back goes nowhere: who waited for it is dead.
+        stage.proxy.cut();
+        stage.proxy.set(Mode::Forward).await?;
     }
     Ok(())
 }

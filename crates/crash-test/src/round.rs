@@ -61,12 +61,7 @@ pub(crate) async fn play(
 
 /// Whether a round ends with a kill.
 pub(crate) fn kills(plan: KillPlan) -> bool {
-    match plan {
-        KillPlan::Instant(_)
-        | KillPlan::Point { .. }
-        | KillPlan::Hold { end: HoldEnd::Kill, .. } => true,
-        KillPlan::Hold { end: HoldEnd::Release, .. } => false,
-    }
+    !matches!(plan, KillPlan::Hold { end: HoldEnd::Release, .. })
 }
 
 /// Starts a router that ends itself at a failpoint, and brings it there.
@@ -120,16 +115,12 @@ pub(crate) async fn look(
     let (records, late) = observed;
     // By intention, or because the machine was too busy for somebody's patience.
     let interruptions = stage.sessions_lost();
-    let memory = match way {
-        Way::StopServer => stage.memory(),
-        Way::CrashServer => Memory::Lost,
-        Way::OfItself
-        | Way::AlterTable
-        | Way::LargeTransaction
-        | Way::Sigterm
-        | Way::Drain
-        | Way::RefuseBatches
-        | Way::FillQueue => Memory::Kept,
+    let memory = if way == Way::StopServer {
+        stage.memory()
+    } else if way == Way::CrashServer {
+        Memory::Lost
+    } else {
+        Memory::Kept
     };
     let witness = stage.state.position_at(&state_ends)?;
     let witness_later = stage.state.position()?;

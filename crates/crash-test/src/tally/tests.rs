@@ -30,7 +30,7 @@ fn observed() -> Observation<'static> {
     }
 }
 
-/// A look at tally that know [`commits`], where the witness is the slot's position.
+/// A look at a tally that knows [`commits`], where the witness is the slot's position.
 fn look(tally: &mut Tally, confirmed: u64, records: &[u128], late: &[u128]) -> Finding {
     let confirmed = PgLsn::from(confirmed);
     tally.look(&Observation {
