@@ -61,5 +61,5 @@ if [ "$measures" = 1 ]; then
         set -- "$@" --json "$json"
     fi
 fi
-cargo build --release --locked --package testbed --bin bench
+cargo build --release --locked --package bench
 exec "$target/release/bench" "$@"

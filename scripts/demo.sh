@@ -40,7 +40,7 @@ binaries="$(scripts/postgres.sh "$OUTBOX_PG_VERSION" | tail -n 1)"
 export "OUTBOX_PG_BIN_$OUTBOX_PG_VERSION=$binaries"
 
 # Both in one build, so that librdkafka is compiled once.
-cargo build --release --locked --package outbox-router --package testbed --bin outbox-router --bin demo
+cargo build --release --locked --package outbox-router --package demo
 target="$(cargo metadata --format-version 1 --no-deps --locked |
     sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')"
 # The binaries that were just built, and no others.

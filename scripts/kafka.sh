@@ -6,42 +6,10 @@
 #   scripts/kafka.sh topic NAME PARTITIONS   make a topic on it
 #   scripts/kafka.sh stop                    stop it and delete its data
 #
-# Fetched by Maven coordinates into the cache directory (OUTBOX_CACHE, else
-# $XDG_CACHE_HOME/outbox-router; for root /var/cache/outbox-router). Progress goes to standard error.
+# Fetched by Maven coordinates into the cache directory (fetching.sh says where that is). Progress goes to
+# standard error.
 # KAFKA_HEAP (default 512m) is the heap, KAFKA_JVM_OPTS holds further flags for the JVM.
-set -euo pipefail
-umask 022
-
-kafka_version=4.3.1
-slf4j_version=1.7.36
-
-say() { printf 'kafka.sh: %s\n' "$*" >&2; }
-die() { say "$*"; exit 1; }
-
-cache_dir() {
-    if [ -n "${OUTBOX_CACHE:-}" ]; then
-        printf '%s\n' "$OUTBOX_CACHE"
-    elif [ "$(id -u)" = 0 ]; then
-        printf '/var/cache/outbox-router\n'
-    else
-        printf '%s/outbox-router\n' "${XDG_CACHE_HOME:-$HOME/.cache}"
-    fi
-}
-
-as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
-}
-
-apt_install() {
-    command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; } ||
-        die "$* is missing and cannot be installed from here: install it and run this again"
-    say "installing $* with apt-get"
-    as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -q --no-install-recommends "$@" >&2 && return
-    as_root apt-get update -qq >&2
-    as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -q --no-install-recommends "$@" >&2
-}
+. "$(dirname "$0")/fetching.sh"
 
 java_major() {
     java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1
@@ -55,38 +23,15 @@ ensure_java() {
     [ "${major:-0}" -ge 17 ] || die "Kafka $kafka_version needs Java 17 or newer, found ${major:-none}"
 }
 
-dependency() {
-    printf '<dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></dependency>\n' "$@"
-}
-
-cache="$(cache_dir)"
 jars="$cache/kafka-$kafka_version"
 
 fetch() {
     ensure_java
     [ -d "$jars" ] && return
-    mkdir -p "$cache" 2>/dev/null || die "cannot create $cache: set OUTBOX_CACHE to a directory you own"
-    exec 9>"$cache/.lock-kafka"
-    if command -v flock >/dev/null; then flock 9; fi
+    lock kafka
     [ -d "$jars" ] && return
-    command -v mvn >/dev/null || apt_install maven
-    local work
-    work="$(mktemp -d "$cache/.kafka.XXXXXX")"
-    # shellcheck disable=SC2064 # the directory of now is meant
-    trap "rm -rf '$work'" EXIT
-    {
-        echo '<project><modelVersion>4.0.0</modelVersion><groupId>testbed</groupId>'
-        echo '<artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging><dependencies>'
-        dependency org.apache.kafka kafka_2.13 "$kafka_version"
-        dependency org.apache.kafka kafka-tools "$kafka_version"
-        dependency org.slf4j slf4j-simple "$slf4j_version"
-        echo '</dependencies></project>'
-    } >"$work/pom.xml"
-    say "fetching Apache Kafka $kafka_version with Maven"
-    mvn -q -B -Dstyle.color=never -f "$work/pom.xml" dependency:copy-dependencies \
-        -DincludeScope=runtime -DoutputDirectory="$work/jars" >&2
-    # Whoever comes second finds the directory there and leaves it alone.
-    mv -T "$work/jars" "$jars" 2>/dev/null || [ -d "$jars" ]
+    fetch_jars "$jars" "org.apache.kafka:kafka_2.13:$kafka_version" \
+        "org.apache.kafka:kafka-tools:$kafka_version" "org.slf4j:slf4j-simple:$slf4j_version"
 }
 
 state="${TMPDIR:-/tmp}/outbox-router-kafka-$(id -u)"

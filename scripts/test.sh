@@ -61,7 +61,7 @@ for part in "${parts[@]}"; do
             scripts/mutants.sh
             step "kills at every failpoint, and held answers"
             cargo test --locked --package outbox-router --features failpoints --lib failpoint
-            scripts/freeze.sh --per-failpoint 1 --hold 2 --postgres 18
+            scripts/crash-test.sh --per-failpoint 1 --hold 2 --postgres 18
             ;;
         e2e)
             # With debug assertions and overflow checks: what they would catch is what these scenarios provoke.

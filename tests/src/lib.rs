@@ -9,16 +9,15 @@
 
 mod bounds;
 mod broker;
-mod config;
 mod load;
 mod proof;
 mod stage;
 
 pub use bounds::{Interruptions, largest_transaction, memory_limit};
 pub use broker::Broker;
-pub use config::Config;
 pub use load::{committed, make_event_function};
 pub use stage::{Builder, Stage};
+pub use testbed::router::Config;
 
 use std::time::Duration;
 

@@ -8,12 +8,11 @@ use testbed::kafka;
 use testbed::load::{Journal, Load, Preset, Running, Schema};
 use testbed::postgres::{self, DATABASE, Postgres, SUPERUSER, Session};
 use testbed::proxy::Proxy;
-use testbed::router::Router;
+use testbed::router::{Config, Router};
 use testbed::truth::{Format, Mapping};
 use testbed::witness::Witness;
 
 use crate::broker::{Broker, topic_prefix};
-use crate::config::Config;
 use crate::{PUBLICATION, ROLE, SLOT, postgres_version};
 
 /// Where a connection that can be disturbed is wanted.

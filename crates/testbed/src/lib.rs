@@ -1,8 +1,7 @@
 //! Throw-away real servers, faults, load, and a checker of every promise the product makes.
 //!
 //! The proof stands beside the product and knows nothing of its code: what is judged here is judged
-//! from the database and from Kafka alone. A server that is missing makes a test *fail*. The tool
-//! `freeze` alone asks the product, and only what a record of its state topic says.
+//! from the database and from Kafka alone. A server that is missing makes a test *fail*.
 //!
 //! * [`postgres`], [`kafka`], [`router`]: real processes that can be stopped, killed and started again.
 //! * [`proxy`]: a TCP connection that can be paused, cut, delayed, swallowed, or have its answers held.
@@ -26,5 +25,6 @@ pub mod truth;
 pub mod wait;
 pub mod witness;
 
+mod cache;
 mod http;
 mod scripts;

@@ -21,18 +21,3 @@ pub(crate) async fn last_line_of(name: &str, arguments: &[&str]) -> anyhow::Resu
     let line = text.lines().last().with_context(|| format!("scripts/{name} printed nothing"))?;
     Ok(PathBuf::from(line))
 }
-
-/// Where fetched servers and prepared data directories are kept: the rule of the scripts.
-pub(crate) fn cache_dir() -> anyhow::Result<PathBuf> {
-    if let Some(dir) = std::env::var_os("OUTBOX_CACHE") {
-        return Ok(PathBuf::from(dir));
-    }
-    if rustix::process::geteuid().is_root() {
-        return Ok(PathBuf::from("/var/cache/outbox-router"));
-    }
-    let base = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")))
-        .context("neither XDG_CACHE_HOME nor HOME is set: set OUTBOX_CACHE to a directory")?;
-    Ok(base.join("outbox-router"))
-}

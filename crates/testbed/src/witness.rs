@@ -6,9 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use tokio_postgres::Client;
 use tokio_postgres::types::PgLsn;
+
+use crate::postgres::create_slot;
 
 /// A slot that watches commits, and what it has seen.
 #[derive(Debug)]
@@ -24,13 +26,7 @@ impl Witness {
     ///
     /// Fails when the slot cannot be created.
     pub async fn create(client: &Client, slot: &str) -> anyhow::Result<Self> {
-        client
-            .query_one(
-                "SELECT pg_create_logical_replication_slot($1::text::name, 'test_decoding')",
-                &[&slot],
-            )
-            .await
-            .with_context(|| format!("cannot create witness slot \"{slot}\""))?;
+        create_slot(client, slot, "test_decoding").await?;
         Ok(Self { slot: slot.to_owned(), commits: BTreeMap::new() })
     }
 

@@ -8,36 +8,21 @@ use rustix::process::Signal;
 use tokio::net::TcpStream;
 use tokio::process::Command;
 
-use super::{Jvm, Options};
+use super::options::{Jvm, Options};
+use crate::cache::{self, Family};
 use crate::ports::free_port;
 use crate::process::{Process, Spec};
-use crate::scripts::cache_dir;
 use crate::wait::until_ok;
 
 /// Clusters live apart, so almost all may have one id, and storage formatted once serves every start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Family {
-    Usual,
-    Stranger,
-}
-
-impl Family {
-    const fn cluster_id(self) -> &'static str {
-        match self {
-            Self::Usual => "b3V0Ym94LXJvdXRlci10YQ",
-            Self::Stranger => "b3V0Ym94LXJvdXRlci10Yg",
-        }
-    }
-
-    /// What storage of it is called.
-    const fn storage(self) -> &'static str {
-        match self {
-            Self::Usual => "storage",
-            Self::Stranger => "stranger",
-        }
+const fn cluster_id(family: Family) -> &'static str {
+    match family {
+        Family::Usual => "b3V0Ym94LXJvdXRlci10YQ",
+        Family::Stranger => "b3V0Ym94LXJvdXRlci10Yg",
     }
 }
 
+pub(super) const START_DEADLINE: Duration = Duration::from_secs(90);
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Short sessions and elections: see the module above for why.
@@ -165,12 +150,13 @@ impl Broker {
     /// Gives it formatted storage: a copy of what Kafka's own tool wrote once for this id and cluster.
     pub(super) async fn format(&self, jars: &Path) -> anyhow::Result<()> {
         let name = jars.file_name().context("no name")?.to_string_lossy().into_owned();
-        let template = cache_dir()?.join(format!("{name}-{}-{}", self.family.storage(), self.id));
+        let template =
+            cache::dir()?.join(format!("{name}-{}-{}", self.family.of("storage"), self.id));
         let data = self.dir.join("data");
         if !template.is_dir() {
             let output = Command::new("java")
                 .args(java_arguments(jars))
-                .args(["kafka.tools.StorageTool", "format", "-t", self.family.cluster_id(), "-c"])
+                .args(["kafka.tools.StorageTool", "format", "-t", cluster_id(self.family), "-c"])
                 .arg(self.dir.join("server.properties"))
                 .output()
                 .await
@@ -180,8 +166,10 @@ impl Broker {
                 "formatting storage failed: {}",
                 String::from_utf8_lossy(&output.stderr)
             );
-            keep(&data, &template)?;
-            return Ok(());
+            let work = tempfile::Builder::new().prefix(".storage-").tempdir_in(cache::dir()?)?;
+            let copied = work.path().join("data");
+            copy(&data, &copied)?;
+            return cache::keep(&copied, &template);
         }
         copy(&template, &data)
     }
@@ -216,7 +204,7 @@ impl Broker {
     /// Fails when it does not come up.
     pub async fn start_again(&mut self) -> anyhow::Result<()> {
         self.launch()?;
-        self.listens(super::START_DEADLINE).await
+        self.listens(START_DEADLINE).await
     }
 
     /// Stops it in order; leaderships move first. Nothing happens when it does not run.
@@ -281,19 +269,6 @@ fn java_arguments(jars: &Path) -> [String; 3] {
         "-cp".to_owned(),
         format!("{}/*", jars.display()),
     ]
-}
-
-/// Puts a copy of freshly formatted storage into the cache; whoever comes second finds it there.
-fn keep(data: &Path, template: &Path) -> anyhow::Result<()> {
-    let parent = template.parent().context("the cache directory has no parent")?;
-    let work = tempfile::Builder::new().prefix(".storage-").tempdir_in(parent)?;
-    let copied = work.path().join("data");
-    copy(data, &copied)?;
-    match std::fs::rename(&copied, template) {
-        Ok(()) => Ok(()),
-        Err(_) if template.is_dir() => Ok(()),
-        Err(error) => Err(error).context("cannot keep formatted storage"),
-    }
 }
 
 /// Formatted storage is a directory of a few small files.

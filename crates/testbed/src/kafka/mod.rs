@@ -10,91 +10,23 @@
 
 mod admin;
 mod broker;
+mod options;
 
 pub(crate) use admin::{client_config, led_partitions};
 // For clusters that this crate has not started.
 pub use admin::{create_topic, delete_topic, end_offsets};
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use tempfile::TempDir;
 
 pub use broker::Broker;
+use broker::START_DEADLINE;
+pub use options::{Jvm, Options};
 
 use crate::scripts;
 use crate::wait::until_ok;
-
-const START_DEADLINE: Duration = Duration::from_secs(90);
-
-/// How the brokers' JVM is set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Jvm {
-    /// Starts quickly and stays small.
-    Quick,
-    /// As for a measurement: the optimising compiler and a larger heap.
-    Fast,
-}
-
-/// How many brokers to start, and how they are set.
-#[derive(Debug, Clone)]
-pub struct Options {
-    brokers: usize,
-    advertise: Vec<String>,
-    properties: Vec<(String, String)>,
-    jvm: Jvm,
-    family: broker::Family,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            brokers: 1,
-            advertise: Vec::new(),
-            properties: Vec::new(),
-            jvm: Jvm::Quick,
-            family: broker::Family::Usual,
-        }
-    }
-}
-
-impl Options {
-    /// A cluster of several brokers, with ids from 1.
-    #[must_use]
-    pub fn brokers(mut self, count: usize) -> Self {
-        self.brokers = count;
-        self
-    }
-
-    /// The `host:port` that the next broker (first 1, then 2, …) advertises on its second listener.
-    #[must_use]
-    pub fn advertise(mut self, address: impl Into<String>) -> Self {
-        self.advertise.push(address.into());
-        self
-    }
-
-    /// A property of `server.properties`, for every broker.
-    #[must_use]
-    pub fn set(mut self, name: &str, value: &str) -> Self {
-        self.properties.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Another cluster id than all other clusters have.
-    #[must_use]
-    pub fn stranger(mut self) -> Self {
-        self.family = broker::Family::Stranger;
-        self
-    }
-
-    /// Flags of the JVM.
-    #[must_use]
-    pub fn jvm(mut self, jvm: Jvm) -> Self {
-        self.jvm = jvm;
-        self
-    }
-}
 
 /// A Kafka cluster of its own.
 #[derive(Debug)]

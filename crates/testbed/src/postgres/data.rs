@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use super::SUPERUSER;
+use crate::cache::{self, Family};
 use crate::process::{Process, RunAs, Spec};
-use crate::scripts::cache_dir;
 
 const SETTINGS_FILE: &str = "testbed.conf";
 
@@ -47,13 +47,6 @@ pub(super) fn run_as() -> anyhow::Result<Option<RunAs>> {
         Ok(fields.get(at).context("/etc/passwd is damaged")?.parse()?)
     };
     Ok(Some(RunAs { uid: id(2)?, gid: id(3)? }))
-}
-
-/// Servers of one family have the same system identifier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Family {
-    Usual,
-    Stranger,
 }
 
 /// A temporary directory with a cluster in `data`.
@@ -136,19 +129,16 @@ async fn template(
     run_as: Option<RunAs>,
     family: Family,
 ) -> anyhow::Result<PathBuf> {
-    let cache = cache_dir()?;
-    std::fs::create_dir_all(&cache)
-        .with_context(|| format!("cannot create {}", cache.display()))?;
+    let parent = cache::dir()?;
+    std::fs::create_dir_all(&parent)
+        .with_context(|| format!("cannot create {}", parent.display()))?;
     let program = std::fs::metadata(binaries.join("postgres"))?;
-    let of = match family {
-        Family::Usual => "data",
-        Family::Stranger => "stranger",
-    };
-    let template = cache.join(format!("{of}-{version}-{:x}-{:x}", program.mtime(), program.ino()));
+    let of = family.of("data");
+    let template = parent.join(format!("{of}-{version}-{:x}-{:x}", program.mtime(), program.ino()));
     if template.is_dir() {
         return Ok(template);
     }
-    let work = own_dir(Some(&cache), run_as)?;
+    let work = own_dir(Some(&parent), run_as)?;
     let data = work.path().join("data");
     let spec = Spec::new(binaries.join("initdb"), work.path().join("log"))
         .args(["-D", &data.to_string_lossy(), "-U", SUPERUSER])
@@ -160,10 +150,6 @@ async fn template(
     let conf = data.join("postgresql.conf");
     let text = std::fs::read_to_string(&conf)?;
     std::fs::write(&conf, format!("{text}\ninclude = '{SETTINGS_FILE}'\n"))?;
-    // Whoever comes second finds the template there; both are alike.
-    match std::fs::rename(&data, &template) {
-        Ok(()) => Ok(template),
-        Err(_) if template.is_dir() => Ok(template),
-        Err(error) => Err(error).context("cannot keep the new data directory as a template"),
-    }
+    cache::keep(&data, &template)?;
+    Ok(template)
 }

@@ -20,8 +20,9 @@ use tokio::time::Instant;
 use tokio_postgres::types::PgLsn;
 
 pub use session::Session;
-pub use slot::SlotRow;
+pub use slot::{SlotRow, create_slot};
 
+use crate::cache::Family;
 use crate::ports::free_port;
 use crate::process::{Process, RunAs, Spec};
 use crate::wait::until_ok;
@@ -40,14 +41,14 @@ pub struct Options {
     version: u16,
     settings: Vec<(String, String)>,
     hba: Vec<String>,
-    family: data::Family,
+    family: Family,
 }
 
 impl Options {
     /// PostgreSQL of a major version. Its binaries are taken from `OUTBOX_PG_BIN_<version>`, from
     /// `PATH`, from `/usr/lib/postgresql`, or fetched by `scripts/postgres.sh`.
     pub fn version(version: u16) -> Self {
-        Self { version, settings: Vec::new(), hba: Vec::new(), family: data::Family::Usual }
+        Self { version, settings: Vec::new(), hba: Vec::new(), family: Family::Usual }
     }
 
     /// A setting of `postgresql.conf`, stronger than the defaults of this crate.
@@ -60,7 +61,7 @@ impl Options {
     /// Another system identifier than all other servers of its version have.
     #[must_use]
     pub fn stranger(mut self) -> Self {
-        self.family = data::Family::Stranger;
+        self.family = Family::Stranger;
         self
     }
 

@@ -1,5 +1,6 @@
 //! One row of `pg_replication_slots`.
 
+use anyhow::Context;
 use tokio_postgres::Client;
 use tokio_postgres::types::PgLsn;
 
@@ -22,6 +23,17 @@ pub struct SlotRow {
     pub wal_status: Option<String>,
     /// Bytes that may still be written before it is in danger; NULL without a limit.
     pub safe_wal_size: Option<i64>,
+}
+
+/// Makes a logical slot: what is committed from now on is seen through it.
+///
+/// # Errors
+///
+/// Fails when the server refuses.
+pub async fn create_slot(client: &Client, name: &str, plugin: &str) -> anyhow::Result<()> {
+    let made = "SELECT pg_create_logical_replication_slot($1::text::name, $2::text::name)";
+    let made = client.query_one(made, &[&name, &plugin]).await;
+    made.map(drop).with_context(|| format!("cannot create slot \"{name}\""))
 }
 
 impl SlotRow {

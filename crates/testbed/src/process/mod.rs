@@ -16,9 +16,10 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::process::{Pid, Signal, kill_process};
+pub use rustix::process::Signal;
+use rustix::process::{Pid, kill_process};
 
-use self::proc::{alive, descendants_of};
+use self::proc::descendants_of;
 pub use self::proc::{
     cpu_time, family_cpu_time, has_ended, peak_resident_bytes, resident_bytes, thread_cpu_time,
     written_bytes,
@@ -230,7 +231,7 @@ impl Process {
         let descendants = self.kill_tree()?;
         self.wait_exit(Duration::from_secs(10)).await?;
         eventually(Duration::from_secs(10), "the end of killed child processes", || {
-            let gone = descendants.iter().all(|pid| !alive(*pid));
+            let gone = descendants.iter().all(|pid| has_ended(raw(*pid)));
             async move { Ok(gone.then_some(())) }
         })
         .await
@@ -242,7 +243,7 @@ impl Process {
             return Ok(Vec::new());
         }
         kill_process(self.pid, Signal::STOP)?;
-        let descendants = descendants_of(self.pid);
+        let descendants = descendants_of(self.pid)?;
         kill_process(self.pid, Signal::KILL)?;
         for pid in &descendants {
             match kill_process(*pid, Signal::KILL) {
@@ -272,6 +273,10 @@ impl Process {
     }
 }
 
+fn raw(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().unsigned_abs()
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         // Nothing useful can be done about an error here; the kernel's own kill is the second net.
@@ -295,8 +300,8 @@ mod tests {
 
     async fn child_of(process: &Process) -> Pid {
         eventually(Duration::from_secs(10), "a grandchild", || {
-            let found = descendants_of(process.pid).first().copied();
-            async move { Ok(found) }
+            let found = descendants_of(process.pid);
+            async move { Ok(found?.first().copied()) }
         })
         .await
         .unwrap()
@@ -307,7 +312,7 @@ mod tests {
         let (mut process, _dir) = shell("sleep 600 & wait");
         let child = child_of(&process).await;
         process.kill9().await.unwrap();
-        assert!(!alive(child));
+        assert!(has_ended(raw(child)));
         assert_eq!(process.try_wait().unwrap().unwrap().signal(), Some(9));
     }
 
@@ -316,7 +321,7 @@ mod tests {
         let (process, _dir) = shell("sleep 600");
         let pid = process.pid;
         drop(process);
-        assert!(!alive(pid));
+        assert!(has_ended(raw(pid)));
     }
 
     #[tokio::test]

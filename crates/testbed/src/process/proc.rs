@@ -1,9 +1,9 @@
 //! What `/proc` tells of processes: memory, CPU time, bytes written, children.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use procfs::process::{Process, Stat, Status, all_processes};
 use rustix::process::Pid;
 
 /// Resident memory in bytes of any process.
@@ -12,7 +12,7 @@ use rustix::process::Pid;
 ///
 /// Fails when the process is gone.
 pub fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
-    memory(pid, "VmRSS:")
+    memory(pid, |status| status.vmrss)
 }
 
 /// The most resident memory in bytes that a process has had since it was started.
@@ -21,18 +21,16 @@ pub fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
 ///
 /// Fails when the process is gone.
 pub fn peak_resident_bytes(pid: u32) -> anyhow::Result<u64> {
-    memory(pid, "VmHWM:")
+    memory(pid, |status| status.vmhwm)
 }
 
-fn memory(pid: u32, name: &str) -> anyhow::Result<u64> {
-    let path = format!("/proc/{pid}/status");
-    let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    let kib = status
-        .lines()
-        .find_map(|line| line.strip_prefix(name))
-        .and_then(|rest| rest.split_whitespace().next())
-        .with_context(|| format!("process {pid} has ended"))?;
-    Ok(kib.parse::<u64>()? * 1024)
+fn memory(pid: u32, kib: impl Fn(&Status) -> Option<u64>) -> anyhow::Result<u64> {
+    let kib = kib(&process(pid)?.status()?);
+    Ok(kib.with_context(|| format!("process {pid} has ended"))? * 1024)
+}
+
+fn process(pid: u32) -> anyhow::Result<Process> {
+    Ok(Process::new(i32::try_from(pid)?)?)
 }
 
 /// Bytes that a process has passed to `write` so far, wherever they went; sockets do not count. Can
@@ -42,18 +40,13 @@ fn memory(pid: u32, name: &str) -> anyhow::Result<u64> {
 ///
 /// Fails when the process is gone.
 pub fn written_bytes(pid: u32) -> anyhow::Result<u64> {
-    let path = format!("/proc/{pid}/io");
-    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    let bytes = text
-        .lines()
-        .find_map(|line| line.strip_prefix("wchar:"))
-        .with_context(|| format!("cannot understand {path}"))?;
-    Ok(bytes.trim().parse()?)
+    Ok(process(pid)?.io()?.wchar)
 }
 
-/// Whether a process has ended, waited for or not.
+/// Whether a process has ended. One that nobody has waited for has ended too: a zombie holds
+/// nothing any more.
 pub fn has_ended(pid: u32) -> bool {
-    i32::try_from(pid).ok().and_then(Pid::from_raw).is_none_or(|pid| !alive(pid))
+    process(pid).and_then(|process| Ok(process.stat()?)).map_or(true, |stat| stat.state == 'Z')
 }
 
 /// CPU time used so far by any process, user and system.
@@ -62,7 +55,7 @@ pub fn has_ended(pid: u32) -> bool {
 ///
 /// Fails when the process is gone.
 pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
-    Ok(time(stat(pid)?.ticks))
+    Ok(time(ticks(&process(pid)?.stat()?)))
 }
 
 /// CPU time used so far by a process, its children, and those children of its own that have ended and that it took note
@@ -72,9 +65,10 @@ pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
 ///
 /// Fails when the process is gone.
 pub fn family_cpu_time(pid: u32) -> anyhow::Result<Duration> {
-    let stat = stat(pid)?;
-    let living: u64 = living_children(pid).map(|(_, child)| child.ticks).sum();
-    Ok(time(stat.ticks + stat.ended_children_ticks + living))
+    let own = process(pid)?.stat()?;
+    let ended = u64::try_from(own.cutime + own.cstime)?;
+    let living = every_process()?.filter(|stat| u32::try_from(stat.ppid) == Ok(pid));
+    Ok(time(ticks(&own) + ended + living.map(|child| ticks(&child)).sum::<u64>()))
 }
 
 /// CPU time used so far by the threads of a process that bear this name, as the kernel cuts it: fifteen bytes.
@@ -83,84 +77,37 @@ pub fn family_cpu_time(pid: u32) -> anyhow::Result<Duration> {
 ///
 /// Fails when the process is gone, or has no such thread.
 pub fn thread_cpu_time(pid: u32, name: &str) -> anyhow::Result<Duration> {
-    let path = format!("/proc/{pid}/task");
-    let tasks = std::fs::read_dir(&path).with_context(|| format!("cannot read {path}"))?;
-    let named = |task: &Path| {
-        std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
-    };
-    tasks
-        .filter_map(|task| task.ok().map(|task| task.path()).filter(|task| named(task)))
-        .filter_map(|task| Stat::read(&task).ok().map(|stat| time(stat.ticks)))
+    // A thread may end between being listed and being asked.
+    let threads = process(pid)?.tasks()?.filter_map(|task| task.ok()?.stat().ok());
+    threads
+        .filter(|stat| stat.comm == name)
+        .map(|stat| time(ticks(&stat)))
         .reduce(|sum, thread| sum + thread)
         .with_context(|| format!("process {pid} has no thread {name}"))
 }
 
+fn ticks(stat: &Stat) -> u64 {
+    stat.utime + stat.stime
+}
+
 fn time(ticks: u64) -> Duration {
-    Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+    Duration::from_millis(ticks * 1000 / procfs::ticks_per_second())
 }
 
-fn stat(pid: u32) -> anyhow::Result<Stat> {
-    Stat::read(Path::new(&format!("/proc/{pid}")))
+/// Processes that end meanwhile are left out.
+fn every_process() -> anyhow::Result<impl Iterator<Item = Stat>> {
+    Ok(all_processes()?.filter_map(|process| process.ok()?.stat().ok()))
 }
 
-fn living_children(pid: u32) -> impl Iterator<Item = (i32, Stat)> {
-    every_process().filter(move |(_, stat)| u32::try_from(stat.parent) == Ok(pid))
-}
-
-struct Stat {
-    state: char,
-    parent: i32,
-    ticks: u64,
-    /// Of children that have ended and were waited for.
-    ended_children_ticks: u64,
-}
-
-impl Stat {
-    /// Of a process or a thread, whose directory is given.
-    fn read(directory: &Path) -> anyhow::Result<Self> {
-        let path = directory.join("stat");
-        let text = std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
-        Self::parse(&text).with_context(|| format!("cannot understand {}", path.display()))
-    }
-
-    /// The command name in parentheses may hold anything, so reading starts after the last one.
-    fn parse(text: &str) -> Option<Self> {
-        let (_, rest) = text.rsplit_once(')')?;
-        let fields: Vec<&str> = rest.split_whitespace().collect();
-        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-        Some(Self {
-            state: fields.first()?.chars().next()?,
-            parent: fields.get(1)?.parse().ok()?,
-            ticks: number(11)? + number(12)?,
-            ended_children_ticks: number(13)? + number(14)?,
-        })
-    }
-}
-
-fn every_process() -> impl Iterator<Item = (i32, Stat)> {
-    std::fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| {
-        let entry = entry.ok()?;
-        let pid = entry.file_name().to_str()?.parse().ok()?;
-        Some((pid, Stat::read(&entry.path()).ok()?))
-    })
-}
-
-pub(super) fn descendants_of(root: Pid) -> Vec<Pid> {
-    let all: Vec<(i32, i32)> = every_process().map(|(pid, stat)| (pid, stat.parent)).collect();
+pub(super) fn descendants_of(root: Pid) -> anyhow::Result<Vec<Pid>> {
+    let all: Vec<(i32, i32)> = every_process()?.map(|stat| (stat.pid, stat.ppid)).collect();
     let mut found = vec![root.as_raw_nonzero().get()];
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
         found.extend(all.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
         next += 1;
     }
-    found.into_iter().skip(1).filter_map(Pid::from_raw).collect()
-}
-
-/// A zombie holds nothing any more: it waits for its new parent to take note.
-pub(super) fn alive(pid: Pid) -> bool {
-    let directory = format!("/proc/{}", pid.as_raw_nonzero());
-    Stat::read(Path::new(&directory)).is_ok_and(|stat| stat.state != 'Z')
+    Ok(found.into_iter().skip(1).filter_map(Pid::from_raw).collect())
 }
 
 #[cfg(test)]
@@ -192,7 +139,7 @@ mod tests {
     #[test]
     fn the_time_of_one_thread_is_not_that_of_all() {
         let spin = || {
-            let own = || time(Stat::read(Path::new("/proc/thread-self")).unwrap().ticks);
+            let own = || thread_cpu_time(std::process::id(), "works").unwrap();
             while own() < Duration::from_millis(50) {}
         };
         let works = std::thread::Builder::new().name("works".to_owned()).spawn(move || {
@@ -207,12 +154,5 @@ mod tests {
     fn the_peak_is_no_less_than_what_is_resident() {
         let resident = resident_bytes(std::process::id()).unwrap();
         assert!(peak_resident_bytes(std::process::id()).unwrap() >= resident);
-    }
-
-    #[test]
-    fn a_command_name_with_parentheses_does_not_confuse() {
-        let stat = Stat::parse("12 (a) b) S 5 1 1 0 -1 0 0 0 0 0 30 12 7 2 0").unwrap();
-        assert_eq!((stat.state, stat.parent, stat.ticks), ('S', 5, 42));
-        assert_eq!(stat.ended_children_ticks, 9);
     }
 }

@@ -1,6 +1,8 @@
 //! The real `outbox-router` binary as a child process, judged from outside: exit code, log, admin
 //! endpoint, `/proc`. Only the configuration contract and the names of the endpoints are known here.
 
+mod config;
+
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Output};
@@ -11,6 +13,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Command;
+
+pub use config::Config;
 
 pub use crate::http::Answer;
 use crate::http::get;

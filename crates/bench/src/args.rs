@@ -1,0 +1,206 @@
+//! What may be typed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum as _};
+use humantime::parse_duration;
+
+use crate::choices::{Mode, Series, Socket, Tuning};
+use crate::shape::Shape;
+
+/// Measures outbox-router on real servers, beside `pg_recvlogical` into nothing.
+#[derive(Debug, Parser)]
+#[command(name = "bench", max_term_width = 100)]
+#[command(after_help = "Examples:\n  \
+    scripts/bench.sh drain latency --runs 3 --rate 1000,5000\n  \
+    scripts/bench.sh drain --shape 100x1024,1000000x400 --pg 15,17,18 --socket tcp,unix\n  \
+    scripts/bench.sh drain --shape 1x400 --runs 7 --binary OLD --binary NEW\n  \
+    scripts/bench.sh --from run.jsonl --plots docs/plots")]
+pub(crate) struct Args {
+    /// What to measure [default: drain latency memory start]
+    #[arg(value_enum)]
+    modes: Vec<Mode>,
+    /// Measure everything: every mode, shape, rate, socket and version (about two hours with peers)
+    #[arg(long)]
+    all: bool,
+    /// Runs of each reader; one more comes first and is not counted
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// Rows of each backlog [default: 1000000; 500000 of large rows, 400000 in transactions of one]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1000..))]
+    events: Option<u64>,
+    /// Backlogs to drain, as ROWSxBYTES: rows per transaction and bytes per row [default:
+    /// 100x400,1x400]
+    #[arg(long, value_delimiter = ',')]
+    shape: Vec<Shape>,
+    /// Transactions a second of the latency measurement [default: 1000,5000]
+    #[arg(long, value_delimiter = ',', num_args = 1..,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Vec<u32>,
+    /// Runs of each reader at each rate, of 20 s each after 10 s that are not counted [default: 1; with
+    /// --all 3]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    latency_runs: Option<u32>,
+    /// Versions of PostgreSQL: backlogs are drained from each, all else is measured on the first one
+    /// [default: 17; with --all 17,15,18, and peers on 17 only]
+    #[arg(long, value_delimiter = ',')]
+    pg: Vec<u16>,
+    /// How readers reach PostgreSQL: backlogs are drained over each, all else goes over the first one
+    /// [default: tcp; with --all tcp,tls,unix to the first version, and tcp to the others]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    socket: Vec<Socket>,
+    /// What grows when flatness is measured [default: topics,keys,partitions,rows]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    series: Vec<Series>,
+    /// How long the broker is away while 5000 transactions a second are written [default: 60s; with
+    /// --all 10m]
+    #[arg(long, value_parser = parse_duration)]
+    outage: Option<Duration>,
+    /// How long an idle router is looked at [default: 20s; with --all 60s]
+    #[arg(long, value_parser = parse_duration)]
+    idle: Option<Duration>,
+    /// The router; several are compared with each other, their runs taking turns [default: the one
+    /// that was built]
+    #[arg(long)]
+    pub(crate) binary: Vec<PathBuf>,
+    /// Peers to measure beside it while draining and in latency [without a name: both]
+    #[arg(long, value_enum, value_delimiter = ',', num_args = 0.., require_equals = true,
+          default_missing_values = ["debezium", "debezium-tuned"])]
+    pub(crate) peers: Vec<Tuning>,
+    /// Append every figure to this file, a JSON object a line
+    #[arg(long)]
+    pub(crate) json: Option<PathBuf>,
+    /// Draw what was measured into this directory, as SVG
+    #[arg(long)]
+    pub(crate) plots: Option<PathBuf>,
+    /// Measure nothing, and draw the figures of this file of JSON lines; may be given several times
+    #[arg(long, requires = "plots")]
+    pub(crate) from: Vec<PathBuf>,
+}
+
+impl Args {
+    pub(crate) fn measures(&self, mode: Mode) -> bool {
+        self.all || self.chosen(&self.modes, &Mode::USUAL, &Mode::ORDER).contains(&mode)
+    }
+
+    /// Rows of a backlog.
+    pub(crate) fn events(&self, usual: u64) -> u64 {
+        self.events.unwrap_or(usual)
+    }
+
+    /// What was typed wins over what is usual.
+    fn chosen<T: Clone>(&self, typed: &[T], usual: &[T], every: &[T]) -> Vec<T> {
+        match (typed, self.all) {
+            ([], true) => every.to_vec(),
+            ([], false) => usual.to_vec(),
+            (typed, _) => typed.to_vec(),
+        }
+    }
+
+    pub(crate) fn shapes(&self) -> Vec<Shape> {
+        self.chosen(&self.shape, &[Shape::BATCHED, Shape::SINGLE], &Shape::ALL)
+    }
+
+    pub(crate) fn rates(&self) -> Vec<u32> {
+        self.chosen(&self.rate, &[1000, 5000], &[1000, 5000, 10_000])
+    }
+
+    pub(crate) fn versions(&self) -> Vec<u16> {
+        // The first one is what everything else is measured on.
+        self.chosen(&self.pg, &[17], &[17, 15, 18])
+    }
+
+    fn sockets(&self) -> Vec<Socket> {
+        self.chosen(&self.socket, &[Socket::Tcp], &[Socket::Tcp, Socket::Tls, Socket::Unix])
+    }
+
+    /// Over which backlogs of `version` are drained. Where nobody chose, one thing varies at a time.
+    pub(crate) fn sockets_to(&self, version: u16) -> Vec<Socket> {
+        if self.socket.is_empty() && version != self.version() {
+            vec![self.first_socket()]
+        } else {
+            self.sockets()
+        }
+    }
+
+    /// Whether peers drain backlogs of `version`. They take half a minute for each: where nobody chose, one version
+    /// must do.
+    pub(crate) fn includes_peers_on(&self, version: u16) -> bool {
+        !self.pg.is_empty() || version == self.version()
+    }
+
+    pub(crate) fn latency_runs(&self) -> u32 {
+        self.latency_runs.unwrap_or(if self.all { 3 } else { 1 })
+    }
+
+    pub(crate) fn outage(&self) -> Duration {
+        self.outage.unwrap_or(Duration::from_mins(if self.all { 10 } else { 1 }))
+    }
+
+    pub(crate) fn idle(&self) -> Duration {
+        self.idle.unwrap_or(Duration::from_secs(if self.all { 60 } else { 20 }))
+    }
+
+    pub(crate) fn series(&self) -> Vec<Series> {
+        self.chosen(&self.series, Series::value_variants(), Series::value_variants())
+    }
+
+    /// What everything but draining is measured on.
+    pub(crate) fn version(&self) -> u16 {
+        self.versions().first().copied().unwrap_or(17)
+    }
+
+    /// What everything but draining goes over.
+    pub(crate) fn first_socket(&self) -> Socket {
+        self.sockets().first().copied().unwrap_or(Socket::Tcp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Args {
+        Args::try_parse_from(line.split_whitespace()).unwrap()
+    }
+
+    #[test]
+    fn without_words_the_usual_is_measured_and_with_all_everything() {
+        let usual = parse("bench");
+        assert!(usual.measures(Mode::Drain) && !usual.measures(Mode::Flat));
+        let all = parse("bench --all --pg 18");
+        assert!(all.measures(Mode::Flat));
+        assert_eq!((all.shapes().len(), all.versions()), (Shape::ALL.len(), vec![18]));
+        assert_eq!((all.outage(), all.latency_runs()), (Duration::from_mins(10), 3));
+        assert_eq!((usual.outage(), usual.latency_runs()), (Duration::from_mins(1), 1));
+        assert_eq!(parse("bench --all --outage 30s").outage(), Duration::from_secs(30));
+        let flat = parse("bench flat");
+        assert!(flat.measures(Mode::Flat) && !flat.measures(Mode::Drain));
+    }
+
+    #[test]
+    fn lists_are_separated_by_commas() {
+        let args = parse("bench drain --pg 15,17 --socket tcp,unix --shape 1x400,100x1024");
+        assert_eq!(args.versions(), [15, 17]);
+        assert_eq!(args.sockets_to(15), [Socket::Tcp, Socket::Unix]);
+        assert_eq!(args.sockets_to(17), [Socket::Tcp, Socket::Unix]);
+        assert_eq!(args.shapes(), [Shape::SINGLE, Shape::LARGE]);
+    }
+
+    #[test]
+    fn peers_are_named_or_all() {
+        assert_eq!(parse("bench drain").peers, []);
+        assert_eq!(parse("bench --peers drain").peers, [Tuning::Defaults, Tuning::Tuned]);
+        assert_eq!(parse("bench --peers=debezium-tuned drain").peers, [Tuning::Tuned]);
+    }
+
+    #[test]
+    fn where_nobody_chose_one_thing_varies_at_a_time() {
+        let all = parse("bench --all --peers");
+        assert_eq!(all.sockets_to(17), [Socket::Tcp, Socket::Tls, Socket::Unix]);
+        assert_eq!(all.sockets_to(18), [Socket::Tcp]);
+        assert!(all.includes_peers_on(17) && !all.includes_peers_on(18));
+        assert!(parse("bench drain --peers --pg 17,18").includes_peers_on(18));
+    }
+}

@@ -1,0 +1,113 @@
+//! How soon a row arrives that waits for a router: for one that is started, and for a standby whose holder is killed.
+//!
+//! The row of a start is committed before it. The row whose arrival ends a takeover is committed only when the holder
+//! is gone, so nobody but the standby can have delivered it; the clock runs from just before the kill.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use rdkafka::Message as _;
+use serde_json::json;
+use testbed::router::Router;
+use tokio::time::Instant;
+
+use crate::audit::member;
+use crate::bench::Bench;
+use crate::figures::{Spread, millis};
+use crate::reader::{Reader, stop};
+use crate::report::{Limit, Table};
+use crate::scene::Scene;
+use crate::topic::{Reading, TopicReader, blocking};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Starts every router as often as there are runs, and once before.
+pub(crate) async fn starts(bench: &mut Bench) -> anyhow::Result<()> {
+    let Bench { args, readers, kafka, report } = bench;
+    let mut table = Table::new(&["reader", "start to first record, ms: min median max"]);
+    for (reader, binary) in Reader::routers(readers) {
+        let scene = Scene::set(args, kafka, "start", reader).await?;
+        let mut router = configured(&scene, binary)?;
+        let mut times = Vec::new();
+        for turn in 0..=args.runs {
+            let session = scene.stage.postgres.connect().await?;
+            session.execute(&scene.stage.insert_row(turn), &[]).await?;
+            let topic = scene.topics.caught_up().await?;
+            let started = Instant::now();
+            router.start_again()?;
+            let time = arrival(topic, turn, started).await;
+            let time = time.with_context(|| format!("log:\n{}", router.log()))?;
+            stop(&mut router).await?;
+            let line = json!({ "reader": reader.name(), "run": turn, "warm_up": turn == 0 });
+            report.record("start", line, json!({ "first_ms": time }))?;
+            times.extend((turn > 0).then_some(time));
+        }
+        scene.stage.drop_slot(scene.slot).await?;
+        let spread = Spread::of(times).context("no runs")?;
+        table.row([reader.name().to_owned(), spread.show(1.0)]);
+        let what = format!("{}: start to first record, ms", reader.name());
+        report.mark(what, Limit::AtMost(500.0), Some(200.0), spread);
+    }
+    report.say(&format!("\nstart\n{}", table.show()))
+}
+
+/// Kills a holder as often as there are runs.
+pub(crate) async fn takeovers(bench: &mut Bench) -> anyhow::Result<()> {
+    let Bench { args, readers, kafka, report } = bench;
+    let mut table =
+        Table::new(&["reader", "kill to first record of the standby, ms: min median max"]);
+    for (reader, binary) in Reader::routers(readers) {
+        let scene = Scene::set(args, kafka, "takeover", reader).await?;
+        let (mut holder, mut standby) = (configured(&scene, binary)?, configured(&scene, binary)?);
+        holder.start_again()?;
+        holder.wait_state("streaming", PATIENCE).await?;
+        let mut times = Vec::new();
+        for turn in 1..=args.runs {
+            standby.start_again()?;
+            standby.wait_state("standby", PATIENCE).await?;
+            let session = scene.stage.postgres.connect().await?;
+            let insert = session.prepare(&scene.stage.insert_row(turn)).await?;
+            let topic = scene.topics.caught_up().await?;
+            let killed = Instant::now();
+            holder.kill9().await?;
+            session.execute(&insert, &[]).await?;
+            let time = arrival(topic, turn, killed).await;
+            let time = time.with_context(|| format!("log of the standby:\n{}", standby.log()))?;
+            let line = json!({ "reader": reader.name(), "run": turn });
+            report.record("takeover", line, json!({ "first_ms": time }))?;
+            times.push(time);
+            std::mem::swap(&mut holder, &mut standby);
+        }
+        stop(&mut holder).await?;
+        scene.topics.delete().await?;
+        let spread = Spread::of(times).context("no runs")?;
+        table.row([reader.name().to_owned(), spread.show(1.0)]);
+        // The worst is what somebody waits for.
+        let what = format!("{}: takeover after kill -9, ms", reader.name());
+        report.mark(what, Limit::AtMost(2000.0), Some(500.0), spread.max);
+    }
+    report.say(&format!("\ntakeover by a standby\n{}", table.show()))
+}
+
+fn configured(scene: &Scene, binary: &Path) -> anyhow::Result<Router> {
+    Ok(Router::with_config(&scene.router_config())?.program(binary))
+}
+
+/// Milliseconds from `since` until row `turn` arrives. Those of earlier turns are read, so that it is received the moment
+/// it is there.
+async fn arrival(topic: TopicReader, turn: u32, since: Instant) -> anyhow::Result<f64> {
+    blocking(move || {
+        let mut arrived = None;
+        topic.read_until(PATIENCE, |record| {
+            let seq = record.payload().and_then(|payload| member(payload, b"\"seq\": "));
+            if seq != Some(u64::from(turn)) {
+                return Ok(Reading::GoesOn);
+            }
+            arrived = Some(millis(since.elapsed()));
+            Ok(Reading::IsDone)
+        })?;
+        arrived.context("the row never arrived")
+    })
+    .await
+}

@@ -1,0 +1,15 @@
+//! What every measurement is given.
+
+use testbed::kafka::Kafka;
+
+use crate::args::Args;
+use crate::reader::Reader;
+use crate::report::Report;
+
+pub(crate) struct Bench {
+    pub(crate) args: Args,
+    /// `pg_recvlogical`, the builds of the router, and peers.
+    pub(crate) readers: Vec<Reader>,
+    pub(crate) kafka: Kafka,
+    pub(crate) report: Report,
+}

@@ -1,0 +1,146 @@
+//! The peer that most people know: Debezium's PostgreSQL connector with its outbox router, in Kafka
+//! Connect standalone.
+//!
+//! It does the router's work: same slot, same topic, key and payload unchanged, the event's type and id
+//! as headers, acks=all. It is measured as it comes, and as tuned as its documentation allows for what is
+//! measured: large batches and queues for draining, no waiting at all for latency.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use tempfile::TempDir;
+use testbed::postgres::{DATABASE, SUPERUSER};
+use testbed::process::Signal;
+use testbed::process::{Process, Spec};
+
+use crate::choices::Tuning;
+use crate::stage::{Aim, PUBLICATION, Stage, Way};
+
+/// A JVM, its plug-ins and a task take their time.
+pub(crate) const START_DEADLINE: Duration = Duration::from_mins(1);
+
+impl Tuning {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Defaults => "Debezium",
+            Self::Tuned => "Debezium tuned",
+        }
+    }
+
+    /// Properties of the connector and of the worker's producer.
+    fn properties(self, aim: Aim) -> (&'static str, &'static str) {
+        match (self, aim) {
+            (Self::Defaults, Aim::Throughput | Aim::Latency) => ("", ""),
+            (Self::Tuned, Aim::Throughput) => (
+                "max.batch.size=32768\nmax.queue.size=262144\nextended.headers.enabled=false\n",
+                "producer.linger.ms=50\nproducer.batch.size=262144\n\
+                 producer.compression.type=lz4\n",
+            ),
+            (Self::Tuned, Aim::Latency) => {
+                ("poll.interval.ms=1\nextended.headers.enabled=false\n", "producer.linger.ms=0\n")
+            }
+        }
+    }
+}
+
+/// A worker with one connector. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Debezium {
+    // Before `dir`: fields are dropped in order, and the process goes before its files.
+    process: Process,
+    _dir: TempDir,
+}
+
+impl Debezium {
+    pub(crate) fn start(tuning: Tuning, stage: &Stage, way: Way<'_>) -> anyhow::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("debezium-").tempdir()?;
+        let (connector, worker) = tuning.properties(way.aim);
+        let files = [
+            ("worker.properties", worker_properties(&dir, way, worker)),
+            ("connector.properties", connector_properties(stage, way, connector)),
+        ];
+        for (name, text) in &files {
+            std::fs::write(dir.path().join(name), text)?;
+        }
+        let spec = Spec::new("java", dir.path().join("log"))
+            .args(["-Xms256m", "-Xmx2g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"])
+            .args(["-cp", &format!("{}/*", jars()?.display())])
+            .arg("org.apache.kafka.connect.cli.ConnectStandalone")
+            .args(files.map(|(name, _)| dir.path().join(name).display().to_string()));
+        Ok(Self { process: Process::start(&spec)?, _dir: dir })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.process.output().unwrap_or_default()
+    }
+
+    /// Ends it. What it says by its exit code is about the signal, not about its work.
+    pub(crate) async fn stop(&mut self, deadline: Duration) -> anyhow::Result<()> {
+        self.process.signal(Signal::TERM)?;
+        self.process.wait_exit(deadline).await.map(drop)
+    }
+}
+
+fn worker_properties(dir: &TempDir, way: Way<'_>, more: &str) -> String {
+    format!(
+        "bootstrap.servers={}\n\
+         key.converter=org.apache.kafka.connect.storage.StringConverter\n\
+         value.converter=org.apache.kafka.connect.storage.StringConverter\n\
+         offset.storage.file.filename={}\n\
+         plugin.discovery=only_scan\n\
+         listeners=http://127.0.0.1:0\n{more}",
+        way.topics.bootstrap(),
+        dir.path().join("offsets").display(),
+    )
+}
+
+fn connector_properties(stage: &Stage, way: Way<'_>, more: &str) -> String {
+    format!(
+        "name=bench\n\
+         connector.class=io.debezium.connector.postgresql.PostgresConnector\n\
+         tasks.max=1\n\
+         database.hostname=127.0.0.1\ndatabase.port={}\ndatabase.sslmode=disable\n\
+         database.user={SUPERUSER}\ndatabase.password=unused\ndatabase.dbname={DATABASE}\n\
+         topic.prefix=bench\n\
+         plugin.name=pgoutput\nslot.name={}\n\
+         publication.name={PUBLICATION}\npublication.autocreate.mode=disabled\n\
+         snapshot.mode=no_data\ntable.include.list={}\n\
+         transforms=outbox\n\
+         transforms.outbox.type=io.debezium.transforms.outbox.EventRouter\n\
+         transforms.outbox.route.topic.replacement={}\n\
+         transforms.outbox.table.fields.additional.placement=type:header\n{more}",
+        stage.postgres.port(),
+        way.slot,
+        stage.table(),
+        way.topics.route(),
+    )
+}
+
+fn jars() -> anyhow::Result<PathBuf> {
+    std::env::var_os("OUTBOX_DEBEZIUM")
+        .map(PathBuf::from)
+        .context("Debezium is missing: set OUTBOX_DEBEZIUM to what scripts/debezium.sh prints")
+}
+
+/// Of the connector and of Connect, as their jars are called.
+pub(crate) fn versions() -> anyhow::Result<String> {
+    let jars = jars()?;
+    let files = std::fs::read_dir(&jars)
+        .with_context(|| format!("cannot read {}", jars.display()))?
+        .filter_map(|file| file.ok()?.file_name().into_string().ok())
+        .collect::<Vec<String>>();
+    let version = |artifact: &str| {
+        let found = files.iter().find_map(|file| file.strip_prefix(artifact));
+        found.map_or("?", |rest| rest.trim_end_matches(".jar")).to_owned()
+    };
+    Ok(format!(
+        "Debezium {} on Kafka Connect {}",
+        version("debezium-connector-postgres-"),
+        version("connect-runtime-")
+    ))
+}

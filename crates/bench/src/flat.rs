@@ -1,0 +1,205 @@
+//! Whether the cost of an event stays what it is: from ten topics to ten thousand, from one key to a
+//! hundred thousand, from one partition to twelve, from one row per transaction to a million.
+//!
+//! All backlogs of a series are equally long and stand ready at once, each on a server of its own, and their
+//! runs take turns, there and back: a machine that drifts touches all of them alike.
+
+use serde_json::json;
+
+use crate::args::Args;
+use crate::bench::Bench;
+use crate::choices::Series;
+use crate::figures::Spread;
+use crate::reader::Reader;
+use crate::report::{Column, Limit, Report, Table, there_and_back};
+use crate::run::run;
+use crate::shape::{Reach, Shape};
+use crate::stage::{Stage, Task};
+
+/// Events of each topic at least. Events go around all topics, so what the first one of each costs falls
+/// into the first twentieth of the backlog, which is not counted.
+const TOUCHES: u64 = 25;
+/// How much more the dearest may cost than the cheapest before it counts as a slope.
+const TOLERANCE: f64 = 1.25;
+
+impl Series {
+    /// What it is called, its values, and the events of each of its backlogs when nothing else is asked for: as many as
+    /// the largest value needs.
+    const fn facts(self) -> (&'static str, &'static [u32], u64) {
+        match self {
+            Self::Topics => ("topics", &[10, 100, 1000, 10_000], TOUCHES * 10_000),
+            Self::Keys => ("keys", &[1, 100, 10_000, 100_000], 400_000),
+            Self::Partitions => ("partitions", &[1, 2, 3, 6, 12], 400_000),
+            Self::Rows => ("rows per transaction", &[1, 10, 100, 10_000, 1_000_000], 1_000_000),
+        }
+    }
+
+    /// Events that a backlog must have to be what `value` says.
+    fn needs(self, value: u32) -> u64 {
+        match self {
+            Self::Topics => TOUCHES * u64::from(value),
+            Self::Keys | Self::Rows => u64::from(value),
+            Self::Partitions => 1,
+        }
+    }
+
+    /// What a backlog is like at one of the values.
+    fn at(self, value: u32) -> anyhow::Result<(Shape, Reach)> {
+        let (shape, reach) = (Shape::BATCHED, Reach::default());
+        let many = u64::from(value);
+        Ok(match self {
+            Self::Topics => (shape, Reach { topics: many, ..reach }),
+            Self::Keys => (shape, Reach { keys: many, ..reach }),
+            Self::Partitions => (shape, Reach { partitions: value.try_into()?, ..reach }),
+            Self::Rows => (Shape { rows: many, ..shape }, reach),
+        })
+    }
+}
+
+/// A backlog with one of the values.
+struct Backlog {
+    value: u32,
+    shape: Shape,
+    stage: Stage,
+    task: Task,
+}
+
+/// What a counted run cost.
+#[derive(Debug, Clone, Copy)]
+struct Cost<'a> {
+    reader: &'a str,
+    value: u32,
+    turn: u32,
+    cpu: f64,
+    rate: f64,
+}
+
+/// Measures every series with every router.
+pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
+    for series in bench.args.series() {
+        let mut backlogs = prepare(&bench.args, series, &bench.report).await?;
+        let Bench { args, readers, kafka, report } = &mut *bench;
+        let mut routers: Vec<&Reader> =
+            Reader::routers(readers).map(|(reader, _)| reader).collect();
+        let mut costs = Vec::new();
+        for turn in 0..=args.runs {
+            for backlog in there_and_back(turn, &mut backlogs) {
+                for router in there_and_back(turn, &mut routers) {
+                    let Backlog { value, shape, ref stage, task } = *backlog;
+                    let (name, what) = (router.name(), series.facts().0.replace(' ', "-"));
+                    let name_of_run = format!("flat-{what}-{value}-{turn}-{}", router.slug());
+                    let way = (*router, args.first_socket());
+                    let outcome = run(way, stage, kafka, task, &name_of_run).await?;
+                    let Some(run) = report.faultless(&name_of_run, outcome)? else { continue };
+                    let line = json!({
+                        "reader": name, "series": series.facts().0, "value": value,
+                        "rows_per_transaction": shape.rows, "events": task.events, "run": turn,
+                        "warm_up": turn == 0,
+                    });
+                    report.record("flat", line, run)?;
+                    let (cpu, rate) = (run.measured.cpu.reader, run.measured.events_per_second);
+                    let cost = Cost { reader: name, value, turn, cpu, rate };
+                    costs.extend((turn > 0).then_some(cost));
+                }
+            }
+        }
+        let values: Vec<u32> = backlogs.iter().map(|backlog| backlog.value).collect();
+        conclude(series, &values, &costs, &routers, report)?;
+    }
+    Ok(())
+}
+
+fn conclude(
+    series: Series,
+    values: &[u32],
+    costs: &[Cost<'_>],
+    routers: &[&Reader],
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let spread = |router: &str, value: u32, figure: fn(&Cost<'_>) -> f64| {
+        let of = |cost: &&Cost<'_>| cost.reader == router && cost.value == value;
+        Spread::of(costs.iter().filter(of).map(figure))
+    };
+    let cpu = |(router, value): &(&str, u32)| spread(router, *value, |cost| cost.cpu);
+    let columns: [Column<'_, (&str, u32)>; 5] = [
+        ("", &|(router, _)| Some((*router).to_owned())),
+        ("", &|(_, value)| Some(value.to_string())),
+        ("router CPU us/event: min median max", &|row| Some(cpu(row)?.show_fine())),
+        ("x the first", &|row| {
+            let first = cpu(&(row.0, *values.first()?))?;
+            Some(format!("{:.2}", cpu(row)?.median / first.median))
+        }),
+        ("k events/s", &|(router, value)| {
+            Some(format!("{:.1}", spread(router, *value, |cost| cost.rate)?.median / 1e3))
+        }),
+    ];
+    let names = || routers.iter().map(|router| router.name());
+    let rows = names().flat_map(|router| values.iter().map(move |value| (router, *value)));
+    let table = Table::of(&columns, rows.filter(|row| cpu(row).is_some()));
+    for router in names() {
+        let costs: Vec<Cost<'_>> =
+            costs.iter().copied().filter(|cost| cost.reader == router).collect();
+        if let Some(measured) = steepness(values, &costs) {
+            let what = format!("{router}: dearest / cheapest number of {}", series.facts().0);
+            report.mark(what, Limit::AtMost(TOLERANCE), None, measured);
+        }
+    }
+    report.say(&format!("\nCPU per event, {}\n{}", series.facts().0, table.show()))
+}
+
+async fn prepare(args: &Args, series: Series, report: &Report) -> anyhow::Result<Vec<Backlog>> {
+    let (name, values, usual) = series.facts();
+    let events = args.events(usual);
+    let mut backlogs = Vec::new();
+    for &value in values {
+        let needs = series.needs(value);
+        if needs > events {
+            report.say(&format!("left out: {value} {name} need a backlog of {needs} events"))?;
+            continue;
+        }
+        let (shape, reach) = series.at(value)?;
+        let stage = Stage::set(args.version(), reach).await?;
+        report.say(&format!("making a backlog of {events} events, {value} {name}"))?;
+        let task = stage.load(shape, events).await?;
+        backlogs.push(Backlog { value, shape, stage, task });
+    }
+    Ok(backlogs)
+}
+
+/// How much more than the cheapest value the dearest cost one router, turn by turn; a turn in which one is missing
+/// says nothing.
+fn steepness(values: &[u32], costs: &[Cost<'_>]) -> Option<Spread> {
+    let last = costs.iter().map(|cost| cost.turn).max()?;
+    let of_turn = |turn| {
+        let costs: Vec<f64> =
+            costs.iter().filter(|cost| cost.turn == turn).map(|cost| cost.cpu).collect();
+        let Spread { min, max, .. } = Spread::of(costs.iter().copied())?;
+        (costs.len() == values.len()).then_some(max / min)
+    };
+    Spread::of((1..=last).filter_map(of_turn))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum as _;
+
+    use super::*;
+
+    #[test]
+    fn steepness_is_that_of_a_turn_in_which_every_value_was_measured() {
+        let cost = |turn, value, cpu| Cost { reader: "router", value, turn, cpu, rate: 1.0 };
+        let costs =
+            [cost(1, 1, 1.0), cost(1, 10, 1.5), cost(2, 1, 3.0), cost(3, 1, 2.0), cost(3, 10, 1.0)];
+        let spread = Spread { min: 1.5, median: 1.75, max: 2.0 };
+        assert_eq!(steepness(&[1, 10], &costs), Some(spread));
+        assert_eq!(steepness(&[1, 10], &[]), None);
+    }
+
+    #[test]
+    fn a_backlog_is_long_enough_for_every_value() {
+        for series in Series::value_variants() {
+            let (name, values, usual) = series.facts();
+            assert!(values.iter().all(|value| series.needs(*value) <= usual), "{name}");
+        }
+    }
+}

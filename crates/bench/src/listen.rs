@@ -1,0 +1,86 @@
+//! A consumer that takes the time of every record, and of what they cost meanwhile.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use hdrhistogram::Histogram;
+use rdkafka::Message as _;
+use serde::Serialize;
+use testbed::process::peak_resident_bytes;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::Instant;
+
+use crate::audit::{Audit, member};
+use crate::figures::{float, megabytes};
+use crate::series::Cpu;
+use crate::shape::Reach;
+use crate::topic::{TopicReader, Topics};
+use crate::watch::{Cast, CpuMeter};
+use crate::writers::Timetable;
+
+/// Not counted: connections are opened, pools filled, code compiled.
+pub(crate) const WARM_UP: Duration = Duration::from_secs(10);
+
+/// What one rate looked like to the consumer.
+pub(crate) struct Seen {
+    /// Nanoseconds, without the warm-up.
+    pub(crate) latency: Histogram<u64>,
+    pub(crate) audit: Audit,
+    /// `None` where there was nobody to look at.
+    pub(crate) cost: Option<Cost>,
+}
+
+/// What it took to deliver, without the warm-up.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Cost {
+    #[serde(flatten)]
+    pub(crate) cpu: Cpu,
+    /// Cores that others kept busy meanwhile.
+    pub(crate) others_cores: f64,
+    #[serde(rename = "peak_rss_megabytes")]
+    pub(crate) peak: f64,
+}
+
+/// Begins to consume, and returns when whatever is written next will be received at once.
+pub(crate) async fn consume(
+    topics: &Topics,
+    timetable: &Timetable,
+    cast: Option<Cast>,
+) -> anyhow::Result<JoinHandle<anyhow::Result<Seen>>> {
+    let (topic, timetable) = (topics.caught_up().await?, timetable.clone());
+    Ok(spawn_blocking(move || follow(&topic, &timetable, cast)))
+}
+
+fn follow(topic: &TopicReader, timetable: &Timetable, cast: Option<Cast>) -> anyhow::Result<Seen> {
+    let warm_up = timetable.rate * WARM_UP.as_secs();
+    let reader = cast.as_ref().map(|cast| cast.reader);
+    let mut meter = cast.map(CpuMeter::new);
+    let mut read_meter = || meter.as_mut().map_or(Ok(Cpu::default()), CpuMeter::read);
+    let mut latency = Histogram::new(3)?;
+    let mut audit = Audit::new(timetable.events, Reach::default())?;
+    let (mut count, mut before, mut began) = (0, Cpu::default(), timetable.epoch);
+    topic.read(timetable.events, |record| {
+        let now = timetable.epoch.elapsed();
+        audit.note(Some(record.partition()), record.key(), record.payload());
+        let payload = record.payload().context("a record without a value")?;
+        let of = |name: &[u8]| member(payload, name).context("a record of somebody else");
+        if of(b"\"seq\": ")? >= warm_up {
+            latency.record(u64::try_from(now.as_nanos())?.saturating_sub(of(b"\"sent\": ")?))?;
+        }
+        count += 1;
+        if count == warm_up {
+            (before, began) = (read_meter()?, Instant::now());
+        }
+        Ok(())
+    })?;
+    let used = before.until(read_meter()?);
+    let cost = |pid| -> anyhow::Result<Cost> {
+        Ok(Cost {
+            cpu: used.per_event(float(timetable.events - warm_up)),
+            others_cores: used.others / began.elapsed().as_secs_f64(),
+            peak: megabytes(peak_resident_bytes(pid)?),
+        })
+    };
+    ensure!(!latency.is_empty(), "nothing arrived after the warm-up");
+    Ok(Seen { latency, audit, cost: reader.map(cost).transpose()? })
+}

@@ -1,0 +1,74 @@
+//! What the figures were taken on, and who else was at work there.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use procfs::{CpuInfo, Current as _, CurrentSI as _, KernelStats, LoadAverage, Meminfo};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use tokio::process::Command;
+
+/// Cores that others may keep busy before a run says more about them than about the readers.
+pub(crate) const NEIGHBOURS: f64 = 0.1;
+
+/// Hardware and kernel.
+#[derive(Debug, Serialize)]
+pub(crate) struct Machine {
+    pub(crate) cpu: String,
+    pub(crate) cores: usize,
+    pub(crate) memory_gib: u64,
+    pub(crate) kernel: String,
+    /// Decides over TCP how many messages a walsender may send one by one before it has to gather them.
+    pub(crate) congestion_control: String,
+    pub(crate) load_average: f64,
+}
+
+impl Machine {
+    pub(crate) fn look() -> anyhow::Result<Self> {
+        let cpu = CpuInfo::current()?;
+        Ok(Self {
+            cpu: cpu.model_name(0).context("the kernel does not name the CPU")?.to_owned(),
+            cores: std::thread::available_parallelism()?.get(),
+            memory_gib: Meminfo::current()?.mem_total.div_ceil(1024 * 1024 * 1024),
+            kernel: setting("kernel/osrelease")?,
+            congestion_control: setting("net/ipv4/tcp_congestion_control")?,
+            load_average: LoadAverage::current()?.one.into(),
+        })
+    }
+}
+
+fn setting(name: &str) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(Path::new("/proc/sys").join(name));
+    Ok(text.with_context(|| format!("cannot read the kernel's {name}"))?.trim().to_owned())
+}
+
+/// CPU time that all processes together have used since the machine was started, what the host
+/// withheld included.
+pub(crate) fn busy_time() -> anyhow::Result<Duration> {
+    // Neither idle nor waiting for disks. Guests are counted as users too.
+    let cpu = KernelStats::current()?.total;
+    let new = [cpu.irq, cpu.softirq, cpu.steal].into_iter().flatten().sum::<u64>();
+    let ticks = cpu.user + cpu.nice + cpu.system + new;
+    Ok(Duration::from_millis(ticks * 1000 / procfs::ticks_per_second()))
+}
+
+/// Cores that are kept busy, looked at for so long.
+pub(crate) async fn busy_cores(time: Duration) -> anyhow::Result<f64> {
+    let before = busy_time()?;
+    tokio::time::sleep(time).await;
+    Ok(busy_time()?.saturating_sub(before).as_secs_f64() / time.as_secs_f64())
+}
+
+/// What the router says of its version, and the beginning of its SHA-256: builds of one version differ.
+pub(crate) async fn router_version(binary: &Path) -> anyhow::Result<String> {
+    let output = Command::new(binary)
+        .arg("--version")
+        .output()
+        .await
+        .with_context(|| format!("cannot run {}", binary.display()))?;
+    let contents = std::fs::read(binary)?;
+    let digest: String =
+        Sha256::digest(&contents).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{}, sha256 {digest}…", String::from_utf8_lossy(&output.stdout).trim()))
+}

@@ -1,0 +1,141 @@
+//! The bench: the real binary between real servers, measured from outside.
+//!
+//! Ratios count: the router and `pg_recvlogical` take turns on one machine over one backlog, and
+//! absolute figures do not travel. A run that lost, doubled or disordered anything has no figures,
+//! and the exit code tells of correctness alone: 0, or 1 when anything was wrong.
+
+mod args;
+mod arrival;
+mod audit;
+mod bench;
+mod choices;
+mod debezium;
+mod drain;
+mod figures;
+mod flat;
+mod floor;
+mod idle;
+mod lane;
+mod latency;
+mod listen;
+mod machine;
+mod memory;
+mod outage;
+mod plot;
+mod reader;
+mod report;
+mod run;
+mod scene;
+mod series;
+mod shape;
+mod stage;
+mod topic;
+mod watch;
+mod writers;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser as _;
+use serde_json::{Value, json};
+use testbed::kafka::{Jvm, Kafka, Options};
+use testbed::router;
+
+use crate::args::Args;
+use crate::bench::Bench;
+use crate::choices::Mode;
+use crate::machine::{Machine, NEIGHBOURS, busy_cores, router_version};
+use crate::reader::Reader;
+use crate::report::Report;
+use crate::shape::Reach;
+use crate::stage::Stage;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
+    let report = Report::open(args.json.as_deref())?;
+    if !args.from.is_empty() {
+        draw(&args, &plot::read(&args.from)?, &report)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let readers = readers(&args)?;
+    let busy = busy_cores(Duration::from_secs(1)).await?;
+    let kafka = Kafka::start(Options::default().jvm(Jvm::Fast)).await?;
+    let mut bench = Bench { args, readers, kafka, report };
+    introduce(&mut bench).await?;
+    if busy > NEIGHBOURS {
+        bench.report.say(&format!(
+            "WARNING: others are at work here ({busy:.1} cores busy): ratios will be noisy, figures low"
+        ))?;
+    }
+    let wanted = Mode::ORDER.map(|mode| bench.args.measures(mode).then_some(mode));
+    for mode in wanted.into_iter().flatten() {
+        let bench = &mut bench;
+        match mode {
+            Mode::Drain => drain::measure(bench).await?,
+            Mode::Latency => latency::measure(bench).await?,
+            Mode::Memory => memory::measure(bench).await?,
+            Mode::Start => arrival::starts(bench).await?,
+            Mode::Outage => outage::measure(bench).await?,
+            Mode::Takeover => arrival::takeovers(bench).await?,
+            Mode::Idle => idle::measure(bench).await?,
+            Mode::Flat => flat::measure(bench).await?,
+        }
+    }
+    let Bench { args, report, .. } = bench;
+    draw(&args, report.lines(), &report)?;
+    Ok(if report.close()? == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Draws figures where pictures are wanted.
+fn draw(args: &Args, lines: &[Value], report: &Report) -> anyhow::Result<()> {
+    let Some(directory) = &args.plots else { return Ok(()) };
+    let drawn = plot::draw(lines, directory)?;
+    report.say(&format!("drawn into {}: {}", directory.display(), drawn.join(", ")))
+}
+
+fn readers(args: &Args) -> anyhow::Result<Vec<Reader>> {
+    let mut binaries = args.binary.clone();
+    if binaries.is_empty() {
+        binaries.push(router::binary()?);
+    }
+    let several = binaries.len() > 1;
+    let routers = binaries.into_iter().zip(1..).map(|(binary, number)| Reader::Router {
+        name: if several { format!("router {number}") } else { "router".to_owned() },
+        binary,
+    });
+    let peers = args.peers.iter().copied().map(Reader::Debezium);
+    Ok([Reader::PgRecvlogical].into_iter().chain(routers).chain(peers).collect())
+}
+
+/// Says what is measured, and on what.
+async fn introduce(Bench { args, readers, report, .. }: &mut Bench) -> anyhow::Result<()> {
+    let machine = Machine::look()?;
+    let mut postgres = Vec::new();
+    for version in args.versions() {
+        postgres.push(Stage::set(version, Reach::default()).await?.version().await?);
+    }
+    let kafka = Kafka::version().await?;
+    report.say(&format!(
+        "{} x {}, {} GiB, kernel {}, TCP congestion control {}\nPostgreSQL {}, Kafka {kafka}, 6 partitions, acks=all",
+        machine.cores,
+        machine.cpu,
+        machine.memory_gib,
+        machine.kernel,
+        machine.congestion_control,
+        postgres.join(", "),
+    ))?;
+    report.record("machine", json!({}), machine)?;
+    report.record("servers", json!({ "postgres": postgres, "kafka": kafka }), ())?;
+    for (reader, binary) in Reader::routers(readers) {
+        let (name, version) = (reader.name(), router_version(binary).await?);
+        report.say(&format!("{name}: {version}"))?;
+        report.record("router", json!({ "name": name, "version": version }), ())?;
+    }
+    if !args.peers.is_empty() {
+        let version = debezium::versions()?;
+        report.say(&version)?;
+        report.record("peer", json!({ "version": version }), ())?;
+    }
+    Ok(())
+}

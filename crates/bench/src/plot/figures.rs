@@ -1,0 +1,256 @@
+//! Which figures of the JSON lines make which chart.
+//!
+//! Drains are drawn for the version of PostgreSQL that was measured first. Warm-ups are left out, and
+//! several runs are shown by their median.
+
+use serde_json::Value;
+
+use super::SOURCE;
+use super::chart::{Body, Chart, Frame, Row, Style};
+use crate::figures::{Spread, number, text};
+use crate::shape::Shape;
+
+const BASELINE: &str = "pg_recvlogical";
+
+/// Counted runs of a mode.
+fn of_mode<'a>(lines: &'a [Value], mode: &str) -> Vec<&'a Value> {
+    let counts = |line: &&Value| {
+        text(line, "kind") == mode && line.get("warm_up") != Some(&Value::Bool(true))
+    };
+    lines.iter().filter(counts).collect()
+}
+
+/// The runs that are alike in something, in the order in which they come.
+fn grouped<'a, K: PartialEq>(
+    runs: &[&'a Value],
+    key: impl Fn(&'a Value) -> K,
+) -> Vec<(K, Vec<&'a Value>)> {
+    let mut groups: Vec<(K, Vec<&'a Value>)> = Vec::new();
+    for &run in runs {
+        let key = key(run);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, runs)) => runs.push(run),
+            None => groups.push((key, vec![run])),
+        }
+    }
+    groups
+}
+
+fn median(runs: &[&Value], name: &str) -> Option<f64> {
+    Spread::of(runs.iter().filter_map(|run| number(run, name))).map(|spread| spread.median)
+}
+
+/// The machine and the servers of the last run.
+fn note(lines: &[Value]) -> String {
+    let last = |kind: &str| lines.iter().rev().find(|line| text(line, "kind") == kind);
+    let machine = last("machine").map_or(String::new(), |line| {
+        let cores = number(line, "cores").unwrap_or_default();
+        // Behind the hyphen stands who built it.
+        let kernel = text(line, "kernel").split('-').next().unwrap_or_default();
+        format!("{cores:.0} x {}, kernel {kernel}; ", text(line, "cpu"))
+    });
+    let servers = last("servers").map_or(String::new(), |line| {
+        let versions = line.get("postgres").and_then(Value::as_array);
+        let versions: Vec<&str> =
+            versions.into_iter().flatten().filter_map(Value::as_str).collect();
+        format!("PostgreSQL {}, Kafka {}", versions.join(" "), text(line, "kafka"))
+    });
+    format!("{machine}{servers}")
+}
+
+/// Runs over one backlog of one reader on one socket.
+struct Lane<'a> {
+    label: String,
+    is_baseline: bool,
+    runs: Vec<&'a Value>,
+}
+
+/// Drains by shape, with a row for each reader.
+fn drains(
+    lines: &[Value],
+    row: impl Fn(&Lane<'_>, &[Lane<'_>]) -> Option<Row>,
+) -> Option<Vec<(String, Vec<Row>)>> {
+    let (_, runs) =
+        grouped(&of_mode(lines, "drain"), |line| number(line, "pg")).into_iter().next()?;
+    let sockets = grouped(&runs, |line| text(line, "socket")).len();
+    let shapes = grouped(&runs, |line| text(line, "shape")).into_iter().map(|(shape, runs)| {
+        let mut lanes = grouped(&runs, |line| (text(line, "socket"), text(line, "reader")));
+        // Turns go there and back: the order of the lines is not always that of the readers.
+        lanes.sort_unstable_by_key(|(key, _)| *key);
+        let lane = |((socket, reader), runs): ((&str, &str), _)| Lane {
+            label: if sockets == 1 { reader.to_owned() } else { format!("{reader}, {socket}") },
+            is_baseline: reader == BASELINE,
+            runs,
+        };
+        let lanes: Vec<Lane<'_>> = lanes.into_iter().map(lane).collect();
+        let name = shape.parse().map_or(shape.to_owned(), Shape::describe);
+        (name, lanes.iter().filter_map(|lane| row(lane, &lanes)).collect())
+    });
+    Some(shapes.collect())
+}
+
+/// How fast beside `pg_recvlogical` in the same measurement and turn, over the same socket.
+fn ratios(lane: &Lane<'_>, lanes: &[Lane<'_>]) -> Option<Spread> {
+    let key = |line: &Value| {
+        (number(line, "run"), text(line, "socket").to_owned(), text(line, SOURCE).to_owned())
+    };
+    let baseline = |run: &Value| {
+        let runs = lanes.iter().filter(|lane| lane.is_baseline).flat_map(|lane| &lane.runs);
+        let found = runs.copied().find(|line| key(line) == key(run))?;
+        number(found, "events_per_second")
+    };
+    Spread::of(
+        lane.runs.iter().filter_map(|run| Some(number(run, "events_per_second")? / baseline(run)?)),
+    )
+}
+
+/// Rates of draining, with `pg_recvlogical` as one.
+pub(super) fn drain(lines: &[Value]) -> Option<Chart> {
+    let groups = drains(lines, |lane, lanes| {
+        let ratio = ratios(lane, lanes)?;
+        Some(Row {
+            label: lane.label.clone(),
+            figures: vec![(usize::from(lane.is_baseline), ratio.median)],
+            whisker: (!lane.is_baseline).then_some((ratio.min, ratio.max)),
+        })
+    })?;
+    let frame = Frame {
+        title: "Draining a backlog into Kafka",
+        unit: "events per second, pg_recvlogical into nothing = 1; whiskers: slowest and fastest \
+               run; more is better"
+            .to_owned(),
+        note: note(lines),
+        legend: ["into Kafka, acks=all", "into nothing"].map(str::to_owned).to_vec(),
+    };
+    Some(Chart { frame, body: Body::Rows(Style::Bars, groups) })
+}
+
+/// CPU per event of those who take part.
+pub(super) fn cpu(lines: &[Value]) -> Option<Chart> {
+    let parts = [(0, "reader_cpu_us"), (2, "walsender_cpu_us"), (1, "broker_cpu_us")];
+    let groups = drains(lines, |lane, _| {
+        let shown = parts.iter().take(if lane.is_baseline { 2 } else { 3 });
+        let figures = shown
+            .map(|(colour, name)| (*colour, median(&lane.runs, name).unwrap_or_default()))
+            .collect();
+        Some(Row { label: lane.label.clone(), figures, whisker: None })
+    })?;
+    let frame = Frame {
+        title: "CPU per event",
+        unit: "microseconds of CPU per event while draining, median of the runs; less is better"
+            .to_owned(),
+        note: note(lines),
+        legend: ["reader", "broker", "walsender"].map(str::to_owned).to_vec(),
+    };
+    Some(Chart { frame, body: Body::Rows(Style::Bars, groups) })
+}
+
+const PERCENTILES: [(&str, &str); 4] =
+    [("p50_ms", "p50"), ("p99_ms", "p99"), ("p999_ms", "p99.9"), ("max_ms", "max")];
+
+/// From commit to consumer.
+pub(super) fn latency(lines: &[Value]) -> Option<Chart> {
+    let rates = grouped(&of_mode(lines, "latency"), |line| number(line, "rate"));
+    let row = |(reader, runs): (&str, Vec<&Value>)| Row {
+        label: reader.to_owned(),
+        figures: (0..)
+            .zip(PERCENTILES)
+            .filter_map(|(colour, (name, _))| Some((colour, median(&runs, name)?)))
+            .collect(),
+        whisker: None,
+    };
+    let groups: Vec<(String, Vec<Row>)> = rates
+        .into_iter()
+        .map(|(rate, runs)| {
+            let readers = grouped(&runs, |line| text(line, "reader"));
+            let name = format!("{:.0} transactions a second", rate.unwrap_or_default());
+            (name, readers.into_iter().map(row).collect())
+        })
+        .collect();
+    let frame = Frame {
+        title: "From commit to consumer",
+        unit: "milliseconds, single-row transactions at a fixed rate, acks=all; less is better"
+            .to_owned(),
+        note: note(lines),
+        legend: PERCENTILES.map(|(_, name)| name.to_owned()).to_vec(),
+    };
+    (!groups.is_empty()).then_some(Chart { frame, body: Body::Rows(Style::Dots, groups) })
+}
+
+/// Cost per event as something grows, of the router that was measured first.
+pub(super) fn flat(lines: &[Value]) -> Option<Chart> {
+    let runs = of_mode(lines, "flat");
+    let (reader, runs) = grouped(&runs, |line| text(line, "reader")).into_iter().next()?;
+    let series = grouped(&runs, |line| text(line, "series"));
+    let points = |runs: &[&Value]| {
+        let values = grouped(runs, |line| number(line, "value"));
+        let point = |(value, runs): (Option<f64>, Vec<&Value>)| {
+            Some((value?, median(&runs, "reader_cpu_us")?))
+        };
+        values.into_iter().filter_map(point).collect()
+    };
+    let frame = Frame {
+        title: "CPU per event as something grows",
+        unit: format!("microseconds of CPU per event of {reader} while draining; flat is good"),
+        note: note(lines),
+        legend: series.iter().map(|(name, _)| (*name).to_owned()).collect(),
+    };
+    Some(Chart { frame, body: Body::Lines(series.iter().map(|(_, runs)| points(runs)).collect()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn drained(reader: &str, run: u32, rate: f64) -> Value {
+        json!({ "kind": "drain", "pg": 17, "shape": "1x400", "socket": "tcp", "reader": reader,
+                "run": run, "warm_up": run == 0, "events_per_second": rate })
+    }
+
+    /// The rows of the only group.
+    fn rows(lines: &[Value]) -> Vec<Row> {
+        let Body::Rows(_, mut groups) = drain(lines).unwrap().body else { unreachable!() };
+        let (group, rows) = groups.remove(0);
+        assert_eq!(group, "1 row of 400 B per transaction");
+        rows
+    }
+
+    #[test]
+    fn a_rate_is_compared_with_the_baseline_of_its_own_turn() {
+        let lines = [
+            drained("router", 0, 900.0),
+            drained("pg_recvlogical", 1, 100.0),
+            drained("router", 1, 150.0),
+            drained("router", 2, 400.0),
+            drained("pg_recvlogical", 2, 200.0),
+        ];
+        let rows = rows(&lines);
+        let router = rows.iter().find(|row| row.label == "router").unwrap();
+        assert_eq!((router.figures.clone(), router.whisker), (vec![(0, 1.75)], Some((1.5, 2.0))));
+    }
+
+    #[test]
+    fn measurements_from_two_files_are_not_mixed() {
+        let from = |source: &str, mut line: Value| {
+            line[SOURCE] = json!(source);
+            line
+        };
+        let lines = [
+            from("a", drained("pg_recvlogical", 1, 100.0)),
+            from("a", drained("router", 1, 150.0)),
+            from("b", drained("router", 1, 500.0)),
+            from("b", drained("pg_recvlogical", 1, 200.0)),
+        ];
+        let rows = rows(&lines);
+        let router = rows.iter().find(|row| row.label == "router").unwrap();
+        assert_eq!(router.whisker, Some((1.5, 2.5)));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_drawn() {
+        assert!(drain(&[]).is_none() && cpu(&[]).is_none());
+        assert!(latency(&[]).is_none() && flat(&[]).is_none());
+    }
+}

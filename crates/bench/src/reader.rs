@@ -1,0 +1,135 @@
+//! Who reads, and one that is at work: the router, or whatever else delivers into Kafka.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use testbed::router::Router;
+use testbed::wait::eventually;
+
+use crate::choices::{Socket, Tuning};
+use crate::debezium::{self, Debezium};
+use crate::stage::{Stage, Way};
+
+/// How long a reader that has acked everything may take to stop.
+pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(30);
+const STREAMING_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Who reads.
+#[derive(Debug, Clone)]
+pub(crate) enum Reader {
+    /// `pg_recvlogical` into nothing: what everything is compared with.
+    PgRecvlogical,
+    /// A build of the router.
+    Router { name: String, binary: PathBuf },
+    /// A peer.
+    Debezium(Tuning),
+}
+
+impl Reader {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::PgRecvlogical => "pg_recvlogical",
+            Self::Router { name, .. } => name,
+            Self::Debezium(tuning) => tuning.name(),
+        }
+    }
+
+    /// Its name, as topics may be called and, with underscores, slots.
+    pub(crate) fn slug(&self) -> String {
+        self.name().to_lowercase().replace([' ', '_'], "-")
+    }
+
+    /// The builds of the router among `readers`, and their binaries.
+    pub(crate) fn routers(readers: &[Self]) -> impl Iterator<Item = (&Self, &PathBuf)> {
+        readers.iter().filter_map(|reader| match reader {
+            Self::Router { binary, .. } => Some((reader, binary)),
+            Self::PgRecvlogical | Self::Debezium(_) => None,
+        })
+    }
+
+    /// Whether it can reach PostgreSQL over `socket`.
+    pub(crate) fn can_use(&self, socket: Socket) -> bool {
+        // Debezium's driver has no unix sockets, and is not set up for TLS here.
+        !self.is_peer() || socket == Socket::Tcp
+    }
+
+    /// Whether it delivers into Kafka.
+    pub(crate) const fn delivers(&self) -> bool {
+        !matches!(self, Self::PgRecvlogical)
+    }
+
+    pub(crate) const fn is_router(&self) -> bool {
+        matches!(self, Self::Router { .. })
+    }
+
+    pub(crate) const fn is_peer(&self) -> bool {
+        matches!(self, Self::Debezium(_))
+    }
+}
+
+/// A reader at work that delivers into Kafka. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) enum Running {
+    Router(Router),
+    Debezium(Debezium),
+}
+
+impl Running {
+    pub(crate) fn start(reader: &Reader, stage: &Stage, way: Way<'_>) -> anyhow::Result<Self> {
+        match reader {
+            Reader::PgRecvlogical => bail!("pg_recvlogical delivers nothing into Kafka"),
+            Reader::Router { binary, .. } => {
+                let mut router = Router::with_config(&stage.router_config(way))?.program(binary);
+                router.start_again()?;
+                Ok(Self::Router(router))
+            }
+            Reader::Debezium(tuning) => Ok(Self::Debezium(Debezium::start(*tuning, stage, way)?)),
+        }
+    }
+
+    pub(crate) fn pid(&mut self) -> anyhow::Result<u32> {
+        match self {
+            Self::Router(router) => Ok(router.process()?.pid()),
+            Self::Debezium(debezium) => Ok(debezium.pid()),
+        }
+    }
+
+    pub(crate) fn log(&self) -> String {
+        match self {
+            Self::Router(router) => router.log(),
+            Self::Debezium(debezium) => debezium.log(),
+        }
+    }
+
+    /// Waits until what is committed from now on is read at once.
+    pub(crate) async fn streams(&mut self, stage: &Stage, slot: &str) -> anyhow::Result<()> {
+        let deadline = match self {
+            Self::Router(router) => {
+                router.wait_state("streaming", STREAMING_DEADLINE).await?;
+                STREAMING_DEADLINE
+            }
+            Self::Debezium(_) => debezium::START_DEADLINE,
+        };
+        eventually(deadline, "the slot to be held", async || {
+            Ok(stage.postgres.slot(slot).await?.is_some_and(|slot| slot.active).then_some(()))
+        })
+        .await
+    }
+
+    /// Lets it drain and end.
+    pub(crate) async fn stop(&mut self) -> anyhow::Result<()> {
+        match self {
+            Self::Router(router) => stop(router).await,
+            Self::Debezium(debezium) => debezium.stop(STOP_DEADLINE).await,
+        }
+    }
+}
+
+/// Lets a router drain and end.
+pub(crate) async fn stop(router: &mut Router) -> anyhow::Result<()> {
+    router.sigterm()?;
+    let status = router.wait_exit(STOP_DEADLINE).await?;
+    ensure!(status.success(), "the router ended with {status}, log:\n{}", router.log());
+    Ok(())
+}

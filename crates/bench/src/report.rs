@@ -1,0 +1,265 @@
+//! Where figures go: tables for people, a JSON object a line for machines, and at the end the marks.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use anyhow::Context;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::figures::Spread;
+
+/// A figure that must not be exceeded, or must be reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Limit {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+/// A mark and what was measured.
+#[derive(Debug, Clone)]
+struct Mark {
+    what: String,
+    limit: Limit,
+    /// Further in the same direction: what is aimed at.
+    aim: Option<f64>,
+    /// The median counts, and it is told where a run was on the other side.
+    measured: Spread,
+}
+
+impl Mark {
+    fn verdict(&self) -> &'static str {
+        let Spread { min, median, max } = self.measured;
+        let meets = |figure, limit| match limit {
+            Limit::AtLeast(limit) => figure >= limit,
+            Limit::AtMost(limit) => figure <= limit,
+        };
+        let worst = match self.limit {
+            Limit::AtLeast(_) => min,
+            Limit::AtMost(_) => max,
+        };
+        let aim = self.aim.map(|aim| match self.limit {
+            Limit::AtLeast(_) => Limit::AtLeast(aim),
+            Limit::AtMost(_) => Limit::AtMost(aim),
+        });
+        if !meets(median, self.limit) {
+            "missed"
+        } else if !meets(worst, self.limit) {
+            "ok, but not in every run"
+        } else if aim.is_some_and(|aim| meets(median, aim)) {
+            "aim reached"
+        } else {
+            "ok"
+        }
+    }
+}
+
+/// Collects what is found out.
+#[derive(Debug)]
+pub(crate) struct Report {
+    json: Option<File>,
+    lines: Vec<Value>,
+    marks: Vec<Mark>,
+    faults: Vec<String>,
+}
+
+impl Report {
+    /// Opens the file for JSON lines, if one is wanted.
+    pub(crate) fn open(json: Option<&Path>) -> anyhow::Result<Self> {
+        let json = json
+            .map(|path| {
+                File::options()
+                    .create(true)
+                    .append(true)
+                    .open(path)
+                    .with_context(|| format!("cannot open {}", path.display()))
+            })
+            .transpose()?;
+        Ok(Self { json, lines: Vec::new(), marks: Vec::new(), faults: Vec::new() })
+    }
+
+    /// A line for people.
+    pub(crate) fn say(&self, line: &str) -> anyhow::Result<()> {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{line}")?;
+        Ok(out.flush()?)
+    }
+
+    /// A line for machines: what it is, what it is of, and its figures.
+    pub(crate) fn record(
+        &mut self,
+        kind: &str,
+        mut line: Value,
+        figures: impl Serialize,
+    ) -> anyhow::Result<()> {
+        if let Some(members) = line.as_object_mut() {
+            members.insert("kind".to_owned(), kind.into());
+            if let Value::Object(mut figures) = serde_json::to_value(figures)? {
+                members.append(&mut figures);
+            }
+        }
+        if let Some(file) = &mut self.json {
+            writeln!(file, "{line}")?;
+        }
+        self.lines.push(line);
+        Ok(())
+    }
+
+    /// All lines for machines so far.
+    pub(crate) fn lines(&self) -> &[Value] {
+        &self.lines
+    }
+
+    /// Something that must not happen: it decides the exit code.
+    pub(crate) fn fault(&mut self, what: String) -> anyhow::Result<()> {
+        self.say(&format!("FAULT {what}"))?;
+        self.record("fault", json!({ "what": what }), ())?;
+        self.faults.push(what);
+        Ok(())
+    }
+
+    /// Lets go on what is without fault, and takes note of what is not.
+    pub(crate) fn faultless<T>(
+        &mut self,
+        what: &str,
+        outcome: Result<T, impl fmt::Display>,
+    ) -> anyhow::Result<Option<T>> {
+        match outcome {
+            Ok(figures) => Ok(Some(figures)),
+            Err(fault) => self.fault(format!("{what}: {fault}")).map(|()| None),
+        }
+    }
+
+    /// A mark to be shown at the end: the limit, what is aimed at beyond it, and what was measured.
+    pub(crate) fn mark(
+        &mut self,
+        what: String,
+        limit: Limit,
+        aim: Option<f64>,
+        measured: impl Into<Spread>,
+    ) {
+        self.marks.push(Mark { what, limit, aim, measured: measured.into() });
+    }
+
+    /// Shows the marks, and tells how many faults there were.
+    pub(crate) fn close(mut self) -> anyhow::Result<usize> {
+        if self.marks.is_empty() {
+            return Ok(self.faults.len());
+        }
+        let mut table = Table::new(&["mark", "limit", "aim", "measured", ""]);
+        for mark in std::mem::take(&mut self.marks) {
+            let limit = match mark.limit {
+                Limit::AtLeast(limit) => format!(">= {limit}"),
+                Limit::AtMost(limit) => format!("<= {limit}"),
+            };
+            let Spread { min, median, max } = mark.measured;
+            let measured = if min < max {
+                format!("{median:.2} ({min:.2} to {max:.2})")
+            } else {
+                format!("{median:.2}")
+            };
+            let aim = mark.aim.map_or("-".to_owned(), |aim| aim.to_string());
+            let line = json!({ "what": mark.what, "limit": limit, "aim": mark.aim, "measured": median,
+                               "min": min, "max": max, "verdict": mark.verdict() });
+            self.record("mark", line, ())?;
+            table.row([mark.what.clone(), limit, aim, measured, mark.verdict().to_owned()]);
+        }
+        self.say(&table.show())?;
+        Ok(self.faults.len())
+    }
+}
+
+/// Who runs in which order in one of several turns. There and back again: whoever is always first would gain or lose by a
+/// machine that drifts.
+pub(crate) fn there_and_back<T>(turn: u32, runners: &mut [T]) -> Vec<&mut T> {
+    let mut order: Vec<&mut T> = runners.iter_mut().collect();
+    if turn % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
+/// The heading of a column, and its cell in each row.
+pub(crate) type Column<'c, R> = (&'c str, &'c dyn Fn(&R) -> Option<String>);
+
+/// A Markdown table that is also easy to read as it is.
+#[derive(Debug)]
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new(head: &[&str]) -> Self {
+        Self { rows: vec![head.iter().map(|&cell| cell.to_owned()).collect()] }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// A row for each of `rows`: by column, its heading and its cell; nothing to show is a dash.
+    pub(crate) fn of<R>(columns: &[Column<'_, R>], rows: impl IntoIterator<Item = R>) -> Self {
+        let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
+        let mut table = Self::new(&heads);
+        for row in rows {
+            table.row(columns.iter().map(|(_, cell)| cell(&row).unwrap_or_else(|| "-".to_owned())));
+        }
+        table
+    }
+
+    pub(crate) fn show(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns)
+            .map(|at| {
+                let cells = self.rows.iter().filter_map(|row| row.get(at));
+                cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+            })
+            .collect();
+        let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+        let (head, body) = self.rows.split_at(1.min(self.rows.len()));
+        let lines = head.iter().chain([&rule]).chain(body).map(|row| {
+            let cells = row.iter().zip(&widths).map(|(cell, width)| format!(" {cell:<width$} |"));
+            format!("|{}\n", cells.collect::<String>())
+        });
+        lines.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut table = Table::new(&["a", "long"]);
+        table.row(["wide".to_owned(), "b".to_owned()]);
+        assert_eq!(table.show(), "| a    | long |\n| ---- | ---- |\n| wide | b    |\n");
+    }
+
+    #[test]
+    fn a_mark_is_met_at_its_limit_in_every_run_and_its_aim_lies_beyond() {
+        let verdict = |limit, aim, figures: [f64; 3]| {
+            let measured = Spread::of(figures).unwrap();
+            Mark { what: String::new(), limit, aim: Some(aim), measured }.verdict()
+        };
+        for (figures, expected) in [
+            ([0.79; 3], "missed"),
+            ([0.8; 3], "ok"),
+            ([0.79, 1.24, 1.52], "ok, but not in every run"),
+            ([0.81, 1.24, 1.52], "aim reached"),
+        ] {
+            assert_eq!(verdict(Limit::AtLeast(0.8), 1.2, figures), expected, "{figures:?}");
+        }
+        for (figures, expected) in [
+            ([8.1; 3], "missed"),
+            ([1.0, 8.5, 9.0], "missed"),
+            ([8.0; 3], "ok"),
+            ([1.0, 1.5, 8.5], "ok, but not in every run"),
+            ([5.0; 3], "aim reached"),
+        ] {
+            assert_eq!(verdict(Limit::AtMost(8.0), 5.0, figures), expected, "{figures:?}");
+        }
+    }
+}

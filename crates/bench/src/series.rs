@@ -1,0 +1,140 @@
+//! How fast a run was, from looks at it: one rule for every reader.
+//!
+//! What counts is the way from 5 % to 95 % of the backlog, measured where a reader is *done* with an
+//! event: bytes it has written out (`pg_recvlogical`), records that stand in Kafka (the router). So
+//! neither start-up nor the last stragglers count, and neither reader is credited with what still
+//! lies in a socket. CPU time is taken between the same two moments. Between two looks everything is
+//! taken to grow evenly.
+
+use serde::Serialize;
+
+use crate::figures::float;
+
+/// CPU time used since the start of each process, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub(crate) struct Cpu {
+    #[serde(rename = "reader_cpu_us")]
+    pub(crate) reader: f64,
+    #[serde(rename = "walsender_cpu_us")]
+    pub(crate) walsender: f64,
+    #[serde(rename = "broker_cpu_us")]
+    pub(crate) broker: f64,
+    /// Everything else on the machine but the bench itself and the rest of the database server.
+    #[serde(skip)]
+    pub(crate) others: f64,
+}
+
+impl Cpu {
+    /// Combines two, part by part.
+    fn zip(self, other: Self, combine: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            reader: combine(self.reader, other.reader),
+            walsender: combine(self.walsender, other.walsender),
+            broker: combine(self.broker, other.broker),
+            others: combine(self.others, other.others),
+        }
+    }
+
+    /// What was used from `self` to `later`.
+    pub(crate) fn until(self, later: Self) -> Self {
+        let used = later.zip(self, |later, earlier| (later - earlier).max(0.0));
+        // What is left of the machine's time when all known shares were taken off: shown as it comes, also below zero.
+        Self { others: later.others - self.others, ..used }
+    }
+
+    /// In microseconds, for each of `events`.
+    pub(crate) fn per_event(self, events: f64) -> Self {
+        self.zip(self, |seconds, _| seconds * 1e6 / events)
+    }
+}
+
+/// One look at a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Sample {
+    /// Seconds since the reader was started.
+    pub(crate) at: f64,
+    /// Bytes or records that the reader is done with.
+    pub(crate) progress: f64,
+    /// CPU time so far.
+    pub(crate) cpu: Cpu,
+}
+
+/// What the looks at one run amount to.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Measured {
+    pub(crate) events_per_second: f64,
+    /// Microseconds per event.
+    #[serde(flatten)]
+    pub(crate) cpu: Cpu,
+    /// Cores that others kept busy meanwhile.
+    pub(crate) others_cores: f64,
+    /// From the start of the process to the first look that saw something done.
+    pub(crate) first_ms: f64,
+}
+
+const FROM: f64 = 0.05;
+const TO: f64 = 0.95;
+
+/// Measures a run over `events` events; `None` when it was too short to be seen in progress.
+pub(crate) fn measure(samples: &[Sample], events: u64) -> Option<Measured> {
+    let total = samples.last()?.progress;
+    let (from, to) = (crossing(samples, total * FROM)?, crossing(samples, total * TO)?);
+    let (seconds, events) = (to.at - from.at, float(events) * (TO - FROM));
+    let first = samples.iter().find(|sample| sample.progress > 0.0)?.at;
+    let used = from.cpu.until(to.cpu);
+    (seconds > 0.0).then(|| Measured {
+        events_per_second: events / seconds,
+        cpu: used.per_event(events),
+        others_cores: used.others / seconds,
+        first_ms: first * 1e3,
+    })
+}
+
+/// The moment at which `level` was passed.
+fn crossing(samples: &[Sample], level: f64) -> Option<Sample> {
+    samples.windows(2).find_map(|pair| {
+        let [a, b] = pair else { return None };
+        if a.progress >= level || b.progress < level {
+            return None;
+        }
+        let part = (level - a.progress) / (b.progress - a.progress);
+        let between = |a: f64, b: f64| a + (b - a) * part;
+        Some(Sample { at: between(a.at, b.at), progress: level, cpu: a.cpu.zip(b.cpu, between) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(at: f64, progress: f64, reader: f64) -> Sample {
+        Sample { at, progress, cpu: Cpu { reader, ..Cpu::default() } }
+    }
+
+    #[test]
+    fn an_even_run_has_its_own_rate_whatever_the_start_took() {
+        let run = [
+            sample(0.0, 0.0, 0.0),
+            sample(3.0, 0.0, 7.0),
+            sample(8.0, 500.0, 7.5),
+            sample(13.0, 1000.0, 8.0),
+        ];
+        let measured = measure(&run, 2000).unwrap();
+        assert!((measured.events_per_second - 200.0).abs() < 1e-9);
+        assert!((measured.cpu.reader - 500.0).abs() < 1e-6, "1 s for 2000 events");
+        assert_eq!(measured.first_ms, 8000.0);
+    }
+
+    #[test]
+    fn stragglers_after_the_last_twentieth_do_not_count() {
+        let run = [sample(0.0, 0.0, 0.0), sample(1.0, 96.0, 0.0), sample(60.0, 100.0, 0.0)];
+        let measured = measure(&run, 96).unwrap();
+        assert!(measured.events_per_second > 90.0);
+    }
+
+    #[test]
+    fn a_run_that_was_over_before_the_second_look_has_no_rate() {
+        assert_eq!(measure(&[sample(0.1, 100.0, 0.0)], 100), None);
+        assert_eq!(measure(&[], 100), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! A PostgreSQL of its own for each load; Kafka is one for all.
+//!
+//! Every run reads the same WAL: one slot, `origin`, is made before the load, and each run gets a
+//! copy of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use testbed::load::{Backlog, Preset, Schema, backlog};
+use testbed::postgres::{DATABASE, Options, Postgres, SUPERUSER, Session, create_slot};
+use testbed::router::Config;
+use testbed::wait::until_ok;
+use tokio_postgres::types::PgLsn;
+use uuid::Uuid;
+
+use crate::choices::Socket;
+use crate::figures::float;
+use crate::shape::{Reach, Shape};
+use crate::topic::Topics;
+
+pub(crate) const PUBLICATION: &str = "bench";
+
+const ORIGIN: &str = "origin";
+
+/// Nothing that comes and goes by itself may fall into one run and not into the next.
+const SETTINGS: &[(&str, &str)] = &[
+    ("autovacuum", "off"),
+    ("checkpoint_timeout", "1h"),
+    ("max_wal_size", "64GB"),
+    ("synchronous_commit", "on"),
+];
+
+/// A backlog to read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Task {
+    pub(crate) events: u64,
+    /// The position behind it.
+    pub(crate) end: PgLsn,
+    /// Bytes of a payload, on average.
+    pub(crate) value_bytes: f64,
+    pub(crate) reach: Reach,
+}
+
+/// What a peer that can be tuned is tuned for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Aim {
+    Throughput,
+    Latency,
+}
+
+/// What is read, and where to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Way<'a> {
+    pub(crate) socket: Socket,
+    pub(crate) slot: &'a str,
+    pub(crate) topics: &'a Topics,
+    pub(crate) aim: Aim,
+}
+
+/// A PostgreSQL with an outbox table, its publication and the slot `origin`.
+pub(crate) struct Stage {
+    pub(crate) postgres: Postgres,
+    session: Session,
+    schema: Schema,
+    reach: Reach,
+    /// Of the routers that read from it.
+    name: String,
+}
+
+impl Stage {
+    pub(crate) async fn set(version: u16, reach: Reach) -> anyhow::Result<Self> {
+        let options = SETTINGS
+            .iter()
+            .fold(Options::version(version), |options, (name, value)| options.set(name, value));
+        let mut postgres = Postgres::start(options).await?;
+        encrypt(&mut postgres).await?;
+        let session = postgres.connect().await?;
+        let types = reach.types();
+        let types: Vec<&str> = types.iter().map(String::as_str).collect();
+        let schema =
+            Schema::new(Preset::Debezium).aggregates(i32::try_from(reach.keys)?).types(&types);
+        schema.create(&session).await?;
+        session
+            .batch_execute(&format!(
+                "CREATE PUBLICATION {PUBLICATION} FOR TABLE {} WITH (publish = 'insert')",
+                schema.table
+            ))
+            .await?;
+        create_slot(&session, ORIGIN, "pgoutput").await?;
+        let name = format!("bench-{}", Uuid::new_v4());
+        Ok(Self { postgres, session, schema, reach, name })
+    }
+
+    /// Writes a backlog.
+    pub(crate) async fn load(&self, shape: Shape, events: u64) -> anyhow::Result<Task> {
+        // Only the making of it: nobody reads while it is made.
+        self.session.batch_execute("SET synchronous_commit = off").await?;
+        let size = Backlog {
+            transactions: events / shape.rows,
+            rows_per_transaction: shape.rows,
+            payload_bytes: shape.padding(),
+            first: 0,
+        };
+        let events = backlog(&self.session, &self.schema, size).await?;
+        let row = self.session.query_one("SELECT pg_current_wal_insert_lsn()", &[]).await?;
+        // Writes everything out, and puts WAL behind the position that readers have to reach.
+        self.session.batch_execute("SET synchronous_commit = on; CHECKPOINT").await?;
+        let bytes =
+            format!("SELECT sum(octet_length(payload::text))::int8 FROM {}", self.schema.table);
+        let bytes: i64 = self.session.query_one(&bytes, &[]).await?.get(0);
+        let value_bytes = float(u64::try_from(bytes)?) / float(events);
+        Ok(Task { events, end: row.get(0), value_bytes, reach: self.reach })
+    }
+
+    /// Makes a copy of the origin slot for one run.
+    pub(crate) async fn copy_slot(&self, name: &str) -> anyhow::Result<()> {
+        self.session
+            .execute(
+                "SELECT pg_copy_logical_replication_slot($1::text::name, $2::text::name)",
+                &[&ORIGIN, &name],
+            )
+            .await
+            .with_context(|| format!("cannot copy the slot to \"{name}\""))?;
+        Ok(())
+    }
+
+    /// Drops a slot as soon as nobody holds it any more.
+    pub(crate) async fn drop_slot(&self, name: &str) -> anyhow::Result<()> {
+        until_ok(Duration::from_secs(30), format!("slot \"{name}\" to be free"), async || {
+            self.session
+                .execute("SELECT pg_drop_replication_slot($1::text::name)", &[&name])
+                .await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// How far a slot is confirmed.
+    pub(crate) async fn confirmed(&self, slot: &str) -> anyhow::Result<PgLsn> {
+        let found = self.postgres.slot(slot).await?.and_then(|slot| slot.confirmed_flush_lsn);
+        found.with_context(|| format!("the slot \"{slot}\" is gone"))
+    }
+
+    /// How readers connect, in libpq's words.
+    pub(crate) fn conninfo(&self, socket: Socket) -> String {
+        let host = match socket {
+            Socket::Tcp => "host=127.0.0.1 sslmode=disable".to_owned(),
+            Socket::Tls => "host=127.0.0.1 sslmode=require".to_owned(),
+            Socket::Unix => format!("host={}", self.postgres.socket_dir().display()),
+        };
+        format!("{host} port={} user={SUPERUSER} dbname={DATABASE}", self.postgres.port())
+    }
+
+    /// The configuration of a router that reads `slot`; everything else as it comes. Kafka outlives the servers of
+    /// the measurements, and two of one version have one system identifier: under one name, a router
+    /// would find what the state topic says of an earlier server, and stop.
+    pub(crate) fn router_config(&self, way: Way<'_>) -> String {
+        let mut config = Config::default();
+        config
+            .set("name", self.name.as_str())
+            .set("postgres.url", self.conninfo(way.socket))
+            .set("postgres.slot", way.slot)
+            .set("postgres.publication", PUBLICATION)
+            .set("kafka.bootstrap_servers", way.topics.bootstrap())
+            .set_outbox("table", self.schema.table.as_str())
+            .set_outbox("topic", way.topics.route());
+        config.to_string()
+    }
+
+    /// SQL that writes one row, found by its `seq`.
+    pub(crate) fn insert_row(&self, seq: u32) -> String {
+        format!(
+            "INSERT INTO {} VALUES (gen_random_uuid(), 'order', 'order-0', 'bench', \
+             jsonb_build_object('seq', {seq}, 'x', ''))",
+            self.schema.table
+        )
+    }
+
+    /// The outbox table.
+    pub(crate) fn table(&self) -> &str {
+        &self.schema.table
+    }
+
+    /// The server's own words about its version.
+    pub(crate) async fn version(&self) -> anyhow::Result<String> {
+        Ok(self.session.query_one("SHOW server_version", &[]).await?.get(0))
+    }
+}
+
+/// Whoever asks for TLS gets it; nobody else is offered any less than before.
+async fn encrypt(postgres: &mut Postgres) -> anyhow::Result<()> {
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    postgres.write_file("server.crt", own.cert.pem().as_bytes())?;
+    postgres.write_file("server.key", own.signing_key.serialize_pem().as_bytes())?;
+    postgres.set(&[("ssl", "on")]).await
+}
+
+/// `pg_recvlogical`: it comes with Debian's packages and not with the prebuilt servers, and every
+/// version of it reads from every server.
+pub(crate) fn pg_recvlogical() -> anyhow::Result<PathBuf> {
+    if let Some(path) = std::env::var_os("OUTBOX_PG_RECVLOGICAL") {
+        return Ok(PathBuf::from(path));
+    }
+    let packaged = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    packaged
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin/pg_recvlogical")))
+        .filter(|file| file.is_file())
+        .max()
+        .context("pg_recvlogical is missing: install postgresql-15, or set OUTBOX_PG_RECVLOGICAL")
+}

@@ -1,0 +1,259 @@
+//! The topics of one run: how much stands in them, and everything that does.
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::BorrowedMessage;
+use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
+use testbed::kafka::{create_topic, delete_topic};
+use testbed::wait::until_ok;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use crate::shape::Reach;
+
+const REQUEST: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(100);
+/// How long reading may stand still before what is missing counts as lost.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// And for each partition besides: a consumer of thousands needs that long to learn of them and to ask for all.
+const PATIENCE_EACH: Duration = Duration::from_millis(5);
+/// How long making thousands of topics may take.
+const MAKING: Duration = Duration::from_mins(3);
+/// Topics made by one request.
+const AT_ONCE: usize = 500;
+
+/// Runs what blocks on a thread that may.
+pub(crate) async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    spawn_blocking(call).await?
+}
+
+/// One topic, or one for each aggregate type, and the broker where they are.
+#[derive(Debug, Clone)]
+pub(crate) struct Topics {
+    bootstrap: String,
+    names: Vec<String>,
+    route: String,
+    partitions: i32,
+}
+
+impl Topics {
+    /// Makes what events of `reach` are routed to: a topic called `name`, which is used once, or the many that all runs
+    /// of this reach share, because a broker keeps the files of deleted ones open for a minute.
+    pub(crate) async fn create(bootstrap: &str, name: &str, reach: Reach) -> anyhow::Result<Self> {
+        let bootstrap = bootstrap.to_owned();
+        if reach.topics == 1 {
+            create_topic(&bootstrap, name, reach.partitions, &[]).await?;
+            let (names, route) = (vec![name.to_owned()], name.to_owned());
+            return Ok(Self { bootstrap, names, route, partitions: reach.partitions });
+        }
+        let prefix = format!("flat{}", reach.topics);
+        let names = reach.types().iter().map(|kind| format!("{prefix}.{kind}")).collect();
+        let route = format!("{prefix}.${{aggregate_type}}");
+        let topics = Self { bootstrap, names, route, partitions: 1 };
+        topics.create_many().await?;
+        Ok(topics)
+    }
+
+    pub(crate) fn bootstrap(&self) -> &str {
+        &self.bootstrap
+    }
+
+    /// As the router's configuration has it.
+    pub(crate) fn route(&self) -> &str {
+        &self.route
+    }
+
+    /// Where a record lies, by one number: its topic where there are many, else its partition.
+    pub(crate) fn place(&self, record: &BorrowedMessage<'_>) -> Option<i32> {
+        if self.names.len() == 1 {
+            return Some(record.partition());
+        }
+        record.topic().rsplit_once(".type")?.1.parse().ok()
+    }
+
+    async fn create_many(&self) -> anyhow::Result<()> {
+        let admin: AdminClient<DefaultClientContext> =
+            ClientConfig::new().set("bootstrap.servers", &self.bootstrap).create()?;
+        let options = AdminOptions::new().operation_timeout(Some(MAKING));
+        for names in self.names.chunks(AT_ONCE) {
+            let new = |name| NewTopic::new(name, self.partitions, TopicReplication::Fixed(1));
+            let topics: Vec<NewTopic<'_>> = names.iter().map(|name| new(name)).collect();
+            for outcome in admin.create_topics(&topics, &options).await? {
+                match outcome {
+                    Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
+                    Err((name, error)) => return Err(anyhow!("topic \"{name}\": {error}")),
+                }
+            }
+        }
+        until_ok(MAKING, format!("{} topics with leaders", self.names.len()), async || {
+            self.ends().await.map(drop)
+        })
+        .await
+    }
+
+    /// Deletes what is used once.
+    pub(crate) async fn delete(&self) -> anyhow::Result<()> {
+        match self.names.as_slice() {
+            [name] => delete_topic(&self.bootstrap, name).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Connected, and the leaders known.
+    pub(crate) async fn ends(&self) -> anyhow::Result<Ends> {
+        let topics = self.clone();
+        blocking(move || {
+            let question = topics.all_partitions(Offset::End)?;
+            let ends = Ends { consumer: consumer(&topics.bootstrap)?, question };
+            ends.records()?;
+            Ok(ends)
+        })
+        .await
+    }
+
+    /// Records ever written, all partitions together.
+    pub(crate) async fn records(&self) -> anyhow::Result<u64> {
+        let ends = self.ends().await?;
+        blocking(move || ends.records()).await
+    }
+
+    /// Begins to read from their start, and returns when what stood in them is read: what is written next is received at
+    /// once.
+    pub(crate) async fn caught_up(&self) -> anyhow::Result<TopicReader> {
+        let topics = self.clone();
+        blocking(move || {
+            let reader = topics.follow()?;
+            reader.read_until(Duration::from_secs(1), |_| Ok(Reading::GoesOn))?;
+            Ok(reader)
+        })
+        .await
+    }
+
+    /// From their start.
+    pub(crate) fn follow(&self) -> anyhow::Result<TopicReader> {
+        self.follow_from(&self.all_partitions(Offset::Beginning)?)
+    }
+
+    /// From a position in each partition.
+    pub(crate) fn follow_from(&self, start: &TopicPartitionList) -> anyhow::Result<TopicReader> {
+        let consumer = consumer(&self.bootstrap)?;
+        consumer.assign(start)?;
+        let partitions = u32::try_from(start.count())?;
+        Ok(TopicReader { consumer, patience: PATIENCE + PATIENCE_EACH * partitions })
+    }
+
+    fn all_partitions(&self, offset: Offset) -> anyhow::Result<TopicPartitionList> {
+        let mut list = TopicPartitionList::new();
+        for name in &self.names {
+            for partition in 0..self.partitions {
+                list.add_partition_offset(name, partition, offset)?;
+            }
+        }
+        Ok(list)
+    }
+}
+
+fn consumer(bootstrap: &str) -> anyhow::Result<BaseConsumer> {
+    Ok(ClientConfig::new()
+        .set("bootstrap.servers", bootstrap)
+        .set("group.id", "bench")
+        .set("enable.auto.commit", "false")
+        .set("auto.offset.reset", "error")
+        .create()?)
+}
+
+/// Asks for the end offsets of topics again and again, over one connection and in one request.
+pub(crate) struct Ends {
+    consumer: BaseConsumer,
+    question: TopicPartitionList,
+}
+
+impl Ends {
+    /// The end of each partition.
+    pub(crate) fn positions(&self) -> anyhow::Result<TopicPartitionList> {
+        Ok(self.consumer.offsets_for_times(self.question.clone(), REQUEST)?)
+    }
+
+    /// Records ever written, all partitions together.
+    pub(crate) fn records(&self) -> anyhow::Result<u64> {
+        self.positions()?.elements().iter().try_fold(0, |sum, partition| {
+            partition.error().context("cannot get an end offset")?;
+            let end = partition.offset().to_raw().context("a partition without an end offset")?;
+            Ok(sum + u64::try_from(end)?)
+        })
+    }
+
+    /// How often one may ask without keeping the broker from its work.
+    pub(crate) fn pause(&self) -> Duration {
+        Duration::from_micros(25) * u32::try_from(self.question.count()).unwrap_or(u32::MAX)
+    }
+}
+
+/// Reads topics while they grow.
+pub(crate) struct TopicReader {
+    consumer: BaseConsumer,
+    patience: Duration,
+}
+
+impl TopicReader {
+    /// Shows `expected` records to `note`, or as many as come before the topics stand still.
+    pub(crate) fn read(
+        &self,
+        expected: u64,
+        mut note: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        if expected == 0 {
+            return Ok(());
+        }
+        let mut read = 0;
+        self.read_until(self.patience, |record| {
+            read += 1;
+            note(record)?;
+            Ok(if read < expected { Reading::GoesOn } else { Reading::IsDone })
+        })
+    }
+
+    /// Shows records to `note` until it has seen enough, or nothing has come for as long as `patience`.
+    pub(crate) fn read_until(
+        &self,
+        patience: Duration,
+        mut note: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<Reading>,
+    ) -> anyhow::Result<()> {
+        let mut progress = Instant::now();
+        while progress.elapsed() < patience {
+            match self.consumer.poll(POLL) {
+                None => {}
+                // The client reconnects by itself: a broker may be away while it is read from.
+                Some(Err(error)) if is_passing(&error) => {}
+                Some(record) => {
+                    if note(&record.context("cannot read the topic")?)? == Reading::IsDone {
+                        return Ok(());
+                    }
+                    progress = Instant::now();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a reader has seen enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    GoesOn,
+    IsDone,
+}
+
+fn is_passing(error: &rdkafka::error::KafkaError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown)
+    )
+}

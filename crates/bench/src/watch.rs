@@ -1,0 +1,187 @@
+//! Looking at a run while it goes: progress and CPU time at the same moments.
+
+use std::time::Duration;
+
+use testbed::postgres::Session;
+use testbed::process::{cpu_time, family_cpu_time, has_ended, written_bytes};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use crate::figures::float;
+use crate::machine::busy_time;
+use crate::series::{Cpu, Sample};
+use crate::stage::Stage;
+use crate::topic::Ends;
+
+const PAUSE: Duration = Duration::from_millis(50);
+/// While waiting for the first sign of life, which is timed.
+const SHORT_PAUSE: Duration = Duration::from_millis(10);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What was wrong with a run: it has no figures.
+pub(crate) type Fault = String;
+
+/// What tells how far a reader is.
+pub(crate) enum Gauge {
+    /// Bytes it has written; it ends by itself when it is done.
+    Written,
+    /// Records in its topics; it is done when as many have come as are expected.
+    Records { ends: Ends, before: u64, expected: u64 },
+}
+
+/// The processes of a run.
+pub(crate) struct Cast {
+    pub(crate) reader: u32,
+    pub(crate) postmaster: u32,
+    pub(crate) broker: u32,
+    pub(crate) holder: Holder,
+}
+
+/// Asks the server who streams from the slot of a run. Of its connections a reader may have several, also to walsenders.
+pub(crate) struct Holder {
+    session: Session,
+    slot: String,
+    runtime: Handle,
+}
+
+impl Holder {
+    /// To be asked from a thread that may block.
+    pub(crate) async fn of(stage: &Stage, slot: &str) -> anyhow::Result<Self> {
+        let session = stage.postgres.connect().await?;
+        Ok(Self { session, slot: slot.to_owned(), runtime: Handle::current() })
+    }
+
+    fn pid(&self) -> anyhow::Result<Option<u32>> {
+        let asked = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = $1::text::name";
+        let row = self.runtime.block_on(self.session.query_opt(asked, &[&self.slot]))?;
+        let pid = row.and_then(|row| row.get::<_, Option<i32>>(0));
+        Ok(pid.map(u32::try_from).transpose()?)
+    }
+}
+
+/// CPU time of all walsenders that streamed from the slot of a run, one after another: each comes and goes with a
+/// connection of the reader, and keeps its last figure when it has gone.
+#[derive(Default)]
+struct Walsenders {
+    /// The one that streams, and its time.
+    present: Option<(u32, f64)>,
+    /// Of those that have ended.
+    past: f64,
+}
+
+impl Walsenders {
+    /// Looks at the present one, and for the next one when it is gone.
+    fn look(
+        &mut self,
+        holder: impl FnOnce() -> anyhow::Result<Option<u32>>,
+        time: impl Fn(u32) -> Option<f64>,
+    ) -> anyhow::Result<f64> {
+        if let Some((pid, seen)) = self.present {
+            self.present = time(pid).map(|now| (pid, now));
+            if self.present.is_none() {
+                self.past += seen;
+            }
+        }
+        if self.present.is_none() {
+            self.present = holder()?.and_then(|pid| Some((pid, time(pid)?)));
+        }
+        Ok(self.past + self.present.map_or(0.0, |(_, seen)| seen))
+    }
+}
+
+/// CPU time of a cast.
+pub(crate) struct CpuMeter {
+    cast: Cast,
+    walsenders: Walsenders,
+}
+
+impl CpuMeter {
+    pub(crate) fn new(cast: Cast) -> Self {
+        Self { cast, walsenders: Walsenders::default() }
+    }
+
+    pub(crate) fn read(&mut self) -> anyhow::Result<Cpu> {
+        let Self { cast, walsenders } = self;
+        let of = |pid: u32| cpu_time(pid).map(|time| time.as_secs_f64());
+        let living = |pid: u32| if has_ended(pid) { None } else { of(pid).ok() };
+        let mut now = Cpu {
+            reader: of(cast.reader)?,
+            walsender: walsenders.look(|| cast.holder.pid(), living)?,
+            broker: of(cast.broker)?,
+            others: 0.0,
+        };
+        let server = family_cpu_time(cast.postmaster)?.as_secs_f64();
+        let ours = now.reader + server + now.broker + of(std::process::id())?;
+        now.others = busy_time()?.as_secs_f64() - ours;
+        Ok(now)
+    }
+}
+
+/// Looks at a reader started at `started` until it is done. It is a fault, and no reason to leave the
+/// other runs undone, when the reader ends too early or stands still.
+pub(crate) fn watch(
+    gauge: &Gauge,
+    cast: Cast,
+    started: Instant,
+) -> anyhow::Result<Result<Vec<Sample>, Fault>> {
+    let reader = cast.reader;
+    let mut meter = CpuMeter::new(cast);
+    let mut samples: Vec<Sample> = Vec::new();
+    let mut moved = Instant::now();
+    loop {
+        let ended = has_ended(reader);
+        let progress = match gauge {
+            Gauge::Written => written_bytes(reader)?,
+            Gauge::Records { ends, before, .. } => ends.records()? - before,
+        };
+        let at = started.elapsed().as_secs_f64();
+        let sample = Sample { at, progress: float(progress), cpu: meter.read()? };
+        if samples.last().is_none_or(|last| last.progress < sample.progress) {
+            moved = Instant::now();
+        }
+        samples.push(sample);
+        match gauge {
+            Gauge::Written if ended => return Ok(Ok(samples)),
+            Gauge::Records { expected, .. } if progress >= *expected => return Ok(Ok(samples)),
+            Gauge::Records { expected, .. } if ended => {
+                return Ok(Err(format!("ended after {progress} of {expected} records")));
+            }
+            Gauge::Written | Gauge::Records { .. } => {}
+        }
+        if moved.elapsed() >= PATIENCE {
+            return Ok(Err(format!("stood still for {PATIENCE:?}, at {progress}")));
+        }
+        let pause = if progress == 0 { SHORT_PAUSE } else { PAUSE };
+        std::thread::sleep(match gauge {
+            Gauge::Written => pause,
+            Gauge::Records { ends, .. } => pause.max(ends.pause()),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_walsenders_used_is_summed_over_those_that_came_one_after_another() {
+        let mut walsenders = Walsenders::default();
+        let mut look = |holder: Option<u32>, living: &[(u32, f64)]| {
+            let time = |pid| Some(living.iter().find(|(of, _)| *of == pid)?.1);
+            walsenders.look(|| Ok(holder), time).unwrap()
+        };
+        let sums = [
+            look(None, &[(1, 9.0)]),
+            look(Some(2), &[(1, 9.0), (2, 1.0)]),
+            look(None, &[(1, 9.0), (2, 3.0)]),
+            look(None, &[]),
+            look(Some(4), &[(4, 2.0)]),
+            look(None, &[(4, 5.0)]),
+        ];
+        let expected = [0.0, 1.0, 3.0, 3.0, 5.0, 8.0];
+        assert!(
+            sums.iter().zip(expected).all(|(sum, right)| (sum - right).abs() < 1e-9),
+            "{sums:?}"
+        );
+    }
+}

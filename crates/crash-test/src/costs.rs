@@ -1,0 +1,112 @@
+//! What was done and what it cost, as a table.
+
+use std::collections::BTreeMap;
+
+use crate::plan::KillPlan;
+use crate::points::POINTS;
+
+/// What every kill cost, by where it hit.
+#[derive(Debug, Default)]
+pub(crate) struct Costs {
+    rows: BTreeMap<usize, Vec<Kill>>,
+    last: Option<Last>,
+    kills: usize,
+}
+
+/// A kill of which it is not known yet what it cost.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    row: usize,
+    past_witness: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Kill {
+    duplicates: usize,
+    /// Events in Kafka past the witness: those that might come again.
+    past_witness: usize,
+}
+
+impl Costs {
+    /// A look after the next life: so many duplicates are what the last kill cost.
+    pub(crate) fn repeated(&mut self, duplicates: usize) {
+        if let Some(Last { row, past_witness }) = self.last.take() {
+            self.rows.entry(row).or_default().push(Kill { duplicates, past_witness });
+        }
+    }
+
+    /// A kill, with so many events in Kafka past the witness.
+    pub(crate) fn killed(&mut self, plan: KillPlan, past_witness: usize) {
+        self.kills += 1;
+        self.last = Some(Last { row: row_of(plan), past_witness });
+    }
+
+    /// Kills so far.
+    pub(crate) fn kills(&self) -> usize {
+        self.kills
+    }
+
+    /// The table: a line for every place that was hit.
+    pub(crate) fn table(&self) -> String {
+        let mut text = format!(
+            "{:<22}{:>6}{:>20}{:>8}{:>18}\n",
+            "killed at", "times", "duplicates: median", "max", "past witness: max"
+        );
+        for (row, costs) in &self.rows {
+            let mut sorted: Vec<usize> = costs.iter().map(|cost| cost.duplicates).collect();
+            sorted.sort_unstable();
+            let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
+            let max = sorted.last().copied().unwrap_or_default();
+            let past_witness = costs.iter().map(|cost| cost.past_witness).max().unwrap_or_default();
+            text.push_str(&format!(
+                "{:<22}{:>6}{median:>20}{max:>8}{past_witness:>18}\n",
+                name_of(*row),
+                sorted.len()
+            ));
+        }
+        text
+    }
+}
+
+/// Failpoints in their order, then the rest.
+fn row_of(plan: KillPlan) -> usize {
+    match plan {
+        KillPlan::Point { point, .. } => {
+            POINTS.iter().position(|known| known == point).unwrap_or(POINTS.len())
+        }
+        KillPlan::Instant(_) => POINTS.len(),
+        KillPlan::Hold { .. } => POINTS.len() + 1,
+    }
+}
+
+fn name_of(row: usize) -> &'static str {
+    match POINTS.get(row) {
+        Some(point) => point.name,
+        None if row == POINTS.len() => "a random instant",
+        None => "held answers",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn duplicates_are_laid_to_the_kill_before_them() {
+        let mut costs = Costs::default();
+        let [first, second, ..] = &POINTS;
+        let at = |point| KillPlan::Point { point, times: 1, lead: Duration::ZERO };
+        costs.repeated(9);
+        costs.killed(at(second), 4);
+        costs.repeated(3);
+        costs.killed(at(first), 6);
+        costs.repeated(5);
+        let table = costs.table();
+        let lines: Vec<Vec<&str>> =
+            table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines, [[first.name, "1", "5", "5", "6"], [second.name, "1", "3", "3", "4"]]);
+        assert_eq!(costs.kills(), 2);
+    }
+}

@@ -1,0 +1,84 @@
+//! Hold-and-look: the broker takes every record and its answers are held back. Whatever else happens, the slot must not
+//! pass the first event that was committed after that.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use testbed::proxy::Mode;
+use testbed::wait::eventually;
+use tokio::time::{Instant, sleep};
+use tokio_postgres::types::PgLsn;
+
+use crate::observer;
+use crate::plan::HoldEnd;
+use crate::stage::{SOON, Setup, Stage};
+use crate::tally::Tally;
+
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Bytes of answers that were being handed over when the order to hold came: one read of the proxy's.
+const HANDED_OVER: u64 = 16 * 1024;
+
+/// One round, until the router is dead. Nothing is wrong as long as `tally` has no violation.
+pub(crate) async fn hold(
+    stage: &mut Stage,
+    tally: &mut Tally,
+    length: Duration,
+    end: HoldEnd,
+) -> anyhow::Result<()> {
+    stage.start(Setup::Proxied)?;
+    stage.wait_flowing().await?;
+    // With little under way, new records are sent, and only their answers are missing.
+    stage.wait_confirmed(SOON).await?;
+    stage.proxy.set(Mode::HoldAnswers).await?;
+    let from = stage.session.query_one("SELECT pg_current_wal_insert_lsn()", &[]).await?.get(0);
+    let answers = stage.proxy.answer_bytes();
+    let confirmed = watch(stage, tally, length).await?;
+    let witness = stage.state.position()?;
+    let passed = stage.proxy.answer_bytes().saturating_sub(answers);
+    tally.commit(&observer::committed(&stage.session).await?);
+    let held =
+        tally.first_end_after(from).context("nothing was committed while answers were held")?;
+    ensure!(passed <= HANDED_OVER, "{passed} bytes of answers passed while they were held");
+    tally.look_while_held(from, confirmed, witness);
+    match end {
+        HoldEnd::Kill => {
+            stage.router.kill9().await?;
+            stage.proxy.cut();
+            stage.proxy.set(Mode::Forward).await
+        }
+        HoldEnd::Release => {
+            stage.proxy.set(Mode::Forward).await?;
+            eventually(SOON, format!("{held}, which was held, to be confirmed"), async || {
+                Ok((stage.slot().await?.1 >= held).then_some(()))
+            })
+            .await?;
+            stage.router.sigterm()?;
+            let status = stage.router.wait_exit(SOON).await?;
+            ensure!(status.success(), "after a release the router did not drain: {status}");
+            Ok(())
+        }
+    }
+}
+
+/// The furthest position of the slot, or on its way there, for so long, while all kinds of WAL are written.
+async fn watch(stage: &mut Stage, tally: &mut Tally, length: Duration) -> anyhow::Result<PgLsn> {
+    let started = Instant::now();
+    let mut furthest = stage.slot().await?.1;
+    while started.elapsed() < length {
+        // Neither is of the publication: the server tells of them by keepalives and empty transactions alone.
+        stage
+            .session
+            .batch_execute(
+                "INSERT INTO testbed.other VALUES (1); \
+                 SELECT pg_logical_emit_message(false, 'crash-test', repeat('x', 1000))",
+            )
+            .await?;
+        furthest = furthest.max(stage.slot().await?.1).max(stage.tap.told());
+        // Read later, it can only say more.
+        if !tally.slot_within(furthest, stage.state.position()?) {
+            break;
+        }
+        sleep(LOOK_EVERY).await;
+    }
+    Ok(furthest)
+}

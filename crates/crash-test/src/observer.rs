@@ -1,0 +1,75 @@
+//! Which events were committed, and where their transactions end: told by a slot of another output plugin, on the ledger
+//! that writers keep beside the outbox.
+//!
+//! So it takes one query to learn everything that happened since the last, in commit order, without the product's decoder.
+
+use anyhow::Context;
+use testbed::load::LEDGER;
+use testbed::postgres::create_slot;
+use tokio_postgres::Client;
+use tokio_postgres::types::PgLsn;
+use uuid::Uuid;
+
+const SLOT: &str = "observer";
+
+/// A committed event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Commit {
+    pub(crate) id: Uuid,
+    /// Where its transaction ends: what a consumer has to confirm.
+    pub(crate) end: PgLsn,
+}
+
+/// Makes the slot: commits from now on are seen.
+pub(crate) async fn create(client: &Client) -> anyhow::Result<()> {
+    create_slot(client, SLOT, "test_decoding").await
+}
+
+/// What was committed since the last call. An answer that gets lost is lost for good: the judge finds out at the end.
+pub(crate) async fn committed(client: &Client) -> anyhow::Result<Vec<Commit>> {
+    // The row of a commit carries the position after it.
+    let query = format!(
+        "SELECT lsn, data FROM pg_logical_slot_get_changes($1::text::name, NULL, NULL, \
+         'include-xids', '0', 'skip-empty-xacts', '1') \
+         WHERE data = 'COMMIT' OR data LIKE '{}%'",
+        ledger_row()
+    );
+    let rows = client.query(&query, &[&SLOT]).await.context("cannot read what was committed")?;
+    let mut commits = Vec::new();
+    let mut open = Vec::new();
+    for row in &rows {
+        let (lsn, data): (PgLsn, &str) = (row.get(0), row.get(1));
+        if data == "COMMIT" {
+            commits.extend(open.drain(..).map(|id| Commit { id, end: lsn }));
+        } else {
+            open.push(event_id(data).with_context(|| format!("cannot read {data:?}"))?);
+        }
+    }
+    Ok(commits)
+}
+
+fn ledger_row() -> String {
+    format!("table {LEDGER}: INSERT: id[uuid]:''")
+}
+
+/// The id in a row of the ledger, as `test_decoding` writes it.
+fn event_id(data: &str) -> Option<Uuid> {
+    let (_, rest) = data.split_once("id[uuid]:'")?;
+    let (id, _) = rest.split_once('\'')?;
+    id.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_ledger_row_is_its_first_column() {
+        let id = Uuid::from_u128(7);
+        let row = format!(
+            "table testbed.ledger: INSERT: id[uuid]:'{id}' aggregate_type[text]:'id[uuid]:'"
+        );
+        assert_eq!(event_id(&row), Some(id));
+        assert_eq!(event_id("table public.outbox: INSERT: id[text]:'x'"), None);
+    }
+}

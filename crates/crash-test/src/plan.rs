@@ -1,0 +1,118 @@
+//! What is done, in which order: decided from the seed before anything starts.
+
+use std::fmt;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+use crate::args::Args;
+use crate::points::{POINTS, Point};
+
+/// The longest that a router works before it is killed at a random instant.
+const WORK: Duration = Duration::from_millis(700);
+/// How long a router works before something is done to it.
+const LEAD: Duration = Duration::from_millis(250);
+/// How long answers are held.
+const HOLD: std::ops::Range<Duration> = Duration::from_millis(400)..Duration::from_millis(2500);
+
+/// How a life of the router ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KillPlan {
+    /// SIGKILL, so long after its start.
+    Instant(Duration),
+    /// By itself, when it gets somewhere for the n-th time. What brings it there is done after `lead`.
+    Point { point: &'static Point, times: u32, lead: Duration },
+    /// The broker's answers are held for so long.
+    Hold { length: Duration, end: HoldEnd },
+}
+
+impl fmt::Display for KillPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Instant(after) => write!(f, "killed after {after:.1?}"),
+            Self::Point { point, times, .. } => write!(f, "{} reached {times} times", point.name),
+            Self::Hold { length, .. } => write!(f, "answers held for {length:.1?}"),
+        }
+    }
+}
+
+/// What follows held answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HoldEnd {
+    /// They are released, and the router is stopped in order.
+    Release,
+    /// SIGKILL.
+    Kill,
+}
+
+/// The rounds of a run.
+pub(crate) fn plan(args: &Args, seed: u64) -> Vec<KillPlan> {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut plans: Vec<KillPlan> = Vec::new();
+    // Another failpoint first each time: short runs must not always know the same ones.
+    let start = random.random_range(0..POINTS.len());
+    let mut points = POINTS.iter().cycle().skip(start);
+    for kill in 0..args.kills() {
+        if kill % 2 == 0 {
+            plans.push(KillPlan::Instant(part_of(WORK, &mut random)));
+        } else {
+            plans.extend(points.next().map(|point| at(point, &mut random)));
+        }
+    }
+    for _ in 0..args.per_failpoint {
+        plans.extend(POINTS.iter().map(|point| at(point, &mut random)));
+    }
+    for round in 0..args.hold {
+        let end = if round % 2 == 0 { HoldEnd::Kill } else { HoldEnd::Release };
+        plans.push(KillPlan::Hold { length: random.random_range(HOLD), end });
+    }
+    plans.shuffle(&mut random);
+    plans
+}
+
+fn at(point: &'static Point, random: &mut StdRng) -> KillPlan {
+    let times = random.random_range(1..=point.times_at_most);
+    KillPlan::Point { point, times, lead: part_of(LEAD, random) }
+}
+
+fn part_of(span: Duration, random: &mut StdRng) -> Duration {
+    span.mul_f64(random.random_range(0.0..1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    fn planned(line: &[&str], seed: u64) -> Vec<KillPlan> {
+        plan(&Args::try_parse_from(line).unwrap(), seed)
+    }
+
+    #[test]
+    fn the_same_seed_plans_the_same_and_another_one_does_not() {
+        let line = ["crash-test", "--kills", "50"];
+        assert_eq!(planned(&line, 1), planned(&line, 1));
+        assert_ne!(planned(&line, 1), planned(&line, 2));
+    }
+
+    #[test]
+    fn every_failpoint_gets_as_many_kills_as_were_asked_for() {
+        let plans = planned(&["crash-test", "--per-failpoint", "3", "--hold", "0"], 1);
+        for point in &POINTS {
+            let is_there =
+                |plan: &&KillPlan| matches!(plan, KillPlan::Point { point: p, .. } if *p == point);
+            assert_eq!(plans.iter().filter(is_there).count(), 3, "{}", point.name);
+        }
+        assert_eq!(plans.len(), 3 * POINTS.len());
+    }
+
+    #[test]
+    fn kills_alternate_between_instants_and_failpoints() {
+        let plans = planned(&["crash-test", "--kills", "46", "--hold", "0"], 1);
+        let instants = plans.iter().filter(|plan| matches!(plan, KillPlan::Instant(_))).count();
+        assert_eq!((plans.len(), instants), (46, 23));
+    }
+}

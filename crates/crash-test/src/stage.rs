@@ -1,0 +1,289 @@
+//! The servers, the writers, and the router that is killed: everything that rounds happen to.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+use testbed::kafka::{self, Kafka};
+use testbed::load::{Load, Pace, Preset, Running, Schema};
+use testbed::postgres::{self, DATABASE, Postgres, SUPERUSER, Session, create_slot};
+use testbed::proxy::Proxy;
+use testbed::router::{Config, Router};
+use testbed::tail::{Ends, Tail};
+use testbed::tap::Tap;
+use testbed::truth::Mapping;
+use testbed::wait::eventually;
+use tokio_postgres::types::PgLsn;
+
+use crate::observer;
+use crate::state::{self, NAME, SLOT, State};
+use crate::tally::Memory;
+
+/// Aggregate types, each with a topic of its own.
+const TYPES: [&str; 2] = ["order", "invoice"];
+/// Where the partitions of a topic of events live.
+const EVENTS_ON: [i32; 3] = [1; 3];
+/// Where the state topic lives: a broker of its own, since a router reads it before each session,
+/// also while the other broker answers nothing.
+const STATE_ON: [i32; 1] = [2];
+/// Small, so that it is the limit on duplicates and not merely above it.
+pub(crate) const WINDOW_EVENTS: usize = 300;
+/// Of a router whose queue is to run full: two windows must be more than a window and a row.
+pub(crate) const NARROW_BYTES: u64 = 256 * 1024;
+
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+
+/// How the router reaches Kafka, and how much it may have under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Setup {
+    /// Straight.
+    Direct,
+    /// Through the proxies, of which that before the events can hold answers.
+    Proxied,
+    /// Through the proxies, with a window of a few rows.
+    Narrow,
+}
+
+/// What a router does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// It sends what is new to every topic.
+    Flowing,
+    /// It has ended.
+    Ended,
+}
+
+/// Fields are dropped in order: the router first, the servers last.
+pub(crate) struct Stage {
+    pub(crate) router: Router,
+    /// `None` when they were stopped.
+    pub(crate) writers: Option<Running>,
+    pub(crate) tail: Tail,
+    pub(crate) state: State,
+    pub(crate) session: Session,
+    /// Before the broker of the events.
+    pub(crate) proxy: Proxy,
+    /// Before the broker of the state topic. It lets everything pass.
+    state_proxy: Proxy,
+    /// Between the router and PostgreSQL.
+    pub(crate) tap: Tap,
+    pub(crate) postgres: Postgres,
+    pub(crate) kafka: Kafka,
+    pub(crate) schema: Schema,
+    pub(crate) mapping: Mapping,
+    pub(crate) topics: Vec<String>,
+    /// How long the log was when the router was last started.
+    log_before: usize,
+    version: u16,
+}
+
+impl Stage {
+    /// Starts everything but the router.
+    pub(crate) async fn build(version: u16, seed: u64) -> anyhow::Result<Self> {
+        // The proxies come first: the brokers have to be told what to advertise.
+        let (proxy, state_proxy) = (Proxy::start("127.0.0.1:1")?, Proxy::start("127.0.0.1:1")?);
+        let brokers = kafka::Options::default()
+            .brokers(2)
+            .advertise(proxy.address())
+            .advertise(state_proxy.address());
+        let (mut kafka, postgres) = tokio::try_join!(
+            Kafka::start(brokers),
+            Postgres::start(postgres::Options::version(version))
+        )?;
+        let tap = Tap::start(postgres.address()).await?;
+        proxy.set_target(kafka.broker(1)?.proxied_address()?);
+        state_proxy.set_target(kafka.broker(2)?.proxied_address()?);
+        let mapping = Mapping::default();
+        let topics: Vec<String> =
+            TYPES.map(|name| format!("{}{name}", mapping.topic_prefix)).into();
+        for topic in &topics {
+            kafka.create_topic_on(topic, &EVENTS_ON).await?;
+        }
+        let names: Vec<&str> = topics.iter().map(String::as_str).collect();
+        let tail = Tail::open(&kafka.bootstrap(), &names)?;
+        kafka.create_topic_on(state::TOPIC, &STATE_ON).await?;
+        kafka.set_topic(state::TOPIC, &[("cleanup.policy", "compact")]).await?;
+        let state = State::open(&kafka.bootstrap())?;
+        let schema = Schema::new(Preset::Default).types(&TYPES).aggregates(60);
+        let session = postgres.connect().await?;
+        prepare(&session, &schema).await?;
+        let load = Load {
+            writers: 6,
+            pace: Pace::AsFastAsPossible { think: Duration::from_millis(8) },
+            seed,
+            ..Load::default()
+        };
+        let writers = Some(load.start(&postgres.url(SUPERUSER, DATABASE), &schema));
+        let router = Router::with_config("")?;
+        Ok(Self {
+            router,
+            writers,
+            tail,
+            state,
+            session,
+            proxy,
+            state_proxy,
+            tap,
+            postgres,
+            kafka,
+            schema,
+            mapping,
+            topics,
+            log_before: 0,
+            version,
+        })
+    }
+
+    /// Starts the router.
+    pub(crate) fn start(&mut self, setup: Setup) -> anyhow::Result<()> {
+        self.router.set_config(&self.config(setup))?;
+        self.log_before = self.router.log().len();
+        self.router.start_again()
+    }
+
+    /// What the router has logged in this life.
+    pub(crate) fn said(&self) -> String {
+        self.router.log().get(self.log_before..).unwrap_or_default().to_owned()
+    }
+
+    /// Sessions that the router has lost in this life, beside the last.
+    pub(crate) fn sessions_lost(&self) -> usize {
+        self.said().matches(" connected slot=").count().saturating_sub(1)
+    }
+
+    fn config(&self, setup: Setup) -> String {
+        let bootstrap = match setup {
+            Setup::Direct => self.kafka.bootstrap(),
+            Setup::Proxied | Setup::Narrow => {
+                format!("{},{}", self.proxy.address(), self.state_proxy.address())
+            }
+        };
+        let mut config = Config::default();
+        config
+            .set("name", NAME)
+            .set(
+                "postgres.url",
+                format!("postgres://{SLOT}@127.0.0.1:{}/{DATABASE}", self.tap.port()),
+            )
+            .set("postgres.slot", SLOT)
+            .set("postgres.publication", SLOT)
+            .set("kafka.bootstrap_servers", bootstrap)
+            .set("kafka.state_topic", state::TOPIC)
+            .set("limits.window_events", WINDOW_EVENTS)
+            .set("log.format", "text")
+            .set_outbox("table", self.schema.table.as_str())
+            .set_outbox("topic", format!("{}${{aggregate_type}}", self.mapping.topic_prefix));
+        if setup == Setup::Narrow {
+            config
+                .set("limits.window_bytes", format!("{}KiB", NARROW_BYTES / 1024))
+                .set("limits.row_bytes", "64KiB");
+        }
+        config.to_string()
+    }
+
+    /// Waits until the router sends what is new to every topic.
+    pub(crate) async fn wait_flowing(&mut self) -> anyhow::Result<()> {
+        let flow = self.wait_flowing_or_ended().await?;
+        ensure!(flow == Flow::Flowing, "the router ended, and says:\n{}", self.said());
+        Ok(())
+    }
+
+    /// The same of a router that may end instead.
+    pub(crate) async fn wait_flowing_or_ended(&mut self) -> anyhow::Result<Flow> {
+        let before = self.tail.ends()?;
+        eventually(SOON, "new records in every topic", || {
+            let flow = self.flow_since(&before);
+            async move { flow }
+        })
+        .await
+    }
+
+    /// Waits until the witness says more than it does now, of a router that may end instead.
+    pub(crate) async fn wait_witness_moved_or_ended(&mut self) -> anyhow::Result<()> {
+        let before = self.state.position()?;
+        eventually(SOON, "a new position of the witness", || {
+            let moved = self.has_witness_moved(before);
+            async move { moved }
+        })
+        .await
+    }
+
+    fn has_witness_moved(&mut self, before: Option<PgLsn>) -> anyhow::Result<Option<()>> {
+        let has_ended = self.router.process()?.try_wait()?.is_some();
+        Ok((has_ended || self.state.position()? > before).then_some(()))
+    }
+
+    fn flow_since(&mut self, before: &Ends) -> anyhow::Result<Option<Flow>> {
+        if self.router.process()?.try_wait()?.is_some() {
+            return Ok(Some(Flow::Ended));
+        }
+        let now = self.tail.ends()?;
+        let grew = |topic: &String| now.records_of(topic) > before.records_of(topic);
+        Ok(self.topics.iter().all(grew).then_some(Flow::Flowing))
+    }
+
+    /// Waits until the slot has confirmed everything that was written before this call.
+    pub(crate) async fn wait_confirmed(&self, deadline: Duration) -> anyhow::Result<()> {
+        let end = self.postgres.current_wal_lsn().await?;
+        eventually(deadline, format!("{end} to be confirmed"), async || {
+            Ok((self.slot().await?.1 >= end).then_some(()))
+        })
+        .await
+    }
+
+    /// The slot's position, once no walsender holds it any more: one may still read what a dead router has sent.
+    pub(crate) async fn confirmed_when_free(&self) -> anyhow::Result<PgLsn> {
+        eventually(SOON, "the slot to be free", async || {
+            let (active, confirmed) = self.slot().await?;
+            Ok(active.is_none().then_some(confirmed))
+        })
+        .await
+    }
+
+    /// Who holds the slot, and where it stands.
+    pub(crate) async fn slot(&self) -> anyhow::Result<(Option<i32>, PgLsn)> {
+        let row = self
+            .session
+            .query_one(
+                "SELECT active_pid, confirmed_flush_lsn FROM pg_replication_slots \
+                 WHERE slot_name = $1::text::name",
+                &[&SLOT],
+            )
+            .await
+            .context("cannot look at the slot")?;
+        Ok((row.get(0), row.get(1)))
+    }
+
+    /// What a slot is worth after the server was stopped in order: before 17 nothing saved it then.
+    pub(crate) const fn memory(&self) -> Memory {
+        if self.version < 17 { Memory::Lost } else { Memory::Kept }
+    }
+
+    /// One number out of the router's `/status.json`.
+    pub(crate) async fn status_number(&self, pointer: &str) -> anyhow::Result<Option<u64>> {
+        let status = self.router.status().await.unwrap_or_default();
+        Ok(status.pointer(pointer).and_then(Value::as_u64))
+    }
+}
+
+/// Tables, publication and slots. A hundredth of the rows has a value that PostgreSQL cannot write down without a warning,
+/// to whoever reads it: the walsender tells it to the router, in the middle of the stream.
+async fn prepare(session: &Session, schema: &Schema) -> anyhow::Result<()> {
+    schema.create(session).await?;
+    session
+        .batch_execute(&format!(
+            "CREATE TABLE testbed.other (n int8);
+             CREATE CAST (bytea AS xml) WITHOUT FUNCTION;
+             ALTER TABLE {table} ADD COLUMN note xml;
+             ALTER TABLE {table} ALTER COLUMN note SET DEFAULT \
+                 CASE WHEN random() < 0.01 THEN ('<?xml'::bytea)::xml END;
+             CREATE ROLE {SLOT} LOGIN REPLICATION;
+             CREATE PUBLICATION {SLOT} FOR TABLE {table} \
+                 WITH (publish = 'insert', publish_via_partition_root = true);",
+            table = schema.table
+        ))
+        .await
+        .context("cannot prepare the database")?;
+    create_slot(session, SLOT, "pgoutput").await?;
+    observer::create(session).await
+}

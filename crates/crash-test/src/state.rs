@@ -1,0 +1,122 @@
+//! What the witness says, at any moment: read from the state topic, and understood as the next
+//! router will.
+//!
+//! Here alone the product's own code is asked, for what a record means and which of several counts:
+//! it is the product's reading of them that the next session goes by.
+
+use anyhow::Context;
+use relay::witness::{Pipeline, StateRecord, combine};
+use testbed::postgres::DATABASE;
+use testbed::reader::Seen;
+use testbed::tail::{Ends, Tail};
+use tokio_postgres::types::PgLsn;
+
+/// The topic.
+pub(crate) const TOPIC: &str = "crash-test.state";
+/// Name of slot, publication and role.
+pub(crate) const SLOT: &str = "outbox_router";
+/// `name` of the router's configuration.
+pub(crate) const NAME: &str = "crash-test";
+
+/// Reads the topic from its start, and then on.
+pub(crate) struct State {
+    tail: Tail,
+    prefix: Vec<u8>,
+}
+
+impl State {
+    /// Begins to read; the topic exists.
+    pub(crate) fn open(bootstrap: &str) -> anyhow::Result<Self> {
+        Ok(Self { tail: Tail::open(bootstrap, &[TOPIC])?, prefix: prefix() })
+    }
+
+    /// Where the topic ends now.
+    pub(crate) fn ends(&self) -> anyhow::Result<Ends> {
+        self.tail.ends()
+    }
+
+    /// The witness's position when the topic ended there; `None`: there was no witness.
+    pub(crate) fn position_at(&mut self, ends: &Ends) -> anyhow::Result<Option<PgLsn>> {
+        self.tail.read_to(ends)?;
+        position(self.tail.seen().iter().filter(|record| ends.hold(record)), &self.prefix)
+    }
+
+    /// The same now.
+    pub(crate) fn position(&mut self) -> anyhow::Result<Option<PgLsn>> {
+        let ends = self.ends()?;
+        self.position_at(&ends)
+    }
+}
+
+fn prefix() -> Vec<u8> {
+    let [name, database, slot] = [NAME, DATABASE, SLOT].map(str::to_owned);
+    Pipeline { name, database, slot }.prefix()
+}
+
+/// What a pipeline's records, in the order of the topic, say together.
+fn position<'r>(
+    log: impl Iterator<Item = &'r Seen>,
+    prefix: &[u8],
+) -> anyhow::Result<Option<PgLsn>> {
+    let mut latest: Vec<StateRecord> = Vec::new();
+    for record in log {
+        let Some(key) = record.key.as_ref().filter(|key| key.starts_with(prefix)) else { continue };
+        latest.retain(|older| older.key != *key);
+        latest.extend(record.value.clone().map(|value| StateRecord {
+            key: key.clone(),
+            value,
+            offset: record.offset,
+        }));
+    }
+    let witness = combine(&latest).context("a record of the state topic cannot be read")?;
+    Ok(witness.map(|witness| PgLsn::from(witness.position.as_u64())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::SystemTime;
+
+    use relay::Lsn;
+    use relay::witness::Witness;
+
+    use super::*;
+
+    fn record(key: &str, value: Option<u64>) -> Seen {
+        Seen {
+            topic: Arc::from(TOPIC),
+            partition: 0,
+            offset: 0,
+            key: Some([&prefix(), key.as_bytes()].concat()),
+            value: value.map(|position| Witness::at(Lsn::from_u64(position)).encode()),
+            headers: Vec::new(),
+            timestamp: None,
+            received: SystemTime::UNIX_EPOCH,
+        }
+    }
+
+    fn read(log: &[Seen]) -> Option<PgLsn> {
+        position(log.iter(), &prefix()).unwrap()
+    }
+
+    #[test]
+    fn of_each_session_its_latest_record_counts_and_of_all_sessions_the_greatest_position() {
+        assert_eq!(read(&[]), None);
+        let log = [
+            record("a", Some(10)),
+            record("a", Some(20)),
+            record("b", Some(30)),
+            // A router that wakes up late.
+            record("a", Some(25)),
+        ];
+        assert_eq!(read(&log), Some(PgLsn::from(30)));
+        let deleted = [record("b", None)];
+        assert_eq!(read(&[&log[..], &deleted].concat()), Some(PgLsn::from(25)));
+    }
+
+    #[test]
+    fn records_of_other_pipelines_say_nothing() {
+        let other = Seen { key: Some(b"other#a".to_vec()), ..record("a", Some(10)) };
+        assert_eq!(read(&[other]), None);
+    }
+}

@@ -1,0 +1,335 @@
+//! What must be in Kafka and what is, kept from one look to the next: the judge of each single kill.
+//!
+//! Nothing here reads a clock or a server, and nothing is allowed for time: every position was read while the router was
+//! dead. What takes the whole history to judge (order, content) is judged at the end, by the checker.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::ops::Bound;
+
+use tokio_postgres::types::PgLsn;
+use uuid::Uuid;
+
+use crate::observer::Commit;
+
+/// What the server remembers of the slot's position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// What it was told last.
+    Kept,
+    /// What it was told when the slot was last saved: it crashed since, or was stopped and does not
+    /// save slots then.
+    Lost,
+}
+
+/// How the router's life ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Whatever was not confirmed will come again.
+    Killed,
+    /// In order, by its own word: nothing has to come again.
+    Drained,
+}
+
+/// What a dead router left behind.
+#[derive(Debug)]
+pub(crate) struct Observation<'a> {
+    /// The slot's `confirmed_flush_lsn`.
+    pub(crate) confirmed: PgLsn,
+    /// What the router has confirmed in this life, by what went over the wire: the server may not have taken all of it.
+    pub(crate) told: PgLsn,
+    /// The witness's position when the router had just died, if there was a witness.
+    pub(crate) witness: Option<PgLsn>,
+    /// The same before the next life: a write that was on its way may have come since.
+    pub(crate) witness_later: Option<PgLsn>,
+    /// Everything committed since the last look, and at least up to the four positions.
+    pub(crate) commits: &'a [Commit],
+    /// New records that were in Kafka when the router had just died.
+    pub(crate) records: &'a [Uuid],
+    /// New records that came later: requests that were still on their way.
+    pub(crate) late: &'a [Uuid],
+    /// How often the router lost a session since the last look, beside having been killed then.
+    pub(crate) interruptions: usize,
+    /// What `confirmed` is worth.
+    pub(crate) memory: Memory,
+    /// How it came to be dead.
+    pub(crate) ending: Ending,
+}
+
+/// What a look found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// Records that were there already.
+    pub(crate) duplicates: usize,
+    /// Events in Kafka past the witness: the next life may send these again, and no others.
+    pub(crate) past_witness: usize,
+}
+
+/// What must not be, counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Wrong {
+    /// Events that were confirmed and were not in Kafka.
+    pub(crate) confirmed_ahead: usize,
+    /// Looks at which the slot, or what it was told, stood past the witness.
+    pub(crate) slot_ahead: usize,
+    /// Events before the witness that were not in Kafka.
+    pub(crate) witness_ahead: usize,
+    /// Records that came again although the witness covered their event.
+    pub(crate) repeated: usize,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { confirmed_ahead, slot_ahead, witness_ahead, repeated } = self;
+        write!(
+            f,
+            "confirmed ahead {confirmed_ahead} · slot ahead of witness {slot_ahead} · \
+             witness ahead of acks {witness_ahead} · covered and repeated {repeated}"
+        )
+    }
+}
+
+/// The tally.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    window: usize,
+    /// Where the slot was made.
+    made: PgLsn,
+    ends: HashMap<Uuid, PgLsn>,
+    /// Events of each transaction.
+    sizes: BTreeMap<PgLsn, usize>,
+    /// Committed and not yet in Kafka.
+    missing: BTreeMap<PgLsn, HashSet<Uuid>>,
+    arrived: HashSet<Uuid>,
+    /// Where the slot stood at the last look.
+    confirmed: PgLsn,
+    /// Where the witness stood then; before there was one, where the slot was made.
+    witness: PgLsn,
+    /// Events of the newest transaction that was in Kafka at the last look: it may have been open, and alone may exceed
+    /// the window.
+    newest: usize,
+    /// How the life before the present one ended.
+    before: Ending,
+    wrong: Wrong,
+    duplicates: usize,
+    violations: Vec<String>,
+}
+
+impl Tally {
+    /// Empty tally; `window` is the router's `limits.window_events`, and `made` where its slot
+    /// stands before its first life.
+    pub(crate) fn new(window: usize, made: PgLsn) -> Self {
+        Self {
+            window,
+            made,
+            ends: HashMap::new(),
+            sizes: BTreeMap::new(),
+            missing: BTreeMap::new(),
+            arrived: HashSet::new(),
+            confirmed: made,
+            witness: made,
+            newest: 0,
+            before: Ending::Drained,
+            wrong: Wrong::default(),
+            duplicates: 0,
+            violations: Vec::new(),
+        }
+    }
+
+    /// Takes note of commits. After a crash the observer, too, is told again what its slot forgot.
+    pub(crate) fn commit(&mut self, commits: &[Commit]) {
+        for commit in commits {
+            if self.ends.insert(commit.id, commit.end).is_some() {
+                continue;
+            }
+            *self.sizes.entry(commit.end).or_default() += 1;
+            if !self.arrived.contains(&commit.id) {
+                self.missing.entry(commit.end).or_default().insert(commit.id);
+            }
+        }
+    }
+
+    /// Judges what one life of the router left behind.
+    pub(crate) fn look(&mut self, observed: &Observation<'_>) -> Finding {
+        self.commit(observed.commits);
+        if observed.confirmed < self.confirmed && observed.memory == Memory::Kept {
+            self.violations.push(format!(
+                "confirmed_flush_lsn went back from {} to {}",
+                self.confirmed, observed.confirmed
+            ));
+        }
+        if observed.confirmed < observed.told && observed.ending == Ending::Drained {
+            self.violations.push(format!(
+                "drained, but confirmed_flush_lsn is {} and not {}, as the server was told",
+                observed.confirmed, observed.told
+            ));
+        }
+        let confirmed = observed.confirmed.max(observed.told);
+        self.slot_within(confirmed, observed.witness);
+        let covered = self.covered(observed.witness.max(observed.witness_later));
+        let first = self.arrive(observed.records);
+        self.nothing_is_missing_before(confirmed, covered);
+        let duplicates = first + self.arrive(observed.late);
+        self.duplicates += duplicates;
+
+        let newest = self.newest_in_kafka();
+        let largest = std::mem::replace(&mut self.newest, newest).max(newest);
+        let interruptions = observed.interruptions
+            + match std::mem::replace(&mut self.before, observed.ending) {
+                Ending::Killed => 1,
+                Ending::Drained => 0,
+            };
+        let limit = (self.window + largest) * interruptions;
+        if duplicates > limit {
+            self.violations.push(format!(
+                "{duplicates} duplicates after {interruptions} interruptions, more than {limit}"
+            ));
+        }
+        self.confirmed = observed.confirmed;
+        self.witness = covered;
+        Finding { duplicates, past_witness: self.in_kafka_past(covered) }
+    }
+
+    /// Whether a slot that was confirmed so far stands within the witness, which was read after it.
+    pub(crate) fn slot_within(&mut self, confirmed: PgLsn, witness: Option<PgLsn>) -> bool {
+        let witness = witness.unwrap_or(self.witness);
+        let is_within = confirmed <= witness;
+        if !is_within {
+            self.wrong.slot_ahead += 1;
+            self.violations
+                .push(format!("{confirmed} was confirmed, and the witness is {witness}"));
+        }
+        is_within
+    }
+
+    /// Counts events that slot or witness left behind although they were not acknowledged, by the
+    /// position alone: the answers to everything committed after `held_from` were held back.
+    pub(crate) fn look_while_held(
+        &mut self,
+        held_from: PgLsn,
+        confirmed: PgLsn,
+        witness: Option<PgLsn>,
+    ) {
+        let mut violations = Vec::new();
+        let mut passed = |position: PgLsn, what: &str| {
+            let between = (Bound::Excluded(held_from), Bound::Included(position));
+            let is_past = position > held_from;
+            let passed =
+                if is_past { self.sizes.range(between).map(|(_, size)| size).sum() } else { 0 };
+            if passed > 0 {
+                violations.push(format!(
+                    "{what} {position} while answers to everything after {held_from} were held: \
+                     {passed} events"
+                ));
+            }
+            passed
+        };
+        self.wrong.confirmed_ahead += passed(confirmed, "the slot was confirmed up to");
+        self.wrong.witness_ahead += witness.map_or(0, |at| passed(at, "the witness said"));
+        self.violations.extend(violations);
+    }
+
+    /// Where the first transaction with events after `position` ends.
+    pub(crate) fn first_end_after(&self, position: PgLsn) -> Option<PgLsn> {
+        self.sizes.keys().copied().find(|end| *end > position)
+    }
+
+    /// Events committed so far.
+    pub(crate) fn committed(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// What was wrong, counted.
+    pub(crate) fn wrong(&self) -> Wrong {
+        self.wrong
+    }
+
+    /// Records beyond the first of their event.
+    pub(crate) fn duplicates(&self) -> usize {
+        self.duplicates
+    }
+
+    /// What was wrong, in words.
+    pub(crate) fn violations(&self) -> &[String] {
+        &self.violations
+    }
+
+    /// What the witness covers from now on. It never says less: what it covered could come again.
+    fn covered(&mut self, witness: Option<PgLsn>) -> PgLsn {
+        let before = self.witness;
+        let is_less = witness.is_none_or(|now| now < before);
+        if is_less && (witness.is_some() || before > self.made) {
+            let now = witness.map_or_else(|| "nothing".to_owned(), |now| now.to_string());
+            self.violations.push(format!("the witness went back from {before} to {now}"));
+        }
+        witness.unwrap_or(before).max(before)
+    }
+
+    /// Takes note of records, and counts those that were there already.
+    fn arrive(&mut self, records: &[Uuid]) -> usize {
+        let mut duplicates = 0;
+        for id in records {
+            let end = self.ends.get(id).copied();
+            if !self.arrived.insert(*id) {
+                duplicates += 1;
+                if let Some(end) = end.filter(|end| *end <= self.witness) {
+                    self.wrong.repeated += 1;
+                    self.violations.push(format!(
+                        "event {id}, which ends at {end}, was sent again: the witness was {}",
+                        self.witness
+                    ));
+                }
+            }
+            if let Some(end) = end
+                && let Some(transaction) = self.missing.get_mut(&end)
+            {
+                transaction.remove(id);
+                if transaction.is_empty() {
+                    self.missing.remove(&end);
+                }
+            }
+        }
+        duplicates
+    }
+
+    /// Whatever is missing is told once, by the first look that finds it.
+    fn nothing_is_missing_before(&mut self, confirmed: PgLsn, witness: PgLsn) {
+        let furthest = confirmed.max(witness);
+        let rest = self.missing.split_off(&PgLsn::from(u64::from(furthest) + 1));
+        let missing = std::mem::replace(&mut self.missing, rest);
+        let mut tell = |position: PgLsn, what: &str| {
+            let before: Vec<&Uuid> =
+                missing.range(..=position).flat_map(|(_, events)| events).collect();
+            if let Some(first) = before.first() {
+                self.violations.push(format!(
+                    "{what} {position}, but {} events before it are not in Kafka, such as {first}",
+                    before.len()
+                ));
+            }
+            before.len()
+        };
+        self.wrong.confirmed_ahead += tell(confirmed, "confirmed is");
+        self.wrong.witness_ahead += tell(witness, "the witness says");
+    }
+
+    /// Events in Kafka of transactions that end after a position.
+    fn in_kafka_past(&self, position: PgLsn) -> usize {
+        let after = (Bound::Excluded(position), Bound::Unbounded);
+        let gone = |end: &PgLsn| self.missing.get(end).map_or(0, HashSet::len);
+        self.sizes.range(after).map(|(end, size)| size - gone(end)).sum()
+    }
+
+    /// Events of the last transaction of which something is in Kafka.
+    fn newest_in_kafka(&self) -> usize {
+        let is_there =
+            |end: &PgLsn, size: usize| self.missing.get(end).is_none_or(|gone| gone.len() < size);
+        self.sizes
+            .iter()
+            .rev()
+            .find(|(end, size)| is_there(end, **size))
+            .map_or(0, |(_, size)| *size)
+    }
+}
+
+#[cfg(test)]
+mod tests;

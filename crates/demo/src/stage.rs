@@ -1,0 +1,169 @@
+//! Everything that the story happens to: PostgreSQL with an outbox, a broker with the topic, a consumer
+//! that reads from the start, the router, and writers.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use testbed::kafka;
+use testbed::load::{Load, Pace, PayloadBytes, Preset, Running, Schema};
+use testbed::postgres::{self, DATABASE, Postgres, SUPERUSER, Session};
+use testbed::reader::{Follower, Seen};
+use testbed::router::{Config, Router};
+use testbed::truth::{Mapping, Truth};
+use testbed::wait::eventually;
+use uuid::Uuid;
+
+use crate::args::Args;
+use crate::broker::Broker;
+
+/// Name of the slot, of the publication, and of the role that the router connects as.
+pub(crate) const SLOT: &str = "outbox_router";
+
+/// Aggregate type of every event; the topic is named after it.
+const AGGREGATE_TYPE: &str = "order";
+
+/// Connections that write.
+pub(crate) const WRITERS: usize = 4;
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// What was made on a cluster that is not ours.
+#[derive(Debug, Default)]
+pub(crate) struct Borrowed {
+    /// The cluster and the topic.
+    topics: Vec<(String, String)>,
+}
+
+impl Borrowed {
+    /// Deletes it.
+    pub(crate) async fn give_back(self) -> anyhow::Result<()> {
+        for (bootstrap, topic) in self.topics {
+            kafka::delete_topic(&bootstrap, &topic)
+                .await
+                .with_context(|| format!("topic \"{topic}\" is left on {bootstrap}: delete it"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The stage. Fields are dropped in order: the router first, the servers last.
+pub(crate) struct Stage {
+    pub(crate) router: Router,
+    pub(crate) session: Session,
+    pub(crate) consumer: Follower,
+    pub(crate) broker: Broker,
+    pub(crate) postgres: Postgres,
+    pub(crate) topic: String,
+    mapping: Mapping,
+    schema: Schema,
+}
+
+impl Stage {
+    /// Starts the servers, lets the product's own `setup` prepare PostgreSQL, and attaches the consumer.
+    /// The router does not run yet.
+    pub(crate) async fn build(args: &Args, borrowed: &mut Borrowed) -> anyhow::Result<Self> {
+        let version = postgres::Options::version(args.postgres_version);
+        let (broker, postgres) = tokio::try_join!(Broker::open(args), Postgres::start(version))?;
+        let topic_prefix = match &broker {
+            // Nobody else's topic, and none that an earlier demo has left.
+            Broker::Given(_) => format!("outbox-demo-{}.", Uuid::new_v4().simple()),
+            Broker::Embedded(_) | Broker::Apache { .. } => Mapping::default().topic_prefix,
+        };
+        let topic = format!("{topic_prefix}{AGGREGATE_TYPE}");
+        let state_topic = state_topic(&topic_prefix);
+        broker.create_topic(&topic).await?;
+        broker.provide_state_topic(&state_topic)?;
+        if let Broker::Given(bootstrap) = &broker {
+            let both = [topic.clone(), state_topic].map(|topic| (bootstrap.clone(), topic));
+            borrowed.topics.extend(both);
+        }
+        let consumer = Follower::start(&broker.bootstrap_of_consumer(), &[&topic])
+            .await
+            .context("cannot attach the consumer")?;
+        let router = Router::with_config(&config(&postgres, &broker, &topic_prefix))?;
+        set_up(&router, &postgres).await?;
+        let schema = Schema::new(Preset::Default).types(&[AGGREGATE_TYPE]).aggregates(200);
+        let session = postgres.connect().await?;
+        schema.create_bookkeeping(&session).await?;
+        let mapping = Mapping { topic_prefix, ..Mapping::default() };
+        Ok(Self { router, session, consumer, broker, postgres, topic, mapping, schema })
+    }
+
+    /// Starts the writers: gently, because this is no measurement.
+    pub(crate) fn write(&self) -> Running {
+        let load = Load {
+            writers: WRITERS,
+            pace: Pace::AsFastAsPossible { think: Duration::from_millis(4) },
+            payload: PayloadBytes { min: 20, max: 300 },
+            ..Load::default()
+        };
+        load.start(&self.postgres.url(SUPERUSER, DATABASE), &self.schema)
+    }
+
+    /// Everything that was committed, by the ledger that each transaction wrote beside its events.
+    pub(crate) async fn truth(&self) -> anyhow::Result<Truth> {
+        Truth::from_ledger(&self.session, &self.mapping).await
+    }
+
+    /// Everything that is in Kafka now, once the consumer has reached the end of every partition.
+    pub(crate) async fn drain_consumer(self) -> anyhow::Result<(Vec<Seen>, Kept)> {
+        let bootstrap = self.broker.bootstrap_of_consumer();
+        let ends = kafka::end_offsets(&bootstrap, &self.topic).await?;
+        let there = usize::try_from(ends.iter().sum::<i64>())?;
+        let read = eventually(SOON, format!("{there} records at the consumer"), async || {
+            Ok((self.consumer.count() >= there).then_some(()))
+        })
+        .await;
+        // An error of the consumer itself says more than that it fell silent.
+        let seen = self.consumer.stop().await?;
+        read?;
+        let kept = Kept {
+            router: self.router,
+            _session: self.session,
+            broker: self.broker,
+            postgres: self.postgres,
+            topic: self.topic,
+        };
+        Ok((seen, kept))
+    }
+}
+
+/// What runs on after the count.
+pub(crate) struct Kept {
+    pub(crate) router: Router,
+    _session: Session,
+    pub(crate) broker: Broker,
+    pub(crate) postgres: Postgres,
+    pub(crate) topic: String,
+}
+
+/// Where the router keeps its record; the product's `setup` makes it.
+fn state_topic(topic_prefix: &str) -> String {
+    format!("{topic_prefix}router-state")
+}
+
+/// The router's file: what a person would write, and gauges that move while one watches.
+fn config(postgres: &Postgres, broker: &Broker, topic_prefix: &str) -> String {
+    let mut config = Config::default();
+    config
+        .set("name", "demo")
+        .set("postgres.url", postgres.url(SLOT, DATABASE))
+        .set("kafka.bootstrap_servers", broker.bootstrap())
+        .set("kafka.state_topic", state_topic(topic_prefix))
+        .set("monitor.interval", "250ms")
+        .set("log.format", "text")
+        .set_outbox("table", "public.outbox")
+        .set_outbox("topic", format!("{topic_prefix}${{aggregate_type}}"));
+    config.to_string()
+}
+
+/// Table, role, publication and slot, by the product's own command.
+async fn set_up(router: &Router, postgres: &Postgres) -> anyhow::Result<()> {
+    let admin = postgres.url(SUPERUSER, DATABASE);
+    let arguments =
+        ["setup", "--apply", "--create-table", "--role", SLOT, "--admin-url", admin.as_str()];
+    let output = router.command(&arguments).await?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "outbox-router setup failed: {}", said.trim());
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! Fetched servers, and data directories that were prepared once to be copied for every start.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+/// Servers of one family have one identity: the system identifier of PostgreSQL, the cluster id of Kafka.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
+    Usual,
+    Stranger,
+}
+
+impl Family {
+    /// What a template of it is called, where those of the usual one are called `usual`.
+    pub(crate) const fn of(self, usual: &'static str) -> &'static str {
+        match self {
+            Self::Usual => usual,
+            Self::Stranger => "stranger",
+        }
+    }
+}
+
+/// Where it is: the rule of scripts/fetching.sh.
+pub(crate) fn dir() -> anyhow::Result<PathBuf> {
+    if let Some(dir) = std::env::var_os("OUTBOX_CACHE") {
+        return Ok(PathBuf::from(dir));
+    }
+    if rustix::process::geteuid().is_root() {
+        return Ok(PathBuf::from("/var/cache/outbox-router"));
+    }
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")))
+        .context("neither XDG_CACHE_HOME nor HOME is set: set OUTBOX_CACHE to a directory")?;
+    Ok(base.join("outbox-router"))
+}
+
+/// Makes `made`, a directory within the cache, the template. Whoever comes second finds one there; both are alike.
+pub(crate) fn keep(made: &Path, template: &Path) -> anyhow::Result<()> {
+    match std::fs::rename(made, template) {
+        Ok(()) => Ok(()),
+        Err(_) if template.is_dir() => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot keep {}", template.display())),
+    }
+}

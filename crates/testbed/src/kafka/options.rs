@@ -1,0 +1,71 @@
+//! How many brokers, and how they are set.
+
+use crate::cache::Family;
+
+/// How the brokers' JVM is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Jvm {
+    /// Starts quickly and stays small.
+    Quick,
+    /// As for a measurement: the optimising compiler and a larger heap.
+    Fast,
+}
+
+/// How many brokers to start, and how they are set.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub(super) brokers: usize,
+    pub(super) advertise: Vec<String>,
+    pub(super) properties: Vec<(String, String)>,
+    pub(super) jvm: Jvm,
+    pub(super) family: Family,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            brokers: 1,
+            advertise: Vec::new(),
+            properties: Vec::new(),
+            jvm: Jvm::Quick,
+            family: Family::Usual,
+        }
+    }
+}
+
+impl Options {
+    /// A cluster of several brokers, with ids from 1.
+    #[must_use]
+    pub fn brokers(mut self, count: usize) -> Self {
+        self.brokers = count;
+        self
+    }
+
+    /// The `host:port` that the next broker (first 1, then 2, …) advertises on its second listener.
+    #[must_use]
+    pub fn advertise(mut self, address: impl Into<String>) -> Self {
+        self.advertise.push(address.into());
+        self
+    }
+
+    /// A property of `server.properties`, for every broker.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        self.properties.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Another cluster id than all other clusters have.
+    #[must_use]
+    pub fn stranger(mut self) -> Self {
+        self.family = Family::Stranger;
+        self
+    }
+
+    /// Flags of the JVM.
+    #[must_use]
+    pub fn jvm(mut self, jvm: Jvm) -> Self {
+        self.jvm = jvm;
+        self
+    }
+}

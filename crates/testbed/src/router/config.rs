@@ -1,0 +1,50 @@
+//! The router's configuration file, as a person would write it: keys of the contract and their values.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::Value;
+
+/// Keys and values; what is not named here has the product's default.
+#[derive(Debug, Clone, Default)]
+pub struct Config {
+    keys: BTreeMap<String, Value>,
+    outbox: BTreeMap<String, Value>,
+}
+
+impl Config {
+    /// Sets a key outside of `[[outbox]]` by its path, such as `limits.window_events`. Strings,
+    /// numbers and lists of them are written alike in JSON and in TOML.
+    pub fn set(&mut self, path: &str, value: impl Into<Value>) -> &mut Self {
+        self.keys.insert(path.to_owned(), value.into());
+        self
+    }
+
+    /// Sets a key of the one `[[outbox]]`, such as `columns.aggregate_id`.
+    pub fn set_outbox(&mut self, path: &str, value: impl Into<Value>) -> &mut Self {
+        self.outbox.insert(path.to_owned(), value.into());
+        self
+    }
+
+    /// Takes over every key of `other`.
+    pub fn add(&mut self, other: Self) {
+        self.keys.extend(other.keys);
+        self.outbox.extend(other.outbox);
+    }
+
+    /// Takes a key back that was set, and leaves its default.
+    pub fn unset(&mut self, path: &str) -> &mut Self {
+        self.keys.remove(path);
+        self
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (path, value) in &self.keys {
+            writeln!(f, "{path} = {value}")?;
+        }
+        writeln!(f, "\n[[outbox]]")?;
+        self.outbox.iter().try_for_each(|(path, value)| writeln!(f, "{path} = {value}"))
+    }
+}

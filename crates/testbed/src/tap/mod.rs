@@ -1,0 +1,145 @@
+//! Reads along what a replication client tells its server: the positions that it confirms, as they leave the client.
+//!
+//! The slot shows what the server has *taken*. A walsender that is busy sending takes a client's status updates late, and
+//! those of a client that dies meanwhile not at all; so only the wire shows what was promised. A tap listens on a port of
+//! its own, forwards everything both ways, and notes the highest flush position of all standby status updates.
+
+mod updates;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_postgres::types::PgLsn;
+
+use self::updates::Updates;
+use crate::wait::eventually;
+
+/// A running tap. Dropping it closes everything.
+#[derive(Debug)]
+pub struct Tap {
+    port: u16,
+    noted: Arc<Noted>,
+    // Dropping the set ends the task that listens and, with it, every connection.
+    _tasks: JoinSet<()>,
+}
+
+#[derive(Debug, Default)]
+struct Noted {
+    told: AtomicU64,
+    open: AtomicUsize,
+}
+
+impl Tap {
+    /// Starts a tap before `target`, a `host:port`, which need not listen yet and must not speak TLS.
+    ///
+    /// # Errors
+    ///
+    /// Fails when no port is free.
+    pub async fn start(target: String) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+        let port = listener.local_addr()?.port();
+        let noted = Arc::new(Noted::default());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(listener, target, Arc::clone(&noted)));
+        Ok(Self { port, noted, _tasks: tasks })
+    }
+
+    /// The port on the loopback address.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The highest position that was confirmed since [`take_told`](Self::take_told).
+    pub fn told(&self) -> PgLsn {
+        PgLsn::from(self.noted.told.load(Ordering::Acquire))
+    }
+
+    /// As [`told`](Self::told), and begins anew.
+    pub fn take_told(&self) -> PgLsn {
+        PgLsn::from(self.noted.told.swap(0, Ordering::AcqRel))
+    }
+
+    /// Waits until every connection is closed and everything that went into it is noted.
+    ///
+    /// # Errors
+    ///
+    /// Fails when one is still open after `deadline`.
+    pub async fn closed(&self, deadline: Duration) -> anyhow::Result<()> {
+        eventually(deadline, "the end of all tapped connections", async || {
+            Ok((self.noted.open.load(Ordering::Acquire) == 0).then_some(()))
+        })
+        .await
+    }
+}
+
+async fn serve(listener: TcpListener, target: String, noted: Arc<Noted>) {
+    let mut links = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => if let Ok((client, _)) = accepted {
+                noted.open.fetch_add(1, Ordering::AcqRel);
+                let (target, noted) = (target.clone(), Arc::clone(&noted));
+                links.spawn(async move {
+                    carry(client, &target, &noted).await;
+                    noted.open.fetch_sub(1, Ordering::AcqRel);
+                });
+            },
+            Some(_) = links.join_next() => {}
+        }
+    }
+}
+
+/// Carries one connection until one side is gone. Nothing is kept back, so that the other side learns of it as it would
+/// without us.
+async fn carry(client: TcpStream, target: &str, noted: &Noted) {
+    let Ok(server) = TcpStream::connect(target).await else { return };
+    if client.set_nodelay(true).is_err() || server.set_nodelay(true).is_err() {
+        return;
+    }
+    let (from_client, mut to_client) = client.into_split();
+    let (mut from_server, to_server) = server.into_split();
+    let up = note_all(from_client, to_server, noted);
+    let down = async {
+        drop(tokio::io::copy(&mut from_server, &mut to_client).await);
+        // The client learns that the server is gone, and closes its side; a dead one hears nothing.
+        drop(to_client.shutdown().await);
+    };
+    tokio::pin!(up, down);
+    tokio::select! {
+        () = &mut up => {}
+        // What the client said before is still to be read.
+        () = &mut down => up.await,
+    }
+}
+
+/// Forwards what the client says, until it closes its side or the server is gone.
+async fn note_all(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, noted: &Noted) {
+    let mut updates = Updates::default();
+    let mut note = |bytes: &[u8]| {
+        if let Some(flush) = updates.read(bytes) {
+            noted.told.fetch_max(flush, Ordering::AcqRel);
+        }
+    };
+    let mut chunk = vec![0; 16 * 1024];
+    while let Ok(length @ 1..) = client.read(&mut chunk).await {
+        let bytes = chunk.get(..length).unwrap_or_default();
+        note(bytes);
+        // A client that is not reading learns from the answer to what it writes that nobody is there.
+        let written = server.write_all(bytes).await;
+        if written.is_err() || !matches!(server.as_ref().take_error(), Ok(None)) {
+            break;
+        }
+    }
+    while let Ok(length @ 1..) = client.try_read(&mut chunk) {
+        note(chunk.get(..length).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Keeps the table of failure modes in `docs/testing.md` honest. What may go wrong, and what shows that it
+//! does not, is written in `tests/failure-modes.toml`; this makes the table of it, and fails when the table is not
+//! current, when a mode is missing, or when something is named that is not in the sources.
+//!
+//! `UPDATE_DOCS=1 cargo test -p testbed --test failure_modes` writes the table anew.
+
+mod catalogue;
+mod document;
+mod sources;
+
+use std::path::{Path, PathBuf};
+
+use catalogue::{Catalogue, Reference};
+use sources::Sources;
+
+const REWRITE: &str = "UPDATE_DOCS=1 cargo test -p testbed --test failure_modes";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("a workspace").to_owned()
+}
+
+fn catalogue() -> Catalogue {
+    let text = std::fs::read_to_string(root().join("tests/failure-modes.toml"))
+        .expect("tests/failure-modes.toml");
+    text.parse().unwrap_or_else(|error| panic!("tests/failure-modes.toml: {error}"))
+}
+
+/// Complaints about the references of some kinds.
+fn dangling(of_kind: impl Fn(&Reference) -> bool) -> Vec<String> {
+    let sources = Sources::new(root());
+    let complaint = |id: &str, reference: &Reference| {
+        reference.missing_from(&sources).map(|why| format!("{id}: {reference}: {why}"))
+    };
+    let catalogue = catalogue();
+    let references = catalogue.modes.iter().flat_map(|mode| {
+        mode.shown_by.iter().filter(|one| of_kind(one)).filter_map(|one| complaint(&mode.id, one))
+    });
+    references.collect()
+}
+
+#[test]
+fn every_failure_mode_is_there_once_and_shown_or_explained() {
+    let complaints = catalogue().complaints();
+    assert!(complaints.is_empty(), "tests/failure-modes.toml:\n{}", complaints.join("\n"));
+}
+
+#[test]
+fn every_test_that_is_named_exists() {
+    let missing = dangling(|one| matches!(one, Reference::Test { .. }));
+    assert!(missing.is_empty(), "tests/failure-modes.toml:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn every_fault_failpoint_and_bug_that_is_named_exists() {
+    let missing = dangling(|one| matches!(one, Reference::Variant { .. }));
+    assert!(missing.is_empty(), "tests/failure-modes.toml:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn the_table_of_the_document_is_current() {
+    let file = root().join("docs/testing.md");
+    let found = std::fs::read_to_string(&file).expect("docs/testing.md");
+    let wanted =
+        document::with_section(&found, "failure-modes", &catalogue().table()).expect("its markers");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&file, wanted).expect("docs/testing.md can be written");
+    } else {
+        assert!(
+            found == wanted,
+            "docs/testing.md is not what tests/failure-modes.toml says: {REWRITE}"
+        );
+    }
+}
