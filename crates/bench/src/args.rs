@@ -38,16 +38,16 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', num_args = 1..,
           value_parser = clap::value_parser!(u32).range(1..))]
     rate: Vec<u32>,
-    /// Runs of each reader at each rate, of 20 s each after 10 s that are not counted [default: 1; with
-    /// --all 3]
+    /// Runs of each reader at each rate, of 20 s each after 10 s that are not counted [default:
+    /// 1; with --all 3]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     latency_runs: Option<u32>,
-    /// Versions of PostgreSQL: backlogs are drained from each, all else is measured on the first one
-    /// [default: 17; with --all 17,15,18, and peers on 17 only]
+    /// Versions of PostgreSQL: backlogs are drained from each, all else is measured on the first
+    /// one [default: 17; with --all 17,15,18, and peers on 17 only]
     #[arg(long, value_delimiter = ',')]
     pg: Vec<u16>,
-    /// How readers reach PostgreSQL: backlogs are drained over each, all else goes over the first one
-    /// [default: tcp; with --all tcp,tls,unix to the first version, and tcp to the others]
+    /// How readers reach PostgreSQL: backlogs are drained over each, all else goes over the first
+    /// one [default: tcp; with --all tcp,tls,unix to the first version, and tcp to the others]
     #[arg(long, value_enum, value_delimiter = ',')]
     socket: Vec<Socket>,
     /// What grows when flatness is measured [default: topics,keys,partitions,rows]
@@ -115,7 +115,8 @@ impl Args {
         self.chosen(&self.socket, &[Socket::Tcp], &[Socket::Tcp, Socket::Tls, Socket::Unix])
     }
 
-    /// Over which backlogs of `version` are drained. Where nobody chose, one thing varies at a time.
+    /// Over which backlogs of `version` are drained. Where nobody chose, one thing varies at a
+    /// time.
     pub(crate) fn sockets_to(&self, version: u16) -> Vec<Socket> {
         if self.socket.is_empty() && version != self.version() {
             vec![self.first_socket()]
@@ -124,8 +125,8 @@ impl Args {
         }
     }
 
-    /// Whether peers drain backlogs of `version`. They take half a minute for each: where nobody chose, one version
-    /// must do.
+    /// Whether peers drain backlogs of `version`. They take half a minute for each: where nobody
+    /// chose, one version must do.
     pub(crate) fn includes_peers_on(&self, version: u16) -> bool {
         !self.pg.is_empty() || version == self.version()
     }

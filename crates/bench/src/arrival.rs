@@ -1,7 +1,9 @@
-//! How soon a row arrives that waits for a router: for one that is started, and for a standby whose holder is killed.
+//! How soon a row arrives that waits for a router: for one that is started, and for a standby whose
+//! holder is killed.
 //!
-//! The row of a start is committed before it. The row whose arrival ends a takeover is committed only when the holder
-//! is gone, so nobody but the standby can have delivered it; the clock runs from just before the kill.
+//! The row of a start is committed before it. The row whose arrival ends a takeover is committed
+//! only when the holder is gone, so nobody but the standby can have delivered it; the clock runs
+//! from just before the kill.
 
 use std::path::Path;
 use std::time::Duration;
@@ -94,8 +96,8 @@ fn configured(scene: &Scene, binary: &Path) -> anyhow::Result<Router> {
     Ok(Router::with_config(&scene.router_config())?.program(binary))
 }
 
-/// Milliseconds from `since` until row `turn` arrives. Those of earlier turns are read, so that it is received the moment
-/// it is there.
+/// Milliseconds from `since` until row `turn` arrives. Those of earlier turns are read, so that it
+/// is received the moment it is there.
 async fn arrival(topic: TopicReader, turn: u32, since: Instant) -> anyhow::Result<f64> {
     blocking(move || {
         let mut arrived = None;

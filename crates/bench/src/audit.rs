@@ -1,9 +1,9 @@
 //! Whether every event arrived once, whole and in order, judged while the records stream by.
 //!
-//! Loads of the bench number their events from 0 in member `seq` of the payload, and event *n* belongs
-//! to key *n mod keys*, such as `order-7`, or `type3-1003` where there are topics. So a bit per event and
-//! a number per key settle completeness, order and affinity of any run, in a fraction of the memory
-//! that the checker of the test suite needs.
+//! Loads of the bench number their events from 0 in member `seq` of the payload, and event *n*
+//! belongs to key *n mod keys*, such as `order-7`, or `type3-1003` where there are topics. So a bit
+//! per event and a number per key settle completeness, order and affinity of any run, in a fraction
+//! of the memory that the checker of the test suite needs.
 
 use std::fmt;
 

@@ -1,9 +1,10 @@
 //! The peer that most people know: Debezium's PostgreSQL connector with its outbox router, in Kafka
 //! Connect standalone.
 //!
-//! It does the router's work: same slot, same topic, key and payload unchanged, the event's type and id
-//! as headers, acks=all. It is measured as it comes, and as tuned as its documentation allows for what is
-//! measured: large batches and queues for draining, no waiting at all for latency.
+//! It does the router's work: same slot, same topic, key and payload unchanged, the event's type
+//! and id as headers, acks=all. It is measured as it comes, and as tuned as its documentation
+//! allows for what is measured: large batches and queues for draining, no waiting at all for
+//! latency.
 
 use std::path::PathBuf;
 use std::time::Duration;

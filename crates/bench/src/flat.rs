@@ -1,8 +1,8 @@
-//! Whether the cost of an event stays what it is: from ten topics to ten thousand, from one key to a
-//! hundred thousand, from one partition to twelve, from one row per transaction to a million.
+//! Whether the cost of an event stays what it is: from ten topics to ten thousand, from one key to
+//! a hundred thousand, from one partition to twelve, from one row per transaction to a million.
 //!
-//! All backlogs of a series are equally long and stand ready at once, each on a server of its own, and their
-//! runs take turns, there and back: a machine that drifts touches all of them alike.
+//! All backlogs of a series are equally long and stand ready at once, each on a server of its own,
+//! and their runs take turns, there and back: a machine that drifts touches all of them alike.
 
 use serde_json::json;
 
@@ -16,15 +16,15 @@ use crate::run::run;
 use crate::shape::{Reach, Shape};
 use crate::stage::{Stage, Task};
 
-/// Events of each topic at least. Events go around all topics, so what the first one of each costs falls
-/// into the first twentieth of the backlog, which is not counted.
+/// Events of each topic at least. Events go around all topics, so what the first one of each costs
+/// falls into the first twentieth of the backlog, which is not counted.
 const TOUCHES: u64 = 25;
 /// How much more the dearest may cost than the cheapest before it counts as a slope.
 const TOLERANCE: f64 = 1.25;
 
 impl Series {
-    /// What it is called, its values, and the events of each of its backlogs when nothing else is asked for: as many as
-    /// the largest value needs.
+    /// What it is called, its values, and the events of each of its backlogs when nothing else is
+    /// asked for: as many as the largest value needs.
     const fn facts(self) -> (&'static str, &'static [u32], u64) {
         match self {
             Self::Topics => ("topics", &[10, 100, 1000, 10_000], TOUCHES * 10_000),
@@ -166,8 +166,8 @@ async fn prepare(args: &Args, series: Series, report: &Report) -> anyhow::Result
     Ok(backlogs)
 }
 
-/// How much more than the cheapest value the dearest cost one router, turn by turn; a turn in which one is missing
-/// says nothing.
+/// How much more than the cheapest value the dearest cost one router, turn by turn; a turn in which
+/// one is missing says nothing.
 fn steepness(values: &[u32], costs: &[Cost<'_>]) -> Option<Spread> {
     let last = costs.iter().map(|cost| cost.turn).max()?;
     let of_turn = |turn| {

@@ -1,4 +1,5 @@
-//! The floor: a producer alone, with neither PostgreSQL nor router, at the same rate to the same broker.
+//! The floor: a producer alone, with neither PostgreSQL nor router, at the same rate to the same
+//! broker.
 
 use std::time::Duration;
 

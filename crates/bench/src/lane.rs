@@ -1,7 +1,7 @@
 //! What one reader did in all its runs over one backlog, and how two of them compare.
 //!
-//! Runs of all readers take turns, so the n-th run of each had the same neighbours: readers are compared
-//! turn by turn, and what is shown is the ratio within a turn, its median and its spread.
+//! Runs of all readers take turns, so the n-th run of each had the same neighbours: readers are
+//! compared turn by turn, and what is shown is the ratio within a turn, its median and its spread.
 
 use serde::Serialize;
 
@@ -115,7 +115,8 @@ impl Comparison {
     }
 }
 
-/// A sign test: five pairs all on one side come about by chance once in sixteen times, six once in 32.
+/// A sign test: five pairs all on one side come about by chance once in sixteen times, six once in
+/// 32.
 fn verdict(ratios: &[f64]) -> &'static str {
     let one_sided =
         ratios.iter().all(|ratio| *ratio > 1.0) || ratios.iter().all(|ratio| *ratio < 1.0);

@@ -39,7 +39,8 @@ struct Figures {
     #[serde(rename = "max_ms")]
     max: f64,
     written_per_second: f64,
-    /// 99 % of the events were sent at most this much later than they were due; `None` where nobody wrote into PostgreSQL.
+    /// 99 % of the events were sent at most this much later than they were due; `None` where nobody
+    /// wrote into PostgreSQL.
     late_p99_ms: Option<f64>,
     #[serde(flatten)]
     cost: Option<Cost>,
@@ -61,7 +62,8 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
             readers.map(|reader| Row { reader, name: name(reader), runs: Vec::new() }).collect();
         for turn in 1..=args.latency_runs() {
             for row in there_and_back(turn, &mut rows) {
-                // Written into nothing, nothing arrives: pg_recvlogical's place is taken by the floor.
+                // Written into nothing, nothing arrives: pg_recvlogical's place is taken by the
+                // floor.
                 let outcome = if row.reader.delivers() {
                     delivered(args, row.reader, (rate, turn), kafka).await?
                 } else {

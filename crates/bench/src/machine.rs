@@ -19,7 +19,8 @@ pub(crate) struct Machine {
     pub(crate) cores: usize,
     pub(crate) memory_gib: u64,
     pub(crate) kernel: String,
-    /// Decides over TCP how many messages a walsender may send one by one before it has to gather them.
+    /// Decides over TCP how many messages a walsender may send one by one before it has to gather
+    /// them.
     pub(crate) congestion_control: String,
     pub(crate) load_average: f64,
 }
@@ -60,7 +61,8 @@ pub(crate) async fn busy_cores(time: Duration) -> anyhow::Result<f64> {
     Ok(busy_time()?.saturating_sub(before).as_secs_f64() / time.as_secs_f64())
 }
 
-/// What the router says of its version, and the beginning of its SHA-256: builds of one version differ.
+/// What the router says of its version, and the beginning of its SHA-256: builds of one version
+/// differ.
 pub(crate) async fn router_version(binary: &Path) -> anyhow::Result<String> {
     let output = Command::new(binary)
         .arg("--version")

@@ -1,4 +1,5 @@
-//! Where figures go: tables for people, a JSON object a line for machines, and at the end the marks.
+//! Where figures go: tables for people, a JSON object a line for machines, and at the end the
+//! marks.
 
 use std::fmt;
 use std::fs::File;
@@ -171,8 +172,8 @@ impl Report {
     }
 }
 
-/// Who runs in which order in one of several turns. There and back again: whoever is always first would gain or lose by a
-/// machine that drifts.
+/// Who runs in which order in one of several turns. There and back again: whoever is always first
+/// would gain or lose by a machine that drifts.
 pub(crate) fn there_and_back<T>(turn: u32, runners: &mut [T]) -> Vec<&mut T> {
     let mut order: Vec<&mut T> = runners.iter_mut().collect();
     if turn % 2 == 1 {

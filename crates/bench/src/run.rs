@@ -136,7 +136,8 @@ pub(crate) async fn cast(
     })
 }
 
-/// Reads what a run has written since topics ended at `start`, with so many records `before`, and judges it.
+/// Reads what a run has written since topics ended at `start`, with so many records `before`, and
+/// judges it.
 async fn judge(
     topics: &Topics,
     start: TopicPartitionList,

@@ -1,5 +1,5 @@
-//! What a measurement starts from that drains no backlog: a server, a slot and one topic, and who reads from one into the
-//! other.
+//! What a measurement starts from that drains no backlog: a server, a slot and one topic, and who
+//! reads from one into the other.
 
 use testbed::kafka::Kafka;
 use testbed::postgres::{DATABASE, SUPERUSER};
@@ -21,7 +21,8 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// On a server of its own: a reader would be sent the rows that were written for those before it.
+    /// On a server of its own: a reader would be sent the rows that were written for those before
+    /// it.
     pub(crate) async fn set(
         args: &Args,
         kafka: &Kafka,

@@ -1,10 +1,10 @@
 //! How fast a run was, from looks at it: one rule for every reader.
 //!
-//! What counts is the way from 5 % to 95 % of the backlog, measured where a reader is *done* with an
-//! event: bytes it has written out (`pg_recvlogical`), records that stand in Kafka (the router). So
-//! neither start-up nor the last stragglers count, and neither reader is credited with what still
-//! lies in a socket. CPU time is taken between the same two moments. Between two looks everything is
-//! taken to grow evenly.
+//! What counts is the way from 5 % to 95 % of the backlog, measured where a reader is *done* with
+//! an event: bytes it has written out (`pg_recvlogical`), records that stand in Kafka (the router).
+//! So neither start-up nor the last stragglers count, and neither reader is credited with what
+//! still lies in a socket. CPU time is taken between the same two moments. Between two looks
+//! everything is taken to grow evenly.
 
 use serde::Serialize;
 
@@ -38,7 +38,8 @@ impl Cpu {
     /// What was used from `self` to `later`.
     pub(crate) fn until(self, later: Self) -> Self {
         let used = later.zip(self, |later, earlier| (later - earlier).max(0.0));
-        // What is left of the machine's time when all known shares were taken off: shown as it comes, also below zero.
+        // What is left of the machine's time when all known shares were taken off: shown as it
+        // comes, also below zero.
         Self { others: later.others - self.others, ..used }
     }
 

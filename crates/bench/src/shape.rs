@@ -1,5 +1,5 @@
-//! What a backlog is made of: how many rows a transaction has and how large they are; and how its events
-//! spread over keys and topics.
+//! What a backlog is made of: how many rows a transaction has and how large they are; and how its
+//! events spread over keys and topics.
 
 use std::fmt;
 use std::str::FromStr;
@@ -77,8 +77,8 @@ impl FromStr for Shape {
     }
 }
 
-/// Over how many keys, topics and partitions events spread: event *n* belongs to key *n* modulo the number of keys,
-/// and key *k* to topic *k* modulo the number of topics.
+/// Over how many keys, topics and partitions events spread: event *n* belongs to key *n* modulo the
+/// number of keys, and key *k* to topic *k* modulo the number of topics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
     pub(crate) keys: u64,

@@ -152,9 +152,9 @@ impl Stage {
         format!("{host} port={} user={SUPERUSER} dbname={DATABASE}", self.postgres.port())
     }
 
-    /// The configuration of a router that reads `slot`; everything else as it comes. Kafka outlives the servers of
-    /// the measurements, and two of one version have one system identifier: under one name, a router
-    /// would find what the state topic says of an earlier server, and stop.
+    /// The configuration of a router that reads `slot`; everything else as it comes. Kafka outlives
+    /// the servers of the measurements, and two of one version have one system identifier: under
+    /// one name, a router would find what the state topic says of an earlier server, and stop.
     pub(crate) fn router_config(&self, way: Way<'_>) -> String {
         let mut config = Config::default();
         config

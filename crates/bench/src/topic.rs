@@ -20,7 +20,8 @@ const REQUEST: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(100);
 /// How long reading may stand still before what is missing counts as lost.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// And for each partition besides: a consumer of thousands needs that long to learn of them and to ask for all.
+/// And for each partition besides: a consumer of thousands needs that long to learn of them and to
+/// ask for all.
 const PATIENCE_EACH: Duration = Duration::from_millis(5);
 /// How long making thousands of topics may take.
 const MAKING: Duration = Duration::from_mins(3);
@@ -44,8 +45,9 @@ pub(crate) struct Topics {
 }
 
 impl Topics {
-    /// Makes what events of `reach` are routed to: a topic called `name`, which is used once, or the many that all runs
-    /// of this reach share, because a broker keeps the files of deleted ones open for a minute.
+    /// Makes what events of `reach` are routed to: a topic called `name`, which is used once, or
+    /// the many that all runs of this reach share, because a broker keeps the files of deleted ones
+    /// open for a minute.
     pub(crate) async fn create(bootstrap: &str, name: &str, reach: Reach) -> anyhow::Result<Self> {
         let bootstrap = bootstrap.to_owned();
         if reach.topics == 1 {
@@ -124,8 +126,8 @@ impl Topics {
         blocking(move || ends.records()).await
     }
 
-    /// Begins to read from their start, and returns when what stood in them is read: what is written next is received at
-    /// once.
+    /// Begins to read from their start, and returns when what stood in them is read: what is
+    /// written next is received at once.
     pub(crate) async fn caught_up(&self) -> anyhow::Result<TopicReader> {
         let topics = self.clone();
         blocking(move || {
@@ -220,7 +222,8 @@ impl TopicReader {
         })
     }
 
-    /// Shows records to `note` until it has seen enough, or nothing has come for as long as `patience`.
+    /// Shows records to `note` until it has seen enough, or nothing has come for as long as
+    /// `patience`.
     pub(crate) fn read_until(
         &self,
         patience: Duration,

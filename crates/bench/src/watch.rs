@@ -37,7 +37,8 @@ pub(crate) struct Cast {
     pub(crate) holder: Holder,
 }
 
-/// Asks the server who streams from the slot of a run. Of its connections a reader may have several, also to walsenders.
+/// Asks the server who streams from the slot of a run. Of its connections a reader may have
+/// several, also to walsenders.
 pub(crate) struct Holder {
     session: Session,
     slot: String,
@@ -59,8 +60,8 @@ impl Holder {
     }
 }
 
-/// CPU time of all walsenders that streamed from the slot of a run, one after another: each comes and goes with a
-/// connection of the reader, and keeps its last figure when it has gone.
+/// CPU time of all walsenders that streamed from the slot of a run, one after another: each comes
+/// and goes with a connection of the reader, and keeps its last figure when it has gone.
 #[derive(Default)]
 struct Walsenders {
     /// The one that streams, and its time.
@@ -117,8 +118,8 @@ impl CpuMeter {
     }
 }
 
-/// Looks at a reader started at `started` until it is done. It is a fault, and no reason to leave the
-/// other runs undone, when the reader ends too early or stands still.
+/// Looks at a reader started at `started` until it is done. It is a fault, and no reason to leave
+/// the other runs undone, when the reader ends too early or stands still.
 pub(crate) fn watch(
     gauge: &Gauge,
     cast: Cast,

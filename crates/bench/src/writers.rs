@@ -2,8 +2,8 @@
 //!
 //! The timetable is fixed in advance: event *n* is due *n / rate* seconds after the start, whatever
 //! became of those before it. Each payload carries the moment at which its commit was sent, on the
-//! bench's own clock. Connection *c* of eight writes every eighth event, so a key, of which there are
-//! a multiple of eight, belongs to one connection and its commit order is known.
+//! bench's own clock. Connection *c* of eight writes every eighth event, so a key, of which there
+//! are a multiple of eight, belongs to one connection and its commit order is known.
 
 use std::sync::Barrier;
 use std::thread;
@@ -61,8 +61,8 @@ impl Timetable {
 /// What became of a timetable.
 pub(crate) struct Written {
     pub(crate) took: Duration,
-    /// By how many nanoseconds events were sent later than they were due: what lies before the clock of their latency
-    /// starts.
+    /// By how many nanoseconds events were sent later than they were due: what lies before the
+    /// clock of their latency starts.
     pub(crate) lateness: Histogram<u64>,
 }
 
@@ -89,9 +89,9 @@ pub(crate) fn write(url: &str, table: &str, timetable: &Timetable) -> anyhow::Re
     Ok(Written { took: began.elapsed(), lateness })
 }
 
-/// One connection, and how late each of its events was. Nothing but the statement under way needs the
-/// runtime, so the thread itself sleeps, to the microsecond, where a runtime's timer would round to
-/// milliseconds.
+/// One connection, and how late each of its events was. Nothing but the statement under way needs
+/// the runtime, so the thread itself sleeps, to the microsecond, where a runtime's timer would
+/// round to milliseconds.
 fn connection(
     url: &str,
     insert: &str,

@@ -2,14 +2,16 @@
 
 use clap::Parser;
 
-/// Kills the router at random instants and at every failpoint, and looks at the slot and the topics before it may go on.
+/// Kills the router at random instants and at every failpoint, and looks at the slot and the topics
+/// before it may go on.
 #[derive(Debug, Parser)]
 #[command(name = "crash-test", max_term_width = 100)]
 #[command(
     after_help = "Example:\n  scripts/crash-test.sh --kills 500\n  scripts/crash-test.sh --per-failpoint 20 --seed 7"
 )]
 pub(crate) struct Args {
-    /// Kills, at random instants and at failpoints in turn [default: 40, or none with --per-failpoint]
+    /// Kills, at random instants and at failpoints in turn [default: 40, or none with
+    /// --per-failpoint]
     #[arg(long, value_name = "N")]
     kills: Option<u32>,
     /// Kills at each failpoint

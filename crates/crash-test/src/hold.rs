@@ -1,5 +1,5 @@
-//! Hold-and-look: the broker takes every record and its answers are held back. Whatever else happens, the slot must not
-//! pass the first event that was committed after that.
+//! Hold-and-look: the broker takes every record and its answers are held back. Whatever else
+//! happens, the slot must not pass the first event that was committed after that.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use crate::stage::{SOON, Setup, Stage};
 use crate::tally::Tally;
 
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Bytes of answers that were being handed over when the order to hold came: one read of the proxy's.
+/// Bytes of answers that were being handed over when the order to hold came: one read of the
+/// proxy's.
 const HANDED_OVER: u64 = 16 * 1024;
 
 /// One round, until the router is dead. Nothing is wrong as long as `tally` has no violation.
@@ -60,12 +61,14 @@ pub(crate) async fn hold(
     }
 }
 
-/// The furthest position of the slot, or on its way there, for so long, while all kinds of WAL are written.
+/// The furthest position of the slot, or on its way there, for so long, while all kinds of WAL are
+/// written.
 async fn watch(stage: &mut Stage, tally: &mut Tally, length: Duration) -> anyhow::Result<PgLsn> {
     let started = Instant::now();
     let mut furthest = stage.slot().await?.1;
     while started.elapsed() < length {
-        // Neither is of the publication: the server tells of them by keepalives and empty transactions alone.
+        // Neither is of the publication: the server tells of them by keepalives and empty
+        // transactions alone.
         stage
             .session
             .batch_execute(

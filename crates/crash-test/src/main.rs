@@ -1,4 +1,5 @@
-//! `crash-test`: the router is killed, and before it may go on, the slot is held against the topics.
+//! `crash-test`: the router is killed, and before it may go on, the slot is held against the
+//! topics.
 //!
 //! What the slot confirmed is never sent again, so at that moment it must be in Kafka: with
 //! everything standing still this is exact, and no tolerance is given to time. The witness stands
@@ -35,8 +36,8 @@ use crate::verdict::Outcome;
 
 /// What a shell reports of a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
-/// Rounds between two checkpoints: from there the server decodes for a new reader, and only there older ones save what the
-/// slot was told.
+/// Rounds between two checkpoints: from there the server decodes for a new reader, and only there
+/// older ones save what the slot was told.
 const CHECKPOINT_EVERY: usize = 5;
 /// Rounds between two lines of progress.
 const LINE_EVERY: usize = 20;

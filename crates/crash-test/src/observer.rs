@@ -1,7 +1,8 @@
-//! Which events were committed, and where their transactions end: told by a slot of another output plugin, on the ledger
-//! that writers keep beside the outbox.
+//! Which events were committed, and where their transactions end: told by a slot of another output
+//! plugin, on the ledger that writers keep beside the outbox.
 //!
-//! So it takes one query to learn everything that happened since the last, in commit order, without the product's decoder.
+//! So it takes one query to learn everything that happened since the last, in commit order, without
+//! the product's decoder.
 
 use anyhow::Context;
 use testbed::load::LEDGER;
@@ -25,7 +26,8 @@ pub(crate) async fn create(client: &Client) -> anyhow::Result<()> {
     create_slot(client, SLOT, "test_decoding").await
 }
 
-/// What was committed since the last call. An answer that gets lost is lost for good: the judge finds out at the end.
+/// What was committed since the last call. An answer that gets lost is lost for good: the judge
+/// finds out at the end.
 pub(crate) async fn committed(client: &Client) -> anyhow::Result<Vec<Commit>> {
     // The row of a commit carries the position after it.
     let query = format!(

@@ -22,7 +22,8 @@ const HOLD: std::ops::Range<Duration> = Duration::from_millis(400)..Duration::fr
 pub(crate) enum KillPlan {
     /// SIGKILL, so long after its start.
     Instant(Duration),
-    /// By itself, when it gets somewhere for the n-th time. What brings it there is done after `lead`.
+    /// By itself, when it gets somewhere for the n-th time. What brings it there is done after
+    /// `lead`.
     Point { point: &'static Point, times: u32, lead: Duration },
     /// The broker's answers are held for so long.
     Hold { length: Duration, end: HoldEnd },

@@ -1,7 +1,7 @@
 //! The failpoints of the router, and what brings it to each of them.
 //!
-//! The names are the router's own, which says them when it is asked: a failpoint that is missing here, or one that is
-//! gone, ends the run before it begins.
+//! The names are the router's own, which says them when it is asked: a failpoint that is missing
+//! here, or one that is gone, ends the run before it begins.
 
 use anyhow::{Context, ensure};
 use testbed::router::Router;
@@ -30,7 +30,8 @@ pub(crate) enum Way {
     /// PostgreSQL crashes and forgets what its slot was told, so it sends again what the witness
     /// covers.
     CrashServer,
-    /// Acknowledgements are held while the connection to PostgreSQL breaks: two windows meet in one queue.
+    /// Acknowledgements are held while the connection to PostgreSQL breaks: two windows meet in one
+    /// queue.
     FillQueue,
 }
 

@@ -1,4 +1,5 @@
-//! What brings the router to the failpoints that an ordinary day does not reach, with real servers only.
+//! What brings the router to the failpoints that an ordinary day does not reach, with real servers
+//! only.
 
 use std::time::Duration;
 
@@ -44,8 +45,9 @@ pub(crate) async fn provoke(stage: &mut Stage, way: Way, lead: Duration) -> anyh
             }
         }
         Way::LargeTransaction => {
-            // How often everything sent of one is acknowledged before its commit is read is a matter of chance: with three
-            // times to wait for, one transaction was too few in one round of a hundred.
+            // How often everything sent of one is acknowledged before its commit is read is a
+            // matter of chance: with three times to wait for, one transaction was too few in one
+            // round of a hundred.
             for _ in 0..LARGE_TRANSACTIONS {
                 big_transaction(&stage.session, &stage.schema, LARGE_ROWS, 50).await?;
                 if stage.router.process()?.try_wait()?.is_some() {
@@ -117,7 +119,8 @@ async fn start_postgres(stage: &mut Stage) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A session fills its window, dies with all of it in the producer's queue, and the next one fills another.
+/// A session fills its window, dies with all of it in the producer's queue, and the next one fills
+/// another.
 async fn fill_queue(stage: &mut Stage) -> anyhow::Result<()> {
     // A window full of small rows would be full by their number, and leave room in the queue: so
     // the writers wait until the wide rows are committed.

@@ -1,4 +1,5 @@
-//! One life of the router: it is started, ends, and what it left is looked at before anything else may happen.
+//! One life of the router: it is started, ends, and what it left is looked at before anything else
+//! may happen.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -94,7 +95,8 @@ async fn ended_itself(
     .await
 }
 
-/// The router is dead: reads the ends of all partitions first, because nothing that comes later was acknowledged to it.
+/// The router is dead: reads the ends of all partitions first, because nothing that comes later was
+/// acknowledged to it.
 pub(crate) async fn look(
     stage: &mut Stage,
     tally: &mut Tally,

@@ -231,7 +231,8 @@ impl Stage {
         .await
     }
 
-    /// The slot's position, once no walsender holds it any more: one may still read what a dead router has sent.
+    /// The slot's position, once no walsender holds it any more: one may still read what a dead
+    /// router has sent.
     pub(crate) async fn confirmed_when_free(&self) -> anyhow::Result<PgLsn> {
         eventually(SOON, "the slot to be free", async || {
             let (active, confirmed) = self.slot().await?;
@@ -266,8 +267,9 @@ impl Stage {
     }
 }
 
-/// Tables, publication and slots. A hundredth of the rows has a value that PostgreSQL cannot write down without a warning,
-/// to whoever reads it: the walsender tells it to the router, in the middle of the stream.
+/// Tables, publication and slots. A hundredth of the rows has a value that PostgreSQL cannot write
+/// down without a warning, to whoever reads it: the walsender tells it to the router, in the middle
+/// of the stream.
 async fn prepare(session: &Session, schema: &Schema) -> anyhow::Result<()> {
     schema.create(session).await?;
     session

@@ -2,12 +2,13 @@
 
 use clap::{Parser, ValueEnum};
 
-/// Shows an outbox arriving in Kafka while the broker goes away and the router is killed, and counts.
+/// Shows an outbox arriving in Kafka while the broker goes away and the router is killed, and
+/// counts.
 #[derive(Debug, Parser)]
 #[command(name = "demo", max_term_width = 100)]
 pub(crate) struct Args {
-    /// Produce to this Kafka instead of the embedded broker; the demo makes a topic of its own there
-    /// and deletes it at the end
+    /// Produce to this Kafka instead of the embedded broker; the demo makes a topic of its own
+    /// there and deletes it at the end
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "broker")]
     pub(crate) kafka: Option<String>,
     /// Start a throw-away Apache Kafka instead of the embedded broker (fetched the first time)

@@ -1,5 +1,5 @@
-//! The count: what the database committed against what the consumer read, by the checker that judges
-//! every test of the product, and what that means for the exit code.
+//! The count: what the database committed against what the consumer read, by the checker that
+//! judges every test of the product, and what that means for the exit code.
 
 use testbed::checker::{Options, Verdict, check};
 use testbed::reader::Seen;

@@ -1,7 +1,7 @@
 //! The live line: state, bytes behind, latency, rate, and who is to blame.
 //!
-//! All of it is what the router itself says in `/status.json` and `/metrics`. While there is no router
-//! to ask, PostgreSQL still tells how far behind the slot is.
+//! All of it is what the router itself says in `/status.json` and `/metrics`. While there is no
+//! router to ask, PostgreSQL still tells how far behind the slot is.
 
 use std::collections::VecDeque;
 use std::fmt;

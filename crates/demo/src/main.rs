@@ -1,10 +1,10 @@
 //! `demo`: what the product promises, seen happening in half a minute.
 //!
-//! A throw-away PostgreSQL, a broker, the real `outbox-router`, and writers that do to an outbox what
-//! applications do; then the broker goes away and comes back, and the router is killed. The last line
-//! counts what was committed, by the database, against what is in Kafka, by a consumer that was there
-//! from the start; the exit code is 0 only when nothing is lost and nothing out of order. Whatever
-//! was started is gone at the end, Ctrl-C included, unless `--keep` says otherwise.
+//! A throw-away PostgreSQL, a broker, the real `outbox-router`, and writers that do to an outbox
+//! what applications do; then the broker goes away and comes back, and the router is killed. The
+//! last line counts what was committed, by the database, against what is in Kafka, by a consumer
+//! that was there from the start; the exit code is 0 only when nothing is lost and nothing out of
+//! order. Whatever was started is gone at the end, Ctrl-C included, unless `--keep` says otherwise.
 
 mod args;
 mod broker;

@@ -1,5 +1,5 @@
-//! Everything that the story happens to: PostgreSQL with an outbox, a broker with the topic, a consumer
-//! that reads from the start, the router, and writers.
+//! Everything that the story happens to: PostgreSQL with an outbox, a broker with the topic, a
+//! consumer that reads from the start, the router, and writers.
 
 use std::time::Duration;
 
@@ -59,8 +59,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts the servers, lets the product's own `setup` prepare PostgreSQL, and attaches the consumer.
-    /// The router does not run yet.
+    /// Starts the servers, lets the product's own `setup` prepare PostgreSQL, and attaches the
+    /// consumer. The router does not run yet.
     pub(crate) async fn build(args: &Args, borrowed: &mut Borrowed) -> anyhow::Result<Self> {
         let version = postgres::Options::version(args.postgres_version);
         let (broker, postgres) = tokio::try_join!(Broker::open(args), Postgres::start(version))?;

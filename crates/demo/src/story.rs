@@ -26,8 +26,8 @@ const SETTLING: Duration = Duration::from_millis(600);
 /// How long anything that has to happen may take.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Tells it from start to end, and leaves in `outcome` how the count ended: with `--keep` the story goes
-/// on until somebody interrupts it.
+/// Tells it from start to end, and leaves in `outcome` how the count ended: with `--keep` the story
+/// goes on until somebody interrupts it.
 pub(crate) async fn tell(
     args: &Args,
     screen: &mut Screen,
@@ -131,8 +131,8 @@ async fn kill(stage: &mut Stage, watch: &mut Watch<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Stops the writers and waits until the slot says that everything is in Kafka. A slot that does not
-/// get there is for the count to judge. Gives the ids that were rolled back.
+/// Stops the writers and waits until the slot says that everything is in Kafka. A slot that does
+/// not get there is for the count to judge. Gives the ids that were rolled back.
 async fn finish(
     stage: &Stage,
     running: Running,

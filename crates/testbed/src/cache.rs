@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// Servers of one family have one identity: the system identifier of PostgreSQL, the cluster id of Kafka.
+/// Servers of one family have one identity: the system identifier of PostgreSQL, the cluster id of
+/// Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     Usual,
@@ -36,7 +37,8 @@ pub(crate) fn dir() -> anyhow::Result<PathBuf> {
     Ok(base.join("outbox-router"))
 }
 
-/// Makes `made`, a directory within the cache, the template. Whoever comes second finds one there; both are alike.
+/// Makes `made`, a directory within the cache, the template. Whoever comes second finds one there;
+/// both are alike.
 pub(crate) fn keep(made: &Path, template: &Path) -> anyhow::Result<()> {
     match std::fs::rename(made, template) {
         Ok(()) => Ok(()),

@@ -1,4 +1,5 @@
-//! The smallest HTTP client that can ask the admin endpoint: one GET, one answer, connection closed.
+//! The smallest HTTP client that can ask the admin endpoint: one GET, one answer, connection
+//! closed.
 
 use std::time::Duration;
 

@@ -3,12 +3,14 @@
 //! The proof stands beside the product and knows nothing of its code: what is judged here is judged
 //! from the database and from Kafka alone. A server that is missing makes a test *fail*.
 //!
-//! * [`postgres`], [`kafka`], [`router`]: real processes that can be stopped, killed and started again.
-//! * [`proxy`]: a TCP connection that can be paused, cut, delayed, swallowed, or have its answers held.
+//! * [`postgres`], [`kafka`], [`router`]: real processes that can be stopped, killed and
+//!   started again.
+//! * [`proxy`]: a TCP connection that can be paused, cut, delayed, swallowed, or have its
+//!   answers held.
 //! * [`tap`]: what a router tells PostgreSQL, read off the wire.
 //! * [`load`]: writers that do everything an application does to an outbox table.
-//! * [`reader`], [`tail`], [`truth`], [`witness`], [`checker`]: what is in Kafka, what should be, when it was
-//!   committed, and the verdict.
+//! * [`reader`], [`tail`], [`truth`], [`witness`], [`checker`]: what is in Kafka, what
+//!   should be, when it was committed, and the verdict.
 
 pub mod checker;
 pub mod kafka;

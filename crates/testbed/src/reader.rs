@@ -38,8 +38,8 @@ pub struct Seen {
     pub value: Option<Vec<u8>>,
     /// Headers in the order of the record.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
-    /// The record's timestamp in milliseconds: the commit time, or the broker's append time where the
-    /// topic is set so.
+    /// The record's timestamp in milliseconds: the commit time, or the broker's append time where
+    /// the topic is set so.
     pub timestamp: Option<i64>,
     /// When this reader got it.
     pub received: SystemTime,
@@ -76,7 +76,8 @@ impl Seen {
 ///
 /// # Errors
 ///
-/// Fails when a topic does not exist, records were deleted from it, or its leader cannot be reached.
+/// Fails when a topic does not exist, records were deleted from it, or its leader cannot be
+/// reached.
 pub async fn read_all(bootstrap: &str, topics: &[&str]) -> anyhow::Result<Vec<Seen>> {
     let bootstrap = bootstrap.to_owned();
     let topics: Vec<Arc<str>> = topics.iter().map(|topic| Arc::from(*topic)).collect();

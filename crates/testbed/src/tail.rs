@@ -1,7 +1,9 @@
-//! A reader that goes to the end of its topics whenever it is told to, and no further back than it has been.
+//! A reader that goes to the end of its topics whenever it is told to, and no further back than it
+//! has been.
 //!
-//! Where topics are looked at hundreds of times in one run, reading from the start each time would be what takes the
-//! time. One connection is kept, and the client library has most of the records before they are asked for.
+//! Where topics are looked at hundreds of times in one run, reading from the start each time would
+//! be what takes the time. One connection is kept, and the client library has most of the records
+//! before they are asked for.
 
 use std::sync::Arc;
 
@@ -43,7 +45,8 @@ impl Ends {
     }
 }
 
-/// The reader, with everything it has read. Its calls block; they need a runtime of several threads.
+/// The reader, with everything it has read. Its calls block; they need a runtime of several
+/// threads.
 pub struct Tail {
     consumer: BaseConsumer,
     positions: Vec<Position>,

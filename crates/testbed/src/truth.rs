@@ -1,8 +1,8 @@
 //! What was committed, told by the database: the set that Kafka is judged against.
 //!
 //! Writers note every event in a ledger, in the transaction that writes it, so the ledger settles
-//! whether a commit whose answer was lost has happened. What each record must look like follows from
-//! the row as the *database* stores it (`jsonb` has its own spelling), digested there.
+//! whether a commit whose answer was lost has happened. What each record must look like follows
+//! from the row as the *database* stores it (`jsonb` has its own spelling), digested there.
 
 use std::collections::HashSet;
 use std::fmt;

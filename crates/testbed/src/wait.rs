@@ -1,7 +1,7 @@
 //! Waiting for a condition instead of sleeping and hoping.
 //!
-//! Every wait of this crate has a deadline and says, when it passes, what it waited for and what the
-//! last attempt said.
+//! Every wait of this crate has a deadline and says, when it passes, what it waited for and what
+//! the last attempt said.
 
 use std::future::Future;
 use std::time::Duration;
@@ -15,8 +15,8 @@ const POLL: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 ///
-/// Fails when the deadline has passed, naming `what` was awaited; an error of `attempt` ends the wait
-/// at once, because a condition that cannot be looked at is not one that has yet to come true.
+/// Fails when the deadline has passed, naming `what` was awaited; an error of `attempt` ends the
+/// wait at once, because a condition that cannot be looked at is not one that has yet to come true.
 pub async fn eventually<T, F, Fut>(
     deadline: Duration,
     what: impl AsRef<str>,
@@ -38,8 +38,8 @@ where
     }
 }
 
-/// Like [`eventually`], for an attempt that is expected to fail until it succeeds, such as connecting
-/// to a server that is starting. The last error becomes part of the message.
+/// Like [`eventually`], for an attempt that is expected to fail until it succeeds, such as
+/// connecting to a server that is starting. The last error becomes part of the message.
 ///
 /// # Errors
 ///

@@ -30,8 +30,8 @@ impl Witness {
         Ok(Self { slot: slot.to_owned(), commits: BTreeMap::new() })
     }
 
-    /// Reads what was committed since the last call. The slot moves only after the answer is here, so
-    /// nothing is lost when the server dies in between.
+    /// Reads what was committed since the last call. The slot moves only after the answer is here,
+    /// so nothing is lost when the server dies in between.
     ///
     /// # Errors
     ///

@@ -39,8 +39,9 @@ async fn postgres_comes_back_with_its_data_and_slots_after_kill9_and_stop() {
     postgres.start_again().await.unwrap();
 }
 
-/// The kernel has a limited number of shared memory segments (`kernel.shmmni`, 4096), and a postmaster that was killed
-/// leaves its own behind: after enough tests no server on the machine could start any more.
+/// The kernel has a limited number of shared memory segments (`kernel.shmmni`, 4096), and a
+/// postmaster that was killed leaves its own behind: after enough tests no server on the machine
+/// could start any more.
 #[tokio::test]
 async fn a_dropped_postgres_leaves_no_shared_memory_behind() {
     let mut killed = Postgres::start(Options::version(15)).await.unwrap();

@@ -1,7 +1,8 @@
-//! Two kinds of chart: rows of bars or dots along a horizontal axis, and lines over a logarithmic one.
+//! Two kinds of chart: rows of bars or dots along a horizontal axis, and lines over a logarithmic
+//! one.
 //!
-//! The crate plotters writes the SVG. What it cannot say is added to its text: colours that follow the reader's light or
-//! dark scheme, so one file serves both, and a name for screen readers.
+//! The crate plotters writes the SVG. What it cannot say is added to its text: colours that follow
+//! the reader's light or dark scheme, so one file serves both, and a name for screen readers.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -155,7 +156,8 @@ fn linear(figures: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     0.0..figures.fold(f64::MIN_POSITIVE, f64::max) * 1.02
 }
 
-/// Exponents of ten, from that below the smallest to that above the largest, and how many ticks these are.
+/// Exponents of ten, from that below the smallest to that above the largest, and how many ticks
+/// these are.
 fn decades(figures: impl Iterator<Item = f64>) -> (std::ops::Range<f64>, usize) {
     let figures = figures.filter(|figure| *figure > 0.0).map(f64::log10);
     let (least, most) = figures

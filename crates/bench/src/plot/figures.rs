@@ -1,7 +1,7 @@
 //! Which figures of the JSON lines make which chart.
 //!
-//! Drains are drawn for the version of PostgreSQL that was measured first. Warm-ups are left out, and
-//! several runs are shown by their median.
+//! Drains are drawn for the version of PostgreSQL that was measured first. Warm-ups are left out,
+//! and several runs are shown by their median.
 
 use serde_json::Value;
 

@@ -1,4 +1,5 @@
-//! Charts for the documentation, drawn from JSON lines alone: whoever has the lines has the pictures.
+//! Charts for the documentation, drawn from JSON lines alone: whoever has the lines has the
+//! pictures.
 
 mod chart;
 mod figures;
@@ -8,7 +9,8 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::Value;
 
-/// The file that a line was read from: runs of one measurement are compared with each other, and with no others.
+/// The file that a line was read from: runs of one measurement are compared with each other, and
+/// with no others.
 const SOURCE: &str = "source";
 
 /// Draws what `lines` hold figures for, into files in `directory`, and tells their names.

@@ -1,7 +1,9 @@
-//! What must be in Kafka and what is, kept from one look to the next: the judge of each single kill.
+//! What must be in Kafka and what is, kept from one look to the next: the judge of each single
+//! kill.
 //!
-//! Nothing here reads a clock or a server, and nothing is allowed for time: every position was read while the router was
-//! dead. What takes the whole history to judge (order, content) is judged at the end, by the checker.
+//! Nothing here reads a clock or a server, and nothing is allowed for time: every position was read
+//! while the router was dead. What takes the whole history to judge (order, content) is judged at
+//! the end, by the checker.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -36,7 +38,8 @@ pub(crate) enum Ending {
 pub(crate) struct Observation<'a> {
     /// The slot's `confirmed_flush_lsn`.
     pub(crate) confirmed: PgLsn,
-    /// What the router has confirmed in this life, by what went over the wire: the server may not have taken all of it.
+    /// What the router has confirmed in this life, by what went over the wire: the server may not
+    /// have taken all of it.
     pub(crate) told: PgLsn,
     /// The witness's position when the router had just died, if there was a witness.
     pub(crate) witness: Option<PgLsn>,
@@ -105,8 +108,8 @@ pub(crate) struct Tally {
     confirmed: PgLsn,
     /// Where the witness stood then; before there was one, where the slot was made.
     witness: PgLsn,
-    /// Events of the newest transaction that was in Kafka at the last look: it may have been open, and alone may exceed
-    /// the window.
+    /// Events of the newest transaction that was in Kafka at the last look: it may have been open,
+    /// and alone may exceed the window.
     newest: usize,
     /// How the life before the present one ended.
     before: Ending,

@@ -1,7 +1,7 @@
 //! The judge: compares what was committed with what is in Kafka, and knows nothing of the product.
 //!
-//! [`check`] is a function of two recorded lists, so a verdict can be had again from the same files.
-//! What it looks for (each kind is counted by itself):
+//! [`check`] is a function of two recorded lists, so a verdict can be had again from the same
+//! files. What it looks for (each kind is counted by itself):
 //!
 //! * **lost**: committed, and in no topic;
 //! * **phantom**: in a topic, but never committed, rolled back, or without an id;
@@ -9,7 +9,8 @@
 //! * **affinity**: a key lives in one partition;
 //! * **runs**: a re-emission is a run of consecutive events of its key, as a replay from an earlier
 //!   position makes it: going back is legal, leaving one out is not;
-//! * **altered**: topic, key, value or headers are not what the row says, or a repeated record is not
+//! * **altered**: topic, key, value or headers are not what the row says, or a repeated record
+//!   is not
 //!   byte for byte its first occurrence.
 //!
 //! Duplicates are counted and no anomaly: how many are allowed is for the scenario to say.
@@ -33,8 +34,8 @@ pub enum LateRuns {
     /// One router at a time.
     #[default]
     Forbidden,
-    /// Two routers were alive at once: the records that the older one had under way may arrive among
-    /// those of the newer one.
+    /// Two routers were alive at once: the records that the older one had under way may arrive
+    /// among those of the newer one.
     Allowed,
 }
 
@@ -93,9 +94,9 @@ pub fn check(truth: &Truth, seen: &[Seen], options: &Options) -> Verdict {
     verdict
 }
 
-/// The events whose commit lies at or before `confirmed`, the slot's `confirmed_flush_lsn`, and which
-/// are not in Kafka: they are lost for ever, whatever happens next. `commits` is the witness's; it
-/// must have been drained after `truth` was read, and `seen` read after `confirmed`.
+/// The events whose commit lies at or before `confirmed`, the slot's `confirmed_flush_lsn`, and
+/// which are not in Kafka: they are lost for ever, whatever happens next. `commits` is the
+/// witness's; it must have been drained after `truth` was read, and `seen` read after `confirmed`.
 ///
 /// # Errors
 ///

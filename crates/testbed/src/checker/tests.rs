@@ -1,5 +1,5 @@
-//! The judge is judged on synthetic logs: it passes every log that a correct router can leave behind,
-//! and finds each single flaw that is put into one.
+//! The judge is judged on synthetic logs: it passes every log that a correct router can leave
+//! behind, and finds each single flaw that is put into one.
 
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -14,7 +14,8 @@ use crate::ports::free_port;
 use crate::process::{Process, Spec};
 use crate::wait::until_ok;
 
-/// Clusters live apart, so almost all may have one id, and storage formatted once serves every start.
+/// Clusters live apart, so almost all may have one id, and storage formatted once serves every
+/// start.
 const fn cluster_id(family: Family) -> &'static str {
     match family {
         Family::Usual => "b3V0Ym94LXJvdXRlci10YQ",
@@ -147,7 +148,8 @@ impl Broker {
         self.process.as_ref().with_context(|| format!("broker {} does not run", self.id))
     }
 
-    /// Gives it formatted storage: a copy of what Kafka's own tool wrote once for this id and cluster.
+    /// Gives it formatted storage: a copy of what Kafka's own tool wrote once for this id and
+    /// cluster.
     pub(super) async fn format(&self, jars: &Path) -> anyhow::Result<()> {
         let name = jars.file_name().context("no name")?.to_string_lossy().into_owned();
         let template =

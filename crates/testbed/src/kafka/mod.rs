@@ -1,12 +1,14 @@
 //! A throw-away Apache Kafka: real brokers in KRaft mode on free ports.
 //!
-//! Brokers can be stopped, killed, frozen and started again on the same ports with their data. Session
-//! timeouts are short, because a broker killed with -9 comes back only when its old registration has
-//! expired. Broker 1 is also the controller: scenarios that take one leader away take another one.
+//! Brokers can be stopped, killed, frozen and started again on the same ports with their data.
+//! Session timeouts are short, because a broker killed with -9 comes back only when its old
+//! registration has expired. Broker 1 is also the controller: scenarios that take one leader away
+//! take another one.
 //!
 //! A client that must go through a proxy needs a broker that *advertises* the proxy. So each broker
-//! has a second listener when [`Options::advertise`] names one: start the proxy first, advertise its
-//! address, then let it forward to [`Broker::proxied_address`]. Readers keep using [`Kafka::bootstrap`].
+//! has a second listener when [`Options::advertise`] names one: start the proxy first, advertise
+//! its address, then let it forward to [`Broker::proxied_address`]. Readers keep using
+//! [`Kafka::bootstrap`].
 
 mod admin;
 mod broker;
@@ -179,8 +181,8 @@ impl Kafka {
         admin::grow_topic(&self.bootstrap(), name, partitions).await
     }
 
-    /// Changes settings of a topic, such as `max.message.bytes`. Settings that are not named fall back
-    /// to their defaults.
+    /// Changes settings of a topic, such as `max.message.bytes`. Settings that are not named fall
+    /// back to their defaults.
     ///
     /// # Errors
     ///

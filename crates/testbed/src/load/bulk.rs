@@ -5,8 +5,8 @@ use tokio_postgres::Client;
 
 use super::schema::Schema;
 
-/// Writes about `rows` events in one transaction (as many for each aggregate) with a ledger row each,
-/// and tells how many.
+/// Writes about `rows` events in one transaction (as many for each aggregate) with a ledger row
+/// each, and tells how many.
 ///
 /// # Errors
 ///
@@ -52,8 +52,8 @@ pub async fn big_transaction(
     }
 }
 
-/// A backlog: transactions of equal size, written one after another by the server, without a ledger.
-/// Its truth is read with [`Truth::from_outbox`](crate::truth::Truth::from_outbox).
+/// A backlog: transactions of equal size, written one after another by the server, without a
+/// ledger. Its truth is read with [`Truth::from_outbox`](crate::truth::Truth::from_outbox).
 #[derive(Debug, Clone, Copy)]
 pub struct Backlog {
     /// How many transactions.

@@ -1,4 +1,5 @@
-//! The random choices of one writer: which kind of transaction, which aggregates, what is in an event.
+//! The random choices of one writer: which kind of transaction, which aggregates, what is in an
+//! event.
 
 use std::time::{Duration, SystemTime};
 

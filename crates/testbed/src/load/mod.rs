@@ -1,9 +1,9 @@
 //! Load: writers that do to an outbox table everything that applications do.
 //!
 //! Each event carries a number within its aggregate, taken under a row lock that is kept until the
-//! commit, so numbers rise in commit order. An unpublished *ledger* gets one row per event in the same
-//! transaction; whatever happens to a connection, the ledger says what was committed. Ids that were
-//! rolled back are kept by the writers themselves: they must never appear anywhere.
+//! commit, so numbers rise in commit order. An unpublished *ledger* gets one row per event in the
+//! same transaction; whatever happens to a connection, the ledger says what was committed. Ids that
+//! were rolled back are kept by the writers themselves: they must never appear anywhere.
 
 mod bulk;
 mod dice;
@@ -52,8 +52,8 @@ pub enum Pace {
 pub enum Bookkeeping {
     /// A ledger row and an aggregate's counter, in the same transaction.
     Ledger,
-    /// Nothing: one INSERT and no more, as a measurement wants it. Each writer numbers aggregates of its
-    /// own, and the truth is read from the outbox table. Single-row transactions only.
+    /// Nothing: one INSERT and no more, as a measurement wants it. Each writer numbers aggregates
+    /// of its own, and the truth is read from the outbox table. Single-row transactions only.
     OutboxOnly,
 }
 

@@ -75,9 +75,9 @@ pub struct Columns {
 pub enum Partitioning {
     /// One table.
     None,
-    /// Four partitions by hash of the id. PostgreSQL's COPY gathers rows by partition before it writes
-    /// them, so the order within one COPY is lost before any reader of the WAL sees it; writers
-    /// therefore copy at most one event of an aggregate at a time.
+    /// Four partitions by hash of the id. PostgreSQL's COPY gathers rows by partition before it
+    /// writes them, so the order within one COPY is lost before any reader of the WAL sees it;
+    /// writers therefore copy at most one event of an aggregate at a time.
     Hash,
 }
 
@@ -90,7 +90,8 @@ pub struct Schema {
     pub preset: Preset,
     /// How many aggregates there are: the number of keys.
     pub aggregates: i32,
-    /// Aggregate types: the topics, without prefix. Aggregate *n* is of type *n* modulo their number.
+    /// Aggregate types: the topics, without prefix. Aggregate *n* is of type *n* modulo their
+    /// number.
     pub types: Vec<String>,
     /// How the outbox table is stored.
     pub partitioning: Partitioning,
@@ -212,7 +213,8 @@ impl Schema {
         names.join(", ")
     }
 
-    /// The expressions that a ledger row takes from an outbox row called `o`, all but `seq` and `xid`.
+    /// The expressions that a ledger row takes from an outbox row called `o`, all but `seq` and
+    /// `xid`.
     pub(super) fn ledger_expressions(&self) -> String {
         let Columns { id, aggregate_type, aggregate_id, event_type, payload, headers } =
             self.columns();
@@ -223,7 +225,8 @@ impl Schema {
         )
     }
 
-    /// `INSERT INTO ledger (columns…)` for [`ledger_expressions`](Self::ledger_expressions) and `seq`.
+    /// `INSERT INTO ledger (columns…)` for [`ledger_expressions`](Self::ledger_expressions)
+    /// and `seq`.
     pub(super) fn insert_into_ledger() -> String {
         format!(
             "INSERT INTO {LEDGER} (id, aggregate_type, aggregate_id, event_type, payload_bytes, \

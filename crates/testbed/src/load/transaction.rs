@@ -65,8 +65,8 @@ impl Attempt {
     }
 }
 
-/// Locks the drafts' aggregates, in one order for all writers so that none deadlocks, and numbers the
-/// events. The locks stay until the transaction ends.
+/// Locks the drafts' aggregates, in one order for all writers so that none deadlocks, and numbers
+/// the events. The locks stay until the transaction ends.
 pub(super) async fn number(client: &Client, drafts: &[Draft]) -> anyhow::Result<Vec<Numbered>> {
     let mut counts = BTreeMap::<i32, i64>::new();
     for draft in drafts {

@@ -233,7 +233,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Events that a savepoint takes back, then as many that stay, of the aggregates locked already.
+    /// Events that a savepoint takes back, then as many that stay, of the aggregates locked
+    /// already.
     async fn savepoint(
         &mut self,
         client: &Client,

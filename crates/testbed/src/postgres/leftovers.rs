@@ -1,20 +1,24 @@
-//! What a killed postmaster leaves on the machine: the System V shared memory segment that locks its data directory.
+//! What a killed postmaster leaves on the machine: the System V shared memory segment that locks
+//! its data directory.
 //!
-//! The next start in the same directory removes it, and so does an orderly end; of a server that neither comes back nor
-//! ends in order it stays for ever, and the kernel has room for `kernel.shmmni` of them. Files of dynamic shared memory
-//! stay behind too, unless they lie in the data directory (`dynamic_shared_memory_type = mmap`).
+//! The next start in the same directory removes it, and so does an orderly end; of a server that
+//! neither comes back nor ends in order it stays for ever, and the kernel has room for
+//! `kernel.shmmni` of them. Files of dynamic shared memory stay behind too, unless they lie in the
+//! data directory (`dynamic_shared_memory_type = mmap`).
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The line of `postmaster.pid` that holds the segment's key and identifier (`LOCK_FILE_LINE_SHMEM_KEY` in PostgreSQL's
-/// `miscadmin.h`, which counts from 1).
+/// The line of `postmaster.pid` that holds the segment's key and identifier
+/// (`LOCK_FILE_LINE_SHMEM_KEY` in PostgreSQL's `miscadmin.h`, which counts from 1).
 const LINE_OF_SEGMENT: usize = 7;
 
-/// Removes the segment of the server that ran in `data_dir`, unless the server did so itself. It must be gone.
+/// Removes the segment of the server that ran in `data_dir`, unless the server did so itself. It
+/// must be gone.
 pub(super) fn remove(data_dir: &Path) {
     if let Some(segment) = segment(data_dir) {
-        // An error means that the segment is gone already, and would not help anybody who is dropping a server.
+        // An error means that the segment is gone already, and would not help anybody who is
+        // dropping a server.
         let ipcrm = Command::new("ipcrm").args(["-m", &segment]).stderr(Stdio::null()).status();
         drop(ipcrm);
     }

@@ -1,8 +1,8 @@
 //! A throw-away PostgreSQL server of any version: real, on a free port, in a temporary directory.
 //!
 //! It can be stopped, killed and started again with its data, and it is gone when the value is
-//! dropped. `wal_level` is logical and `fsync` is off: a killed *process* loses nothing by that, only
-//! a machine would, and the slow disk of a test machine stays out of every measurement.
+//! dropped. `wal_level` is logical and `fsync` is off: a killed *process* loses nothing by that,
+//! only a machine would, and the slow disk of a test machine stays out of every measurement.
 
 mod binaries;
 mod data;
@@ -120,8 +120,8 @@ impl Postgres {
         Ok(postgres)
     }
 
-    /// A server with a copy of this one's files and settings, on a port of its own, which is not started. This one must
-    /// be stopped.
+    /// A server with a copy of this one's files and settings, on a port of its own, which is not
+    /// started. This one must be stopped.
     ///
     /// # Errors
     ///
@@ -215,9 +215,9 @@ impl Postgres {
     }
 
     /// Kills postmaster and backends with SIGKILL and returns when all are gone and reaped: as long
-    /// as the postmaster is a zombie its lock files stop the next start. Its shared memory goes with
-    /// it, as with a host that crashes: whoever puts other files in the place of these would lose
-    /// sight of it.
+    /// as the postmaster is a zombie its lock files stop the next start. Its shared memory goes
+    /// with it, as with a host that crashes: whoever puts other files in the place of these would
+    /// lose sight of it.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! Child processes that never outlive us.
 //!
-//! A server started by a test must be gone when the test is, however it ends: dropping a [`Process`]
-//! kills exactly what it started, and where `setpriv` exists the kernel kills it when we are killed
-//! ourselves. That kernel feature watches the *thread* that started the child, and a runtime's
-//! threads come and go, so one thread that lives as long as we do starts them all.
+//! A server started by a test must be gone when the test is, however it ends: dropping a
+//! [`Process`] kills exactly what it started, and where `setpriv` exists the kernel kills it when
+//! we are killed ourselves. That kernel feature watches the *thread* that started the child, and a
+//! runtime's threads come and go, so one thread that lives as long as we do starts them all.
 
 mod proc;
 

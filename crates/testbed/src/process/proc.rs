@@ -58,8 +58,8 @@ pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
     Ok(time(ticks(&process(pid)?.stat()?)))
 }
 
-/// CPU time used so far by a process, its children, and those children of its own that have ended and that it took note
-/// of, such as a database server and all of its backends.
+/// CPU time used so far by a process, its children, and those children of its own that have ended
+/// and that it took note of, such as a database server and all of its backends.
 ///
 /// # Errors
 ///
@@ -71,7 +71,8 @@ pub fn family_cpu_time(pid: u32) -> anyhow::Result<Duration> {
     Ok(time(ticks(&own) + ended + living.map(|child| ticks(&child)).sum::<u64>()))
 }
 
-/// CPU time used so far by the threads of a process that bear this name, as the kernel cuts it: fifteen bytes.
+/// CPU time used so far by the threads of a process that bear this name, as the kernel cuts it:
+/// fifteen bytes.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 //! A TCP proxy that is the network's bad day: it pauses, cuts, refuses, delays, swallows, or holds
 //! answers back, all while running and all by command.
 //!
-//! It listens on a loopback port of its own and forwards to a target that may change. What a command
-//! changes is in force when the call returns, but for a read or write that is under way.
+//! It listens on a loopback port of its own and forwards to a target that may change. What a
+//! command changes is in force when the call returns, but for a read or write that is under way.
 
 mod link;
 
@@ -39,8 +39,8 @@ pub enum Mode {
     Pause(Direction),
     /// Nobody listens: connecting fails at once. Connections that are open stay.
     Refuse,
-    /// Connections are accepted and bytes taken, and nothing arrives anywhere. Connections that lost
-    /// bytes are closed when this ends.
+    /// Connections are accepted and bytes taken, and nothing arrives anywhere. Connections that
+    /// lost bytes are closed when this ends.
     BlackHole,
     /// Requests pass; answers are taken from the server and kept, up to some megabytes for each
     /// connection, until another mode lets them pass, in order.

@@ -1,4 +1,5 @@
-//! The router's configuration file, as a person would write it: keys of the contract and their values.
+//! The router's configuration file, as a person would write it: keys of the contract and their
+//! values.
 
 use std::collections::BTreeMap;
 use std::fmt;

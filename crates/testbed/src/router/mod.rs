@@ -1,5 +1,6 @@
 //! The real `outbox-router` binary as a child process, judged from outside: exit code, log, admin
-//! endpoint, `/proc`. Only the configuration contract and the names of the endpoints are known here.
+//! endpoint, `/proc`. Only the configuration contract and the names of the endpoints are known
+//! here.
 
 mod config;
 
@@ -53,7 +54,8 @@ pub struct Router {
 }
 
 impl Router {
-    /// Keeps `config`, a TOML text, in a file; nothing runs yet. The admin endpoint gets a free port.
+    /// Keeps `config`, a TOML text, in a file; nothing runs yet. The admin endpoint gets a free
+    /// port.
     ///
     /// # Errors
     ///
@@ -134,8 +136,8 @@ impl Router {
         Ok(())
     }
 
-    /// Runs another command of the binary with the same configuration, such as `["setup", "--apply"]`,
-    /// to its end.
+    /// Runs another command of the binary with the same configuration, such as `["setup",
+    /// "--apply"]`, to its end.
     ///
     /// # Errors
     ///

@@ -1,8 +1,10 @@
-//! Reads along what a replication client tells its server: the positions that it confirms, as they leave the client.
+//! Reads along what a replication client tells its server: the positions that it confirms, as they
+//! leave the client.
 //!
-//! The slot shows what the server has *taken*. A walsender that is busy sending takes a client's status updates late, and
-//! those of a client that dies meanwhile not at all; so only the wire shows what was promised. A tap listens on a port of
-//! its own, forwards everything both ways, and notes the highest flush position of all standby status updates.
+//! The slot shows what the server has *taken*. A walsender that is busy sending takes a client's
+//! status updates late, and those of a client that dies meanwhile not at all; so only the wire
+//! shows what was promised. A tap listens on a port of its own, forwards everything both ways, and
+//! notes the highest flush position of all standby status updates.
 
 mod updates;
 
@@ -36,7 +38,8 @@ struct Noted {
 }
 
 impl Tap {
-    /// Starts a tap before `target`, a `host:port`, which need not listen yet and must not speak TLS.
+    /// Starts a tap before `target`, a `host:port`, which need not listen yet and must not speak
+    /// TLS.
     ///
     /// # Errors
     ///
@@ -95,8 +98,8 @@ async fn serve(listener: TcpListener, target: String, noted: Arc<Noted>) {
     }
 }
 
-/// Carries one connection until one side is gone. Nothing is kept back, so that the other side learns of it as it would
-/// without us.
+/// Carries one connection until one side is gone. Nothing is kept back, so that the other side
+/// learns of it as it would without us.
 async fn carry(client: TcpStream, target: &str, noted: &Noted) {
     let Ok(server) = TcpStream::connect(target).await else { return };
     if client.set_nodelay(true).is_err() || server.set_nodelay(true).is_err() {
@@ -130,7 +133,8 @@ async fn note_all(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, noted: 
     while let Ok(length @ 1..) = client.read(&mut chunk).await {
         let bytes = chunk.get(..length).unwrap_or_default();
         note(bytes);
-        // A client that is not reading learns from the answer to what it writes that nobody is there.
+        // A client that is not reading learns from the answer to what it writes that nobody is
+        // there.
         let written = server.write_all(bytes).await;
         if written.is_err() || !matches!(server.as_ref().take_error(), Ok(None)) {
             break;

@@ -1,6 +1,7 @@
 //! Finds standby status updates in what a client sends, however the bytes are cut.
 
-/// Codes in the place of a protocol version, after which the client starts anew: requests for TLS and for GSSAPI.
+/// Codes in the place of a protocol version, after which the client starts anew: requests for TLS
+/// and for GSSAPI.
 const ENCRYPTION_REQUESTS: [u32; 2] = [80_877_103, 80_877_104];
 
 /// How far a client's stream has been understood.
@@ -20,7 +21,8 @@ enum Phase {
 }
 
 impl Updates {
-    /// Takes the next bytes, and gives the highest flush position of the updates that are complete with them.
+    /// Takes the next bytes, and gives the highest flush position of the updates that are complete
+    /// with them.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Option<u64> {
         self.rest.extend_from_slice(bytes);
         let mut highest = None;

@@ -1,7 +1,7 @@
 //! What the sources hold: tests by name, and the variants of an enum.
 //!
-//! Read as formatted text, line by line, which is all that names need. What is commented out or ignored is
-//! not there: it shows nothing.
+//! Read as formatted text, line by line, which is all that names need. What is commented out or
+//! ignored is not there: it shows nothing.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -23,8 +23,8 @@ impl Sources {
     }
 }
 
-/// The names of the tests in a source text: functions with the attribute `test` or `tokio::test`, and
-/// without `ignore`.
+/// The names of the tests in a source text: functions with the attribute `test` or `tokio::test`,
+/// and without `ignore`.
 pub(crate) fn tests(text: &str) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     let mut attributes = String::new();
@@ -46,8 +46,8 @@ pub(crate) fn tests(text: &str) -> BTreeSet<&str> {
     found
 }
 
-/// The variants of `enum NAME` in a source text, or the entries of the macro that makes it, `names! { … }`;
-/// none where there is neither.
+/// The variants of `enum NAME` in a source text, or the entries of the macro that makes it, `names!
+/// { … }`; none where there is neither.
 pub(crate) fn variants<'a>(text: &'a str, name: &str) -> BTreeSet<&'a str> {
     let heads = [format!("enum {name} {{"), format!("{}s! {{", name.to_lowercase())];
     let mut found = BTreeSet::new();

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use crate::sources::{self, Sources};
 
 /// The modes that must be there, in this order. The letter says where it starts: A positions and
-/// acknowledgements, B contents of the stream, C slot and publication, D events of the server, K producer,
-/// T exactly-once, H process and host.
+/// acknowledgements, B contents of the stream, C slot and publication, D events of the server, K
+/// producer, T exactly-once, H process and host.
 const IDS: [&str; 44] = [
     "A2", "A3", "A4", "A5", "A6", "A7", "A8", "A9", "A10", "A11", "A16", "B1", "B5", "B6", "B7",
     "C1", "C2", "C3", "D1", "D3", "D4", "D6", "D8", "K1", "K2", "K3", "K4", "K6", "K7", "K8", "K9",
@@ -191,8 +191,8 @@ impl fmt::Display for Reference {
 impl TryFrom<String> for Reference {
     type Error = String;
 
-    /// `e2e:MODULE::…::TEST`, `unit:CRATE::FILE::TEST` with the file as seen from the crate's directory,
-    /// `simulation:FAULT`, `crash-test:FAILPOINT`, `mutant:BUG`.
+    /// `e2e:MODULE::…::TEST`, `unit:CRATE::FILE::TEST` with the file as seen from the crate's
+    /// directory, `simulation:FAULT`, `crash-test:FAILPOINT`, `mutant:BUG`.
     fn try_from(text: String) -> Result<Self, String> {
         let malformed = || format!("\"{text}\" is no reference");
         let (kind, rest) = text.split_once(':').ok_or_else(malformed)?;
