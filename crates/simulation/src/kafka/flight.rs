@@ -5,7 +5,7 @@ use relay::Ticket;
 /// A partition of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lane {
-    /// Place of the topic in [`TYPES`].
+    /// Place of the topic in [`crate::history::TYPES`].
     pub topic: usize,
     /// The partition.
     pub partition: i32,
