@@ -191,16 +191,16 @@ impl fmt::Display for Reference {
 impl TryFrom<String> for Reference {
     type Error = String;
 
-    /// `e2e:MODULE::…::TEST`, `unit:CRATE::FILE::TEST` with the file as seen from the crate's
-    /// directory, `simulation:FAULT`, `crash-test:FAILPOINT`, `mutant:BUG`.
+    /// `e2e:FILE::TEST` with the file as seen from tests/e2e, `unit:CRATE::FILE::TEST` with the file
+    /// as seen from the crate's directory, `simulation:FAULT`, `crash-test:FAILPOINT`, `mutant:BUG`.
     fn try_from(text: String) -> Result<Self, String> {
         let malformed = || format!("\"{text}\" is no reference");
         let (kind, rest) = text.split_once(':').ok_or_else(malformed)?;
         let variant = |of| Ok(Self::Variant { of, name: rest.to_owned() });
         match kind {
             "e2e" => {
-                let (module, name) = rest.rsplit_once("::").ok_or_else(malformed)?;
-                let file = format!("tests/e2e/{}.rs", module.replace("::", "/"));
+                let (file, name) = rest.rsplit_once("::").ok_or_else(malformed)?;
+                let file = format!("tests/e2e/{file}");
                 Ok(Self::Test { layer: Layer::EndToEnd, file, name: name.to_owned() })
             }
             "unit" => {

@@ -62,9 +62,9 @@ fn a_dangling_reference_is_found() {
     write("crates/relay/src/bug.rs", "pub enum Bug {\n    Early,\n}\n");
     let sources = Sources::new(root.path());
     for (text, missing) in [
-        ("e2e:gaps::moments::there", None),
-        ("e2e:gaps::moments::helper", Some("no such test in tests/e2e/gaps/moments.rs")),
-        ("e2e:gaps::there", Some("there is no tests/e2e/gaps.rs")),
+        ("e2e:gaps/moments.rs::there", None),
+        ("e2e:gaps/moments.rs::helper", Some("no such test in tests/e2e/gaps/moments.rs")),
+        ("e2e:gaps.rs::there", Some("there is no tests/e2e/gaps.rs")),
         ("unit:relay::src/ledger.rs::there", Some("there is no crates/relay/src/ledger.rs")),
         ("mutant:Early", None),
         ("mutant:Late", Some("no such variant of Bug in crates/relay/src/bug.rs")),
@@ -81,7 +81,7 @@ fn the_table_links_what_is_shown_and_says_what_is_not() {
         [[mode]]
         id = \"A2\"
         trouble = \"something\"
-        shown_by = [\"e2e:kills::it_holds\", \"unit:relay::src/ledger/tests.rs::so_it_is\", \"mutant:Early\"]
+        shown_by = [\"e2e:kills.rs::it_holds\", \"unit:relay::src/ledger/tests.rs::so_it_is\", \"mutant:Early\"]
         [[mode]]
         id = \"T1\"
         trouble = \"another\"
