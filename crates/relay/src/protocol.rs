@@ -247,7 +247,7 @@ pub enum Outcome {
 ///
 /// The walsender wakes a waiting reader for every message, and that costs both more than the message. A reader that lets the
 /// socket fill instead makes the *server* faster, and what it reads in one go reaches Kafka in fewer requests.
-/// `docs/performance.md` has the figures behind the constants.
+/// `docs/performance-log.md` has the figures behind the constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
     /// Nothing is gained by letting anything gather: commits are far apart, or the rest of a transaction is right behind

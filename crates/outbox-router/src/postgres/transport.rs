@@ -39,7 +39,7 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;
 
 /// What TLS takes from the kernel in one go. By itself it asks for 4 KiB, and every such read acknowledges, so that the
-/// server sends on in small packets: 0.6 times the events a second (`docs/performance.md`). Pages that are never filled
+/// server sends on in small packets: 0.6 times the events a second (`docs/performance-log.md`). Pages that are never filled
 /// cost nothing.
 const READ_AHEAD: usize = 1024 * 1024;
 
@@ -197,7 +197,7 @@ async fn connect_address(address: SocketAddr, options: &SocketOptions) -> io::Re
     // much data its memory holds, and offers that much; small messages need more. While nobody reads, because Kafka is away,
     // it then drops what it had offered room for, and all that lies beyond, even the acknowledgements of our own status
     // updates. The walsender backs off, hears nothing of us, and ends the connection after `wal_sender_timeout`. A buffer that
-    // the kernel tunes grows instead, and drains as fast (`docs/performance.md`).
+    // the kernel tunes grows instead, and drains as fast (`docs/performance-log.md`).
     raw.set_tcp_nodelay(true)?;
     raw.set_tcp_user_timeout(Some(options.user_timeout))?;
     raw.set_tcp_keepalive(
