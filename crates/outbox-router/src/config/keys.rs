@@ -1,6 +1,8 @@
 //! Every key there is, by its full name, and the nearest one to a misspelling. Readers do not consult this list; a
 //! test holds it against what they ask for, and another holds the example file against it.
 
+use strsim::levenshtein;
+
 /// Every key. `*` stands for a name that the user chooses; `[]` for one of several tables.
 pub const KEYS: [&str; 34] = [
     "name",
@@ -53,7 +55,7 @@ pub(super) fn nearest<'c>(
     let tolerated = word.chars().count().div_ceil(3).clamp(1, 3);
     candidates
         .into_iter()
-        .map(|candidate| (distance(word, candidate), candidate))
+        .map(|candidate| (levenshtein(word, candidate), candidate))
         .filter(|(distance, _)| *distance <= tolerated)
         .min()
         .map(|(_, candidate)| candidate)
@@ -64,36 +66,9 @@ pub(super) fn elsewhere(word: &str) -> Option<&'static str> {
     KEYS.into_iter().find(|key| leaf(key) == word)
 }
 
-/// Levenshtein's distance, one row at a time.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(b.chars()) {
-            let here = (*cell + 1).min(left + 1).min(diagonal + usize::from(x != y));
-            diagonal = std::mem::replace(cell, here);
-            left = here;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_distance_counts_single_edits() {
-        for (a, b, edits) in
-            [("", "abc", 3), ("abc", "", 3), ("kitten", "sitting", 3), ("a", "a", 0)]
-        {
-            assert_eq!(distance(a, b), edits, "{a} {b}");
-        }
-    }
 
     #[test]
     fn only_something_alike_is_suggested() {
