@@ -7,8 +7,7 @@
 use std::{io, net::SocketAddr, thread};
 
 use relay::{
-    OnFatal, OutboxTable, Outboxes, Outcome, Relay, Settings, Timestamp, Timing, Window,
-    WitnessSettings, witness::Pipeline,
+    OnFatal, Outcome, Relay, Settings, Timing, Window, WitnessSettings, witness::Pipeline,
 };
 use tokio::{
     net::TcpListener,
@@ -21,9 +20,10 @@ use crate::{
     admin,
     cli::Exit,
     config::Config,
-    kafka::{CreateTopics, KafkaSettings, SettingRefused},
+    kafka::{KafkaSettings, SettingRefused},
     monitor::{self, MonitorReport, RelayReport, Thresholds, WindowLimits},
     postgres::{ConnInfo, ConnInfoError},
+    prepare::{kafka_settings, pipeline, size, source},
     shell::{Clock, Endpoint, Parts, Running, Shell, Source, WAL_SENDER_TIMEOUT},
 };
 
@@ -222,64 +222,9 @@ impl App {
     }
 }
 
-/// What is read of PostgreSQL, and how it is reached.
-pub fn source(config: &Config, endpoint: Endpoint) -> Source {
-    Source {
-        endpoint,
-        slot: config.postgres.slot.as_str().to_owned(),
-        publication: config.postgres.publication.as_str().to_owned(),
-        outboxes: config.outboxes(),
-        row_bytes: size(config.limits.row_bytes),
-    }
-}
-
-/// Under which name this configuration's witness is kept.
-pub fn pipeline(config: &Config, database: &str) -> Pipeline {
-    Pipeline {
-        name: config.name.clone(),
-        database: database.to_owned(),
-        slot: config.postgres.slot.as_str().to_owned(),
-    }
-}
-
 /// Tells this process from every other that ever wrote a witness: containers share process ids.
 fn process_id() -> String {
     uuid::Uuid::new_v4().to_string()
-}
-
-/// What librdkafka is told.
-pub fn kafka_settings(config: &Config) -> KafkaSettings {
-    let kafka = &config.kafka;
-    KafkaSettings {
-        client_id: config.name.clone(),
-        bootstrap_servers: kafka.bootstrap_servers.clone(),
-        properties: kafka
-            .properties
-            .iter()
-            .map(|(name, value)| (name.to_owned(), value.expose().clone()))
-            .collect(),
-        create_topics: kafka.create_topics.map(|create| CreateTopics {
-            partitions: create.partitions,
-            replication_factor: i32::from(create.replication_factor),
-        }),
-        timestamp: timestamp(&config.outboxes()),
-        window_bytes: size(config.limits.window_bytes),
-        row_bytes: size(config.limits.row_bytes),
-    }
-}
-
-/// Without a table in the configuration every outbox has the defaults.
-fn timestamp(outboxes: &Outboxes) -> Timestamp {
-    let now = |table: &OutboxTable| table.timestamp == Timestamp::Now;
-    if !outboxes.tables.is_empty() && outboxes.tables.iter().all(now) {
-        Timestamp::Now
-    } else {
-        Timestamp::Commit
-    }
-}
-
-fn size(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// Runs the shell on a thread and a runtime of its own; the receiver gets its outcome.
