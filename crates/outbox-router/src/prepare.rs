@@ -1,13 +1,153 @@
-//! From the configuration to the parts that `run` starts with. The commands build theirs in the same
-//! way, so that a slot, a record and a broker are the same to all of them.
+//! From the configuration to the parts that `run` starts with. `check` builds the same parts by the
+//! same functions, so it refuses what `run` refuses; the other commands take single parts from here.
+//!
+//! Building looks at values alone. What files and addresses of this machine `run` needs is tried
+//! apart, by `check` only: `run` reads TLS files at every connection, and waits for one that is
+//! missing (a certificate may be mounted after the router starts), and it listens by itself.
+
+use std::{io, net::SocketAddr, os::unix};
 
 use relay::{OutboxTable, Outboxes, Timestamp, witness::Pipeline};
+use socket2::{Domain, Socket, Type};
 
 use crate::{
-    config::Config,
-    kafka::{CreateTopics, KafkaSettings},
+    config::{
+        Code, Config, ConfigError, ConfigErrors, Environment, HIDDEN, Loaded, Places,
+        is_secret_property,
+    },
+    kafka::{self, CreateTopics, KafkaSettings, SettingRefused},
+    postgres::{ConnInfo, Host, try_tls},
     shell::{Endpoint, Source},
 };
+
+/// Where a client's failure is told when it names no property.
+const KAFKA: &str = "kafka.properties";
+
+/// What is built from the configuration before anything is started: all of it can be wrong, none of
+/// it connects.
+pub struct Prepared {
+    /// The configuration.
+    pub config: Config,
+    /// How PostgreSQL is reached.
+    pub conninfo: ConnInfo,
+    /// How Kafka is reached.
+    pub kafka: KafkaSettings,
+    places: Places,
+}
+
+impl Prepared {
+    /// Builds the parts, which check what the configuration's reader cannot.
+    ///
+    /// # Errors
+    /// Every value that is wrong.
+    pub fn build(loaded: Loaded, environment: &Environment) -> Result<Self, ConfigErrors> {
+        let Loaded { config, places } = loaded;
+        let url = config.postgres.url.as_ref().map(|url| url.expose().as_str());
+        let variable = |name: &str| environment.get(name).map(str::to_owned);
+        let conninfo = ConnInfo::resolve(url, &variable).map_err(|error| {
+            let message = format!("postgres.url: {error}");
+            ConfigError::new(Code::Value, message).at(places.find("postgres.url"))
+        });
+        let kafka = kafka_settings(&config);
+        let mut errors = refused_properties(&kafka, &places);
+        match conninfo {
+            Ok(conninfo) if errors.is_empty() => Ok(Self { config, conninfo, kafka, places }),
+            conninfo => {
+                errors.extend(conninfo.err());
+                Err(ConfigErrors(errors))
+            }
+        }
+    }
+
+    /// Tries what `run` needs of this machine: TLS files, the admin address, a Kafka client.
+    ///
+    /// # Errors
+    /// Everything that cannot be used.
+    pub fn try_without_connecting(&self) -> Result<(), ConfigErrors> {
+        let unusable = |key: &str, why: String| {
+            ConfigError::new(Code::Unusable, format!("{key}: {why}")).at(self.places.find(key))
+        };
+        let mut errors = Vec::new();
+        if let Err(why) = self.try_postgres() {
+            errors.push(unusable("postgres.url", why));
+        }
+        if let Err(why) = kafka::try_open(&self.kafka, self.config.kafka.state_topic.as_ref()) {
+            let why = format!("librdkafka refuses it: {}", self.without_secrets(&why));
+            errors.push(unusable(&self.property_in(&why), why));
+        }
+        let address = self.config.admin.listen;
+        if let Err(why) = try_listen(address) {
+            errors.push(unusable("admin.listen", format!("cannot listen on {address}: {why}")));
+        }
+        if errors.is_empty() { Ok(()) } else { Err(ConfigErrors(errors)) }
+    }
+
+    fn try_postgres(&self) -> Result<(), String> {
+        match &self.conninfo.host {
+            Host::Unix(_) => unix::net::SocketAddr::from_pathname(self.conninfo.target())
+                .map(drop)
+                .map_err(|error| format!("{}: {error}", self.conninfo.target())),
+            Host::Tcp(_) => try_tls(&self.conninfo).map_err(|error| with_causes(&error)),
+        }
+    }
+
+    /// librdkafka may quote a value.
+    fn without_secrets(&self, text: &str) -> String {
+        let secret =
+            |(name, value): &(&String, &String)| is_secret_property(name) && !value.is_empty();
+        let secrets = self.kafka.properties.iter().filter(secret);
+        secrets.fold(text.to_owned(), |text, (_, value)| text.replace(value.as_str(), HIDDEN))
+    }
+
+    /// The key of the property that librdkafka speaks of, as far as that can be seen.
+    fn property_in(&self, text: &str) -> String {
+        let named = self.kafka.properties.keys().filter(|name| text.contains(name.as_str()));
+        let longest = named.max_by_key(|name| name.len());
+        longest.map_or_else(|| KAFKA.to_owned(), |name| format!("kafka.properties.{name}"))
+    }
+}
+
+/// Every property that is refused, by us or by librdkafka: each is taken out to see the next.
+fn refused_properties(settings: &KafkaSettings, places: &Places) -> Vec<ConfigError> {
+    let mut settings = settings.clone();
+    let mut errors = Vec::new();
+    while let Err(SettingRefused { key, why }) = settings.check() {
+        let was_set = settings.properties.remove(&key).is_some();
+        let key = match key.as_str() {
+            "bootstrap.servers" if !was_set => "kafka.bootstrap_servers".to_owned(),
+            KAFKA if !was_set => KAFKA.to_owned(),
+            key => format!("kafka.properties.{key}"),
+        };
+        let message = format!("{key} is refused: {why}");
+        errors.push(ConfigError::new(Code::Property, message).at(places.find(&key)));
+        if !was_set {
+            break;
+        }
+    }
+    errors
+}
+
+/// The address is bound and given back without listening, so that nobody can connect and a router
+/// that starts meanwhile is not disturbed. One that is in use may be the running router's.
+fn try_listen(address: SocketAddr) -> io::Result<()> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    match socket.bind(&address.into()) {
+        Err(error) if error.kind() != io::ErrorKind::AddrInUse => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// The error and what brought it about, in one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
 
 /// What is read of PostgreSQL, and how it is reached.
 pub fn source(config: &Config, endpoint: Endpoint) -> Source {

@@ -10,6 +10,7 @@ mod error;
 mod keys;
 mod model;
 mod names;
+mod places;
 mod print;
 mod quantity;
 mod read;
@@ -30,6 +31,7 @@ pub use model::{
     Properties,
 };
 pub use names::{PublicationName, SlotName};
+pub use places::Places;
 pub use print::effective;
 pub use quantity::{parse_duration, print_duration, print_size};
 pub use secret::{HIDDEN, Secret, is_secret_property, without_password};
@@ -39,6 +41,15 @@ pub use source::Excerpt;
 use read::Problems;
 use source::SourceFile;
 
+/// A configuration, and where each of its values was set.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// For messages about a value that turns out to be wrong later.
+    pub places: Places,
+}
+
 /// Reads the file, if there is one, and lays environment and flags (`key=value`) upon it.
 ///
 /// # Errors
@@ -47,7 +58,7 @@ pub fn load(
     file: Option<&Path>,
     environment: &Environment,
     flags: &[String],
-) -> Result<Config, ConfigErrors> {
+) -> Result<Loaded, ConfigErrors> {
     let source = file.map(read_file).transpose()?;
     let mut tree = match &source {
         Some(source) => tree::parse(source)?,
@@ -61,9 +72,10 @@ pub fn load(
         }
     }
     reference::resolve(&mut tree, environment, &mut problems);
+    let places = Places::of(&tree, source.as_ref());
     let config = sections::read(tree, &mut problems);
     validate::validate(&config, &mut problems);
-    problems.or(config)
+    problems.or(Loaded { config, places })
 }
 
 fn read_file(path: &Path) -> Result<SourceFile, ConfigError> {

@@ -173,7 +173,12 @@ fn servers(text: &str) -> Result<String, Rejection> {
         let port = server.rsplit_once(':').map(|(_, port)| port);
         !server.is_empty()
             && !server.contains(char::is_whitespace)
-            && port.is_none_or(|port| port.parse::<u16>().is_ok() || server.ends_with(']'))
+            && port.is_none_or(|port| {
+                // What follows the last colon may be the end of "[::1]" or of "ssl://host".
+                port.parse::<u16>().is_ok_and(|port| port != 0)
+                    || server.ends_with(']')
+                    || port.starts_with("//")
+            })
     };
     if text.split(',').all(plausible) {
         return Ok(text.to_owned());
