@@ -55,7 +55,8 @@ fn it_shows_every_key() {
         }
         !here.is_empty()
     };
-    let missing: Vec<_> = KEYS.into_iter().filter(|key| !has(key)).collect();
+    let keys = KEYS.iter().filter(|entry| entry.value().is_some());
+    let missing: Vec<_> = keys.map(|key| key.name.as_str()).filter(|key| !has(key)).collect();
     assert!(missing.is_empty(), "not in the example: {missing:?}");
 }
 

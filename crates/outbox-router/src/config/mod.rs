@@ -5,41 +5,46 @@
 //! size needs its unit, and nothing that may be secret is ever printed: not by `Debug`, not in a message, not in the
 //! excerpt of the file. The process's environment is an argument, so that tests need none.
 
+mod entry;
 mod environment;
 mod error;
 mod keys;
-mod model;
+mod kinds;
 mod names;
+mod parse;
 mod places;
 mod print;
 mod quantity;
 mod read;
 mod reference;
 mod secret;
-mod sections;
 mod source;
+mod suggest;
+mod table;
 mod tree;
 mod validate;
+mod values;
 
 use std::path::Path;
 
-pub use environment::{Environment, PREFIX};
+pub use entry::{Content, Entry, Secrecy, Value};
+pub use environment::{Environment, PREFIX, variable};
 pub use error::{Code, ConfigError, ConfigErrors, Place};
-pub use keys::KEYS;
-pub use model::{
-    Admin, BytesBehind, Config, CreateTopics, Kafka, Limits, Log, LogFormat, Monitor, Postgres,
-    Properties,
+pub use keys::{
+    Admin, BytesBehind, Config, CreateTopics, KEYS, Kafka, Limits, Log, Monitor, Postgres,
+    default_table,
 };
 pub use names::{PublicationName, SlotName};
 pub use places::Places;
-pub use print::effective;
 pub use quantity::{parse_duration, print_duration, print_size};
 pub use secret::{HIDDEN, Secret, is_secret_property, without_password};
-pub use sections::default_table;
 pub use source::Excerpt;
+pub use values::{LogFormat, Properties};
 
-use read::Problems;
+use print::Lines;
+use read::{Problems, Section};
 use source::SourceFile;
+use table::Table;
 
 /// A configuration, and where each of its values was set.
 #[derive(Debug, Clone)]
@@ -64,7 +69,7 @@ pub fn load(
         Some(source) => tree::parse(source)?,
         None => tree::Table::new(),
     };
-    let mut problems = Problems::new(source.as_ref());
+    let mut problems = Problems::new(source.as_ref(), &KEYS);
     let flags = flags.iter().map(|flag| environment::flag(flag));
     for change in environment.overrides().into_iter().map(Ok).chain(flags) {
         if let Err(error) = change.and_then(|change| tree::lay(&mut tree, change)) {
@@ -73,9 +78,17 @@ pub fn load(
     }
     reference::resolve(&mut tree, environment, &mut problems);
     let places = Places::of(&tree, source.as_ref());
-    let config = sections::read(tree, &mut problems);
+    let config = Config::read(Section::root(tree), &mut problems);
     validate::validate(&config, &mut problems);
     problems.or(Loaded { config, places })
+}
+
+/// The effective configuration as TOML, without its secrets: what `check` shows. It reads back as the
+/// same configuration, except for what is hidden.
+pub fn effective(config: &Config) -> String {
+    let mut lines = Lines::default();
+    config.write("", &mut lines);
+    lines.finish()
 }
 
 fn read_file(path: &Path) -> Result<SourceFile, ConfigError> {
@@ -84,5 +97,5 @@ fn read_file(path: &Path) -> Result<SourceFile, ConfigError> {
         ConfigError::new(Code::FileUnreadable, message)
             .hint("--config FILE or OUTBOX_ROUTER_CONFIG names the file; none is needed at all")
     })?;
-    Ok(SourceFile { path: path.to_owned(), text })
+    Ok(SourceFile { path: path.to_owned(), text, known: &KEYS })
 }

@@ -4,7 +4,7 @@ use relay::{ColumnNames, OutboxTable, Preset, Role, map_columns};
 
 use super::{
     error::{Code, ConfigError},
-    model::Config,
+    keys::Config,
     quantity::print_size,
     read::Problems,
 };
