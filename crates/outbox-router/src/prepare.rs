@@ -32,7 +32,6 @@ pub struct Prepared {
     pub conninfo: ConnInfo,
     /// How Kafka is reached.
     pub kafka: KafkaSettings,
-    places: Places,
 }
 
 impl Prepared {
@@ -41,70 +40,59 @@ impl Prepared {
     /// # Errors
     /// Every value that is wrong.
     pub fn build(loaded: Loaded, environment: &Environment) -> Result<Self, ConfigErrors> {
-        let Loaded { config, places } = loaded;
-        let url = config.postgres.url.as_ref().map(|url| url.expose().as_str());
-        let variable = |name: &str| environment.get(name).map(str::to_owned);
-        let conninfo = ConnInfo::resolve(url, &variable).map_err(|error| {
-            let message = format!("postgres.url: {error}");
-            ConfigError::new(Code::Value, message).at(places.find("postgres.url"))
-        });
-        let kafka = kafka_settings(&config);
-        let mut errors = refused_properties(&kafka, &places);
-        match conninfo {
-            Ok(conninfo) if errors.is_empty() => Ok(Self { config, conninfo, kafka, places }),
+        let kafka = kafka_settings(&loaded.config);
+        let mut errors = refused_properties(&kafka, &loaded.places);
+        match conninfo(&loaded, environment) {
+            Ok(conninfo) if errors.is_empty() => {
+                Ok(Self { config: loaded.config, conninfo, kafka })
+            }
             conninfo => {
                 errors.extend(conninfo.err());
                 Err(ConfigErrors(errors))
             }
         }
     }
+}
 
-    /// Tries what `run` needs of this machine: TLS files, the admin address, a Kafka client.
-    ///
-    /// # Errors
-    /// Everything that cannot be used.
-    pub fn try_without_connecting(&self) -> Result<(), ConfigErrors> {
-        let unusable = |key: &str, why: String| {
-            ConfigError::new(Code::Unusable, format!("{key}: {why}")).at(self.places.find(key))
-        };
-        let mut errors = Vec::new();
-        if let Err(why) = self.try_postgres() {
-            errors.push(unusable("postgres.url", why));
-        }
-        if let Err(why) = kafka::try_open(&self.kafka, self.config.kafka.state_topic.as_ref()) {
-            let why = format!("librdkafka refuses it: {}", self.without_secrets(&why));
-            errors.push(unusable(&self.property_in(&why), why));
-        }
-        let address = self.config.admin.listen;
-        if let Err(why) = try_listen(address) {
-            errors.push(unusable("admin.listen", format!("cannot listen on {address}: {why}")));
-        }
-        if errors.is_empty() { Ok(()) } else { Err(ConfigErrors(errors)) }
+/// Builds the same parts, and tries what `run` needs of this machine: TLS files, a Kafka client, the
+/// admin address.
+///
+/// # Errors
+/// Everything that is wrong or cannot be used.
+pub fn check(loaded: &Loaded, environment: &Environment) -> Result<(), ConfigErrors> {
+    let Loaded { config, places } = loaded;
+    let unusable = |key: &str, why: String| {
+        ConfigError::new(Code::Unusable, format!("{key}: {why}")).at(places.find(key))
+    };
+    let kafka = kafka_settings(config);
+    let mut errors = refused_properties(&kafka, places);
+    if errors.is_empty()
+        && let Err(why) = kafka::try_open(&kafka, config.kafka.state_topic.as_ref())
+    {
+        let why = format!("librdkafka refuses it: {}", without_secrets(&kafka, &why));
+        errors.push(unusable(&property_in(&kafka, &why), why));
     }
+    match conninfo(loaded, environment) {
+        Ok(conninfo) => {
+            let outcome = try_postgres(&conninfo);
+            errors.extend(outcome.err().map(|why| unusable("postgres.url", why)));
+        }
+        Err(error) => errors.push(error),
+    }
+    let address = config.admin.listen;
+    if let Err(why) = try_listen(address) {
+        errors.push(unusable("admin.listen", format!("cannot listen on {address}: {why}")));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(ConfigErrors(errors)) }
+}
 
-    fn try_postgres(&self) -> Result<(), String> {
-        match &self.conninfo.host {
-            Host::Unix(_) => unix::net::SocketAddr::from_pathname(self.conninfo.target())
-                .map(drop)
-                .map_err(|error| format!("{}: {error}", self.conninfo.target())),
-            Host::Tcp(_) => try_tls(&self.conninfo).map_err(|error| with_causes(&error)),
-        }
-    }
-
-    /// librdkafka may quote a value.
-    fn without_secrets(&self, text: &str) -> String {
-        let secret =
-            |(name, value): &(&String, &String)| is_secret_property(name) && !value.is_empty();
-        let secrets = self.kafka.properties.iter().filter(secret);
-        secrets.fold(text.to_owned(), |text, (_, value)| text.replace(value.as_str(), HIDDEN))
-    }
-
-    /// The key of the property that librdkafka speaks of, as far as that can be seen.
-    fn property_in(&self, text: &str) -> String {
-        let named = self.kafka.properties.keys().filter(|name| text.contains(name.as_str()));
-        let longest = named.max_by_key(|name| name.len());
-        longest.map_or_else(|| KAFKA.to_owned(), |name| format!("kafka.properties.{name}"))
-    }
+fn conninfo(loaded: &Loaded, environment: &Environment) -> Result<ConnInfo, ConfigError> {
+    let url = loaded.config.postgres.url.as_ref().map(|url| url.expose().as_str());
+    let variable = |name: &str| environment.get(name).map(str::to_owned);
+    ConnInfo::resolve(url, &variable).map_err(|error| {
+        let message = format!("postgres.url: {error}");
+        ConfigError::new(Code::Value, message).at(loaded.places.find("postgres.url"))
+    })
 }
 
 /// Every property that is refused, by us or by librdkafka: each is taken out to see the next.
@@ -113,18 +101,44 @@ fn refused_properties(settings: &KafkaSettings, places: &Places) -> Vec<ConfigEr
     let mut errors = Vec::new();
     while let Err(SettingRefused { key, why }) = settings.check() {
         let was_set = settings.properties.remove(&key).is_some();
+        let is_servers = !was_set && key == "bootstrap.servers";
         let key = match key.as_str() {
-            "bootstrap.servers" if !was_set => "kafka.bootstrap_servers".to_owned(),
+            _ if is_servers => "kafka.bootstrap_servers".to_owned(),
             KAFKA if !was_set => KAFKA.to_owned(),
             key => format!("kafka.properties.{key}"),
         };
         let message = format!("{key} is refused: {why}");
         errors.push(ConfigError::new(Code::Property, message).at(places.find(&key)));
-        if !was_set {
+        if is_servers {
+            settings.bootstrap_servers.clear();
+        } else if !was_set {
             break;
         }
     }
     errors
+}
+
+fn try_postgres(conninfo: &ConnInfo) -> Result<(), String> {
+    match &conninfo.host {
+        Host::Unix(_) => unix::net::SocketAddr::from_pathname(conninfo.target())
+            .map(drop)
+            .map_err(|error| format!("{}: {error}", conninfo.target())),
+        Host::Tcp(_) => try_tls(conninfo).map_err(|error| with_causes(&error)),
+    }
+}
+
+/// librdkafka may quote a value.
+fn without_secrets(settings: &KafkaSettings, text: &str) -> String {
+    let secret = |(name, value): &(&String, &String)| is_secret_property(name) && !value.is_empty();
+    let secrets = settings.properties.iter().filter(secret);
+    secrets.fold(text.to_owned(), |text, (_, value)| text.replace(value.as_str(), HIDDEN))
+}
+
+/// The key of the property that librdkafka speaks of, as far as that can be seen.
+fn property_in(settings: &KafkaSettings, text: &str) -> String {
+    let named = settings.properties.keys().filter(|name| text.contains(name.as_str()));
+    let longest = named.max_by_key(|name| name.len());
+    longest.map_or_else(|| KAFKA.to_owned(), |name| format!("kafka.properties.{name}"))
 }
 
 /// The address is bound and given back without listening, so that nobody can connect and a router

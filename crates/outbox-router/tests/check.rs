@@ -92,6 +92,27 @@ async fn every_property_that_is_refused_is_named_at_once_with_its_place() {
 }
 
 #[tokio::test]
+async fn what_is_wrong_in_several_places_is_told_at_once() {
+    let said = check(&[
+        "kafka.properties.acks=1",
+        "kafka.bootstrap_servers=SSL://kafka:9092",
+        "kafka.properties.compression.codec=zip",
+        "postgres.url=host=db.example user=u sslrootcert=/nowhere/root.pem",
+        "admin.listen=192.0.2.1:8788",
+    ])
+    .await;
+    for what in [
+        "kafka.properties.acks is refused",
+        "kafka.bootstrap_servers is refused",
+        "kafka.properties.compression.codec is refused",
+        "cannot read /nowhere/root.pem",
+        "cannot listen on 192.0.2.1:8788",
+    ] {
+        assert_refused(&said, what);
+    }
+}
+
+#[tokio::test]
 async fn properties_that_only_a_client_refuses_are_refused() {
     let protocol = "kafka.properties.security.protocol=ssl";
     for (settings, what) in [

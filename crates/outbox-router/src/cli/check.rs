@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Exit, Terminal, Trouble};
 use crate::{
     config::{Environment, Loaded, effective},
-    prepare::Prepared,
+    prepare,
 };
 
 /// Prints what `run` would refuse, or where the configuration came from and what it amounts to.
@@ -16,9 +16,7 @@ pub(super) fn check(
     environment: &Environment,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, Trouble> {
-    let sound = Prepared::build(loaded.clone(), environment)
-        .and_then(|prepared| prepared.try_without_connecting());
-    if let Err(errors) = sound {
+    if let Err(errors) = prepare::check(loaded, environment) {
         writeln!(terminal.err, "{errors}")?;
         return Ok(Exit::Configuration);
     }
