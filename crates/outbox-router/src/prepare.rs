@@ -1,5 +1,6 @@
 //! From the configuration to the parts that `run` starts with. `check` builds the same parts by the
-//! same functions, so it refuses what `run` refuses; the other commands take single parts from here.
+//! same functions, so it refuses what `run` refuses; the other commands take single parts from
+//! here.
 //!
 //! Building looks at values alone. What files and addresses of this machine `run` needs is tried
 //! apart, by `check` only: `run` reads TLS files at every connection, and waits for one that is
@@ -54,8 +55,8 @@ impl Prepared {
     }
 }
 
-/// Builds the same parts, and tries what `run` needs of this machine: TLS files, a Kafka client, the
-/// admin address.
+/// Builds the same parts, and tries what `run` needs of this machine: TLS files, a Kafka client,
+/// the admin address.
 ///
 /// # Errors
 /// Everything that is wrong or cannot be used.

@@ -1,5 +1,5 @@
-//! What the table of keys says of each of them, as data: for suggestions, excerpts and the pages that
-//! are made of it.
+//! What the table of keys says of each of them, as data: for suggestions, excerpts and the pages
+//! that are made of it.
 
 /// A key, or a table that holds keys.
 #[derive(Debug, Clone)]

@@ -1,6 +1,7 @@
-//! Every key of the configuration, declared once. Parsing, defaults, what `check` prints, suggestions,
-//! environment variables, `config/outbox-router.example.toml` and `docs/configuration.md` follow from
-//! here; a new key is an entry in this file and the code that uses it.
+//! Every key of the configuration, declared once. Parsing, defaults, what `check` prints,
+//! suggestions, environment variables, `config/outbox-router.example.toml` and
+//! `docs/configuration.md` follow from here; a new key is an entry in this file and the code that
+//! uses it.
 //!
 //! Only what concerns several values at once is elsewhere, in [`super::validate`].
 
@@ -73,8 +74,8 @@ tables! {
             text("a name: 1 to 63 of a-z, A-Z, 0-9, '.', '_' and '-'", parse::name, String::clone);
         /// Where rows come from.
         postgres: Postgres = Postgres::defaults(), section();
-        /// One for each outbox table. Left out altogether: every table of the publication, each with
-        /// the defaults below.
+        /// One for each outbox table. Left out altogether: every table of the publication, each
+        /// with the defaults below.
         outbox: Vec<OutboxTable> = Vec::new(),
             sections("every table of the publication, with the defaults");
         /// Where records go.
@@ -94,10 +95,10 @@ tables! {
         /// A URL, or libpq's `host=… user=…` form. Without it PGHOST, PGPORT, PGUSER, PGDATABASE,
         /// PGPASSWORD, .pgpass and libpq's other variables apply. Never printed with its password.
         /// What libpq knows and we do not implement is refused by name. A remote host is
-        /// sslmode=verify-full unless said otherwise; a server whose certificate was not checked never
-        /// gets the password in clear text. require_auth=scram-sha-256 (or PGREQUIREAUTH; a list as
-        /// libpq has it, ! negates) rules all other methods out; require_auth=password does not lift
-        /// that limit. A server may ask for 1 to 100,000 SCRAM iterations.
+        /// sslmode=verify-full unless said otherwise; a server whose certificate was not checked
+        /// never gets the password in clear text. require_auth=scram-sha-256 (or PGREQUIREAUTH; a
+        /// list as libpq has it, ! negates) rules all other methods out; require_auth=password does
+        /// not lift that limit. A server may ask for 1 to 100,000 SCRAM iterations.
         url: Option<Secret<String>> = None, connection(
             "PGHOST, PGUSER and libpq's other variables apply",
             "postgres://outbox_router:${file:/run/secrets/postgres}@db.example/shop"
@@ -111,8 +112,8 @@ tables! {
     }
 
     impl OutboxTable {
-        /// As in SQL: schema.table, the schema being public when left out; '"Weird Schema".outbox' for
-        /// names that need quotes.
+        /// As in SQL: schema.table, the schema being public when left out; '"Weird Schema".outbox'
+        /// for names that need quotes.
         name as "table": TableName = default_table(),
             text("a table's name", parse_table, print_table);
         /// Which column is what. auto: the one preset whose columns the table has;
@@ -122,18 +123,22 @@ tables! {
         /// plain: key = aggregate id, value = payload, headers id and type and the row's own;
         /// debezium: byte for byte what Debezium's EventRouter with String converters writes.
         format: Format = Format::Plain, choice(FORMATS);
-        /// The topic; ${aggregate_type} is the row's. A name that Kafka would refuse stops the router
-        /// at that row.
+        /// The topic; ${aggregate_type} is the row's. A name that Kafka would refuse stops the
+        /// router at that row.
         topic: TopicTemplate = TopicTemplate::default(),
-            text("a topic's name with at most one ${aggregate_type}", parse::topic, ToString::to_string);
-        /// The time that a record carries. commit: the transaction's; now: when the record is produced.
-        /// Topics delete by it (retention.ms), and may refuse what is too old
-        /// (message.timestamp.before.max.ms): where either is shorter than an outage may last, choose
-        /// now.
+            text(
+                "a topic's name, with ${aggregate_type} at most once",
+                parse::topic,
+                ToString::to_string
+            );
+        /// The time that a record carries. commit: the transaction's; now: when the record is
+        /// produced. Topics delete by it (retention.ms), and may refuse what is too old
+        /// (message.timestamp.before.max.ms): where either is shorter than an outage may last,
+        /// choose now.
         timestamp: Timestamp = Timestamp::Commit, choice(TIMESTAMPS);
-        /// Columns that differ from the preset's: a name, or alternatives of which the first that the
-        /// table has is taken, e.g. ["aggregate_id", "agg_id"], so that a column can be renamed while
-        /// the router runs. An empty list leaves a column out.
+        /// Columns that differ from the preset's: a name, or alternatives of which the first that
+        /// the table has is taken, e.g. ["aggregate_id", "agg_id"], so that a column can be renamed
+        /// while the router runs. An empty list leaves a column out.
         columns: ColumnNames = ColumnNames::default(), group();
         /// Names of the headers that carry the event's id and type.
         headers: HeaderNames = HeaderNames::defaults(), group();
@@ -152,18 +157,19 @@ tables! {
         /// host:port, several separated by commas.
         bootstrap_servers: String = "127.0.0.1:9092".to_owned(),
             text("a list of brokers", parse::servers, String::clone);
-        /// How a missing topic is made. Without it a missing topic blocks, and the router says which
-        /// one.
+        /// How a missing topic is made. Without it a missing topic blocks, and the router says
+        /// which one.
         create_topics: Option<CreateTopics> = None, inline();
         /// A compacted topic of one partition, which the router makes if it may. It holds one small
-        /// record for each pipeline: how far everything is acknowledged, on which server and cluster,
-        /// and which gaps are open (docs/guarantees.md). Several routers may share it, each under its
-        /// own name, database or slot. "" keeps no record: then a slot that was moved, another server
-        /// or another cluster is not noticed while no router runs, and a restart closes every gap.
+        /// record for each pipeline: how far everything is acknowledged, on which server and
+        /// cluster, and which gaps are open (docs/guarantees.md). Several routers may share it,
+        /// each under its own name, database or slot. "" keeps no record: then a slot that was
+        /// moved, another server or another cluster is not noticed while no router runs, and a
+        /// restart closes every gap.
         state_topic: Option<TopicName> = TopicName::new("outbox-router.state").ok(),
             text("a topic's name, or \"\"", parse::state_topic, parse::print_state_topic);
-        /// Any property of librdkafka that weakens no promise (acks, idempotence and the like are fixed,
-        /// and refused here).
+        /// Any property of librdkafka that weakens no promise (acks, idempotence and the like are
+        /// fixed, and refused here).
         properties: Properties = Properties::default(), properties(&[
             ("compression.type", "lz4"),
             ("security.protocol", "SASL_SSL"),
@@ -186,9 +192,9 @@ tables! {
     /// `[limits]`
     #[derive(Copy)]
     pub struct Limits {
-        /// Events past the last confirmed position: what may be in flight, and the bound on duplicates
-        /// after a crash. Where events go to a thousand topics and more at a time, 200_000 events and
-        /// 128MiB cost far less CPU.
+        /// Events past the last confirmed position: what may be in flight, and the bound on
+        /// duplicates after a crash. Where events go to a thousand topics and more at a time,
+        /// 200_000 events and 128MiB cost far less CPU.
         window_events: u64 = 20_000, count(1..=10_000_000);
         /// Their bytes; not smaller than row_bytes. Memory stays below 40 MB + 3 × this.
         window_bytes: u64 = 32 * MIB, size(64 * KIB..=16 * GIB);
@@ -197,8 +203,8 @@ tables! {
         /// The largest row. A larger one stops the router at that row.
         row_bytes: u64 = 16 * MIB, size(64 * KIB..=900 * MIB);
         // The default is below the 30 s after which Kubernetes kills.
-        /// How long SIGTERM waits for the acknowledgement of what was read; afterwards the exit code is
-        /// 75.
+        /// How long SIGTERM waits for the acknowledgement of what was read; afterwards the exit
+        /// code is 75.
         shutdown: Duration = Duration::from_secs(25), duration(SECOND..=HOUR);
     }
 
@@ -208,8 +214,8 @@ tables! {
         // A look costs PostgreSQL a query; a gap must be noticed within 10 s.
         /// Time between two looks at the slot.
         interval: Duration = Duration::from_secs(5), duration(100..=10 * SECOND);
-        /// How far the slot may be behind the current WAL position before a warning and an error are
-        /// logged and shown.
+        /// How far the slot may be behind the current WAL position before a warning and an error
+        /// are logged and shown.
         bytes_behind: BytesBehind = BytesBehind::defaults(), group();
     }
 

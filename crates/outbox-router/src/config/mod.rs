@@ -1,9 +1,10 @@
-//! The configuration: from a TOML file, the environment and flags to a [`Config`] in which every value is typed,
-//! checked and present, or to every problem at once with its place and a hint.
+//! The configuration: from a TOML file, the environment and flags to a [`Config`] in which every
+//! value is typed, checked and present, or to every problem at once with its place and a hint.
 //!
-//! Precedence: flag, environment, file, default; no file is needed. A key that does not exist is refused, a duration or
-//! size needs its unit, and nothing that may be secret is ever printed: not by `Debug`, not in a message, not in the
-//! excerpt of the file. The process's environment is an argument, so that tests need none.
+//! Precedence: flag, environment, file, default; no file is needed. A key that does not exist is
+//! refused, a duration or size needs its unit, and nothing that may be secret is ever printed: not
+//! by `Debug`, not in a message, not in the excerpt of the file. The process's environment is an
+//! argument, so that tests need none.
 
 mod entry;
 mod environment;
@@ -83,8 +84,8 @@ pub fn load(
     problems.or(Loaded { config, places })
 }
 
-/// The effective configuration as TOML, without its secrets: what `check` shows. It reads back as the
-/// same configuration, except for what is hidden.
+/// The effective configuration as TOML, without its secrets: what `check` shows. It reads back as
+/// the same configuration, except for what is hidden.
 pub fn effective(config: &Config) -> String {
     let mut lines = Lines::default();
     config.write("", &mut lines);

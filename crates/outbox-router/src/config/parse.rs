@@ -6,8 +6,8 @@ use relay::{TopicName, TopicTemplate};
 
 use super::error::Rejection;
 
-/// PostgreSQL cuts an application name at 63 bytes and replaces what is not printable ASCII; the same
-/// word is a metric label and a Kafka client id, so it is kept to what all three leave alone.
+/// PostgreSQL cuts an application name at 63 bytes and replaces what is not printable ASCII; the
+/// same word is a metric label and a Kafka client id, so it is kept to what all three leave alone.
 pub(super) fn name(text: &str) -> Result<String, Rejection> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if !text.is_empty() && text.len() <= 63 && text.chars().all(legal) {

@@ -1,5 +1,5 @@
-//! `docs/configuration.md` and `config/outbox-router.example.toml` are made of the table of keys, and
-//! these tests fail when either is not current.
+//! `docs/configuration.md` and `config/outbox-router.example.toml` are made of the table of keys,
+//! and these tests fail when either is not current.
 //!
 //! `UPDATE_DOCS=1 cargo test -p outbox-router --test config_docs` writes both anew.
 
