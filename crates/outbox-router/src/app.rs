@@ -7,8 +7,7 @@
 use std::{io, net::SocketAddr, thread};
 
 use relay::{
-    OnFatal, OutboxTable, Outboxes, Outcome, Relay, Settings, Timestamp, Timing, Window,
-    WitnessSettings, witness::Pipeline,
+    OnFatal, Outcome, Relay, Settings, Timing, Window, WitnessSettings, witness::Pipeline,
 };
 use tokio::{
     net::TcpListener,
@@ -20,10 +19,9 @@ use tokio::{
 use crate::{
     admin,
     cli::Exit,
-    config::Config,
-    kafka::{CreateTopics, KafkaSettings, SettingRefused},
+    kafka::KafkaSettings,
     monitor::{self, MonitorReport, RelayReport, Thresholds, WindowLimits},
-    postgres::{ConnInfo, ConnInfoError},
+    prepare::{Prepared, pipeline, size, source},
     shell::{Clock, Endpoint, Parts, Running, Shell, Source, WAL_SENDER_TIMEOUT},
 };
 
@@ -33,12 +31,6 @@ const MONITOR_EVENTS: usize = 16;
 /// Why `run` could not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The connection string.
-    #[error("postgres.url: {0}")]
-    ConnInfo(#[from] ConnInfoError),
-    /// A librdkafka property that would weaken a promise, or is unknown.
-    #[error("kafka.properties: {0}")]
-    Kafka(#[from] SettingRefused),
     /// The admin address.
     #[error("admin.listen: cannot listen on {address}: {source}")]
     Listen {
@@ -59,36 +51,23 @@ impl StartError {
     /// How the process ends because of it.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::ConnInfo(_) | Self::Kafka(_) | Self::Listen { .. } => Exit::Configuration,
+            Self::Listen { .. } => Exit::Configuration,
             Self::System(_) => Exit::Failure,
             Self::RelayPanicked => Exit::Bug,
         }
     }
 }
 
-/// What is built from the configuration before anything is started: all of it can be wrong, none of it connects.
+/// `run`, before it is started.
 pub struct App {
-    config: Config,
-    conninfo: ConnInfo,
-    kafka: KafkaSettings,
+    prepared: Prepared,
     on_fatal: OnFatal,
 }
 
 impl App {
-    /// Checks what only the parts themselves can check.
-    ///
-    /// # Errors
-    /// What is wrong with the configuration.
-    pub fn build(
-        config: Config,
-        on_fatal: OnFatal,
-        environment: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, StartError> {
-        let url = config.postgres.url.as_ref().map(|url| url.expose().as_str());
-        let conninfo = ConnInfo::resolve(url, environment)?;
-        let kafka = kafka_settings(&config);
-        kafka.check()?;
-        Ok(Self { config, conninfo, kafka, on_fatal })
+    /// From what the configuration was found to amount to.
+    pub const fn new(prepared: Prepared, on_fatal: OnFatal) -> Self {
+        Self { prepared, on_fatal }
     }
 
     /// Runs until the relay says how it ends.
@@ -101,7 +80,7 @@ impl App {
     }
 
     async fn run_tasks(self) -> Result<Outcome, StartError> {
-        let address = self.config.admin.listen;
+        let address = self.prepared.config.admin.listen;
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| StartError::Listen { address, source })?;
@@ -118,8 +97,8 @@ impl App {
         let mut ended = on_its_own_thread(Parts {
             relay,
             postgres: self.source(),
-            kafka: self.kafka.clone(),
-            state_topic: self.config.kafka.state_topic.clone(),
+            kafka: self.prepared.kafka.clone(),
+            state_topic: self.prepared.config.kafka.state_topic.clone(),
             pipeline: self.pipeline(),
             monitor: monitor_events,
             reports: relay_reports,
@@ -156,16 +135,17 @@ impl App {
     }
 
     fn core_settings(&self) -> Settings {
-        let limits = self.config.limits;
-        let witness = self.config.kafka.state_topic.as_ref().map(|topic| WitnessSettings {
-            pipeline: self.pipeline(),
-            process: process_id(),
-            topic: topic.clone(),
-        });
+        let limits = self.prepared.config.limits;
+        let witness =
+            self.prepared.config.kafka.state_topic.as_ref().map(|topic| WitnessSettings {
+                pipeline: self.pipeline(),
+                process: process_id(),
+                topic: topic.clone(),
+            });
         Settings {
-            slot: self.config.postgres.slot.as_str().to_owned(),
-            publication: self.config.postgres.publication.as_str().to_owned(),
-            outboxes: self.config.outboxes(),
+            slot: self.prepared.config.postgres.slot.as_str().to_owned(),
+            publication: self.prepared.config.postgres.publication.as_str().to_owned(),
+            outboxes: self.prepared.config.outboxes(),
             witness,
             window: Window { events: limits.window_events, bytes: limits.window_bytes },
             row_bytes: size(limits.row_bytes),
@@ -180,23 +160,26 @@ impl App {
     }
 
     fn endpoint(&self) -> Endpoint {
-        Endpoint { conninfo: self.conninfo.clone(), application_name: self.config.name.clone() }
+        Endpoint {
+            conninfo: self.prepared.conninfo.clone(),
+            application_name: self.prepared.config.name.clone(),
+        }
     }
 
     fn pipeline(&self) -> Pipeline {
-        pipeline(&self.config, &self.conninfo.dbname)
+        pipeline(&self.prepared.config, &self.prepared.conninfo.dbname)
     }
 
     fn source(&self) -> Source {
-        source(&self.config, self.endpoint())
+        source(&self.prepared.config, self.endpoint())
     }
 
     fn monitor_settings(&self) -> monitor::Settings {
         monitor::Settings {
-            slot: self.config.postgres.slot.as_str().to_owned(),
-            publication: self.config.postgres.publication.as_str().to_owned(),
-            outboxes: self.config.outboxes(),
-            interval: self.config.monitor.interval,
+            slot: self.prepared.config.postgres.slot.as_str().to_owned(),
+            publication: self.prepared.config.postgres.publication.as_str().to_owned(),
+            outboxes: self.prepared.config.outboxes(),
+            interval: self.prepared.config.monitor.interval,
             thresholds: self.thresholds(),
             window: self.window_limits(),
         }
@@ -204,82 +187,27 @@ impl App {
 
     fn admin_settings(&self) -> admin::Settings {
         admin::Settings {
-            name: self.config.name.clone(),
-            slot: self.config.postgres.slot.as_str().to_owned(),
+            name: self.prepared.config.name.clone(),
+            slot: self.prepared.config.postgres.slot.as_str().to_owned(),
             thresholds: self.thresholds(),
             window: self.window_limits(),
         }
     }
 
     fn thresholds(&self) -> Thresholds {
-        let bytes_behind = self.config.monitor.bytes_behind;
+        let bytes_behind = self.prepared.config.monitor.bytes_behind;
         Thresholds { warning: bytes_behind.warning, critical: bytes_behind.critical }
     }
 
     fn window_limits(&self) -> WindowLimits {
-        let limits = self.config.limits;
+        let limits = self.prepared.config.limits;
         WindowLimits { events: limits.window_events, bytes: limits.window_bytes }
-    }
-}
-
-/// What is read of PostgreSQL, and how it is reached.
-pub fn source(config: &Config, endpoint: Endpoint) -> Source {
-    Source {
-        endpoint,
-        slot: config.postgres.slot.as_str().to_owned(),
-        publication: config.postgres.publication.as_str().to_owned(),
-        outboxes: config.outboxes(),
-        row_bytes: size(config.limits.row_bytes),
-    }
-}
-
-/// Under which name this configuration's witness is kept.
-pub fn pipeline(config: &Config, database: &str) -> Pipeline {
-    Pipeline {
-        name: config.name.clone(),
-        database: database.to_owned(),
-        slot: config.postgres.slot.as_str().to_owned(),
     }
 }
 
 /// Tells this process from every other that ever wrote a witness: containers share process ids.
 fn process_id() -> String {
     uuid::Uuid::new_v4().to_string()
-}
-
-/// What librdkafka is told.
-pub fn kafka_settings(config: &Config) -> KafkaSettings {
-    let kafka = &config.kafka;
-    KafkaSettings {
-        client_id: config.name.clone(),
-        bootstrap_servers: kafka.bootstrap_servers.clone(),
-        properties: kafka
-            .properties
-            .iter()
-            .map(|(name, value)| (name.to_owned(), value.expose().clone()))
-            .collect(),
-        create_topics: kafka.create_topics.map(|create| CreateTopics {
-            partitions: create.partitions,
-            replication_factor: i32::from(create.replication_factor),
-        }),
-        timestamp: timestamp(&config.outboxes()),
-        window_bytes: size(config.limits.window_bytes),
-        row_bytes: size(config.limits.row_bytes),
-    }
-}
-
-/// Without a table in the configuration every outbox has the defaults.
-fn timestamp(outboxes: &Outboxes) -> Timestamp {
-    let now = |table: &OutboxTable| table.timestamp == Timestamp::Now;
-    if !outboxes.tables.is_empty() && outboxes.tables.iter().all(now) {
-        Timestamp::Now
-    } else {
-        Timestamp::Commit
-    }
-}
-
-fn size(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// Runs the shell on a thread and a runtime of its own; the receiver gets its outcome.

@@ -5,7 +5,8 @@
 //! * [`kafka`] is the way to Kafka: a `RecordSink` over librdkafka.
 //! * [`monitor`] looks at the slot from outside, [`admin`] tells what it and the core see.
 //! * [`config`] is the contract of configuration, [`cli`] the commands.
-//! * [`app`] puts `run` together, [`telemetry`] is its log.
+//! * [`prepare`] makes the parts of a configuration, [`app`] puts `run` together of them,
+//!   [`telemetry`] is its log.
 
 pub mod admin;
 pub mod app;
@@ -17,6 +18,7 @@ pub mod failpoint;
 pub mod kafka;
 pub mod monitor;
 pub mod postgres;
+pub mod prepare;
 pub mod shell;
 pub mod telemetry;
 mod warning;

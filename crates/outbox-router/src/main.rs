@@ -9,7 +9,8 @@ use std::{
 use outbox_router::{
     app::App,
     cli::{self, Audience, Cli, Command, Exit, OnFatal, Terminal},
-    config::{Config, Environment},
+    config::{Environment, Loaded},
+    prepare::Prepared,
     telemetry,
 };
 use relay::Outcome;
@@ -31,26 +32,31 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     let environment = Environment::new(std::env::vars_os());
-    let config = match cli::load_config(&cli, &environment) {
-        Ok(config) => config,
+    let loaded = match cli::load_config(&cli, &environment) {
+        Ok(loaded) => loaded,
         Err(errors) => return refuse(Exit::Configuration, &errors),
     };
     let exit = panic::catch_unwind(panic::AssertUnwindSafe(|| match &cli.command {
-        Command::Run(args) => run(config, args.on_fatal, &environment),
-        Command::Task(task) => execute(&cli, task, &config, &environment),
+        Command::Run(args) => run(loaded, args.on_fatal, &environment),
+        Command::Task(task) => execute(&cli, task, &loaded, &environment),
     }));
     exit.unwrap_or(Exit::Bug).into()
 }
 
-fn run(config: Config, on_fatal: OnFatal, environment: &Environment) -> Exit {
-    telemetry::start(&config.log);
+fn run(loaded: Loaded, on_fatal: OnFatal, environment: &Environment) -> Exit {
+    let prepared = match Prepared::build(loaded, environment) {
+        Ok(prepared) => prepared,
+        Err(errors) => {
+            refuse(Exit::Configuration, &errors);
+            return Exit::Configuration;
+        }
+    };
+    telemetry::start(&prepared.config.log);
     let on_fatal = match on_fatal {
         OnFatal::Stay => relay::OnFatal::Stay,
         OnFatal::Exit => relay::OnFatal::Exit,
     };
-    let environment = |name: &str| environment.get(name).map(str::to_owned);
-    let outcome = App::build(config, on_fatal, &environment).and_then(App::run);
-    match outcome {
+    match App::new(prepared, on_fatal).run() {
         Ok(Outcome::Drained) => Exit::Done,
         Ok(Outcome::DeadlinePassed) => Exit::ShutdownDeadline,
         Ok(Outcome::Fatal) => Exit::Decision,
@@ -61,7 +67,7 @@ fn run(config: Config, on_fatal: OnFatal, environment: &Environment) -> Exit {
     }
 }
 
-fn execute(cli: &Cli, task: &cli::Task, config: &Config, environment: &Environment) -> Exit {
+fn execute(cli: &Cli, task: &cli::Task, loaded: &Loaded, environment: &Environment) -> Exit {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -76,7 +82,7 @@ fn execute(cli: &Cli, task: &cli::Task, config: &Config, environment: &Environme
         input: &mut io::BufReader::new(io::stdin()),
         audience,
     };
-    let exit = runtime.block_on(cli::execute(cli, task, config, environment, &mut terminal));
+    let exit = runtime.block_on(cli::execute(cli, task, loaded, environment, &mut terminal));
     // What still waits for Kafka on a thread of its own is not waited for.
     runtime.shutdown_background();
     exit

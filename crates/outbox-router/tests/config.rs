@@ -15,7 +15,7 @@ fn load(
     file.write_all(text.as_bytes()).expect("written");
     let pairs = environment.iter().map(|(name, value)| (name.into(), value.into()));
     let flags: Vec<String> = flags.iter().map(ToString::to_string).collect();
-    config::load(Some(file.path()), &Environment::new(pairs), &flags)
+    config::load(Some(file.path()), &Environment::new(pairs), &flags).map(|loaded| loaded.config)
 }
 
 fn file(text: &str) -> Config {
@@ -24,7 +24,7 @@ fn file(text: &str) -> Config {
 
 #[test]
 fn nothing_at_all_is_every_default() {
-    let config = config::load(None, &Environment::default(), &[]).unwrap();
+    let config = config::load(None, &Environment::default(), &[]).unwrap().config;
     assert_eq!(config, Config::default());
     assert!(config.outboxes().tables.is_empty());
 }
@@ -106,7 +106,7 @@ fn any_key_can_be_set_without_a_file() {
     ];
     let flags = ["kafka.properties.linger.ms=7", "outbox.0.topic=one"].map(str::to_owned);
     let environment = Environment::new(environment.map(|(n, v)| (n.into(), v.into())));
-    let config = config::load(None, &environment, &flags).unwrap();
+    let config = config::load(None, &environment, &flags).unwrap().config;
     assert_eq!(config.kafka.bootstrap_servers, "a:1,b:2");
     assert_eq!(config.kafka.properties.get("sasl.password").unwrap().expose(), "p");
     assert_eq!(config.kafka.properties.get("linger.ms").unwrap().expose(), "7");

@@ -12,7 +12,8 @@ fn load(text: &str) -> Config {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(text.as_bytes()).expect("written");
     let environment = Environment::new([("KAFKA_PASSWORD".into(), "canary".into())]);
-    config::load(Some(file.path()), &environment, &[]).unwrap_or_else(|errors| panic!("{errors}"))
+    let loaded = config::load(Some(file.path()), &environment, &[]);
+    loaded.unwrap_or_else(|errors| panic!("{errors}")).config
 }
 
 /// The example with every line that is commented out as a key switched on. The password's file is replaced: there is
@@ -54,7 +55,8 @@ fn it_shows_every_key() {
         }
         !here.is_empty()
     };
-    let missing: Vec<_> = KEYS.into_iter().filter(|key| !has(key)).collect();
+    let keys = KEYS.iter().filter(|entry| entry.value().is_some());
+    let missing: Vec<_> = keys.map(|key| key.name.as_str()).filter(|key| !has(key)).collect();
     assert!(missing.is_empty(), "not in the example: {missing:?}");
 }
 

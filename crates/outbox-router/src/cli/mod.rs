@@ -33,7 +33,7 @@ pub use exit::Exit;
 pub use terminal::{Audience, Terminal};
 use trouble::Trouble;
 
-use crate::config::{self, Config, ConfigErrors, Environment};
+use crate::config::{self, ConfigErrors, Environment, Loaded};
 
 /// Where the configuration file is looked for when none is named.
 const DEFAULT_FILES: [&str; 2] = ["outbox-router.toml", "/etc/outbox-router/outbox-router.toml"];
@@ -50,7 +50,7 @@ pub fn config_file(cli: &Cli, environment: &Environment) -> Option<PathBuf> {
 ///
 /// # Errors
 /// Everything that is wrong with it; the exit code is [`Exit::Configuration`].
-pub fn load_config(cli: &Cli, environment: &Environment) -> Result<Config, ConfigErrors> {
+pub fn load_config(cli: &Cli, environment: &Environment) -> Result<Loaded, ConfigErrors> {
     config::load(config_file(cli, environment).as_deref(), environment, &cli.flags())
 }
 
@@ -58,7 +58,7 @@ pub fn load_config(cli: &Cli, environment: &Environment) -> Result<Config, Confi
 pub async fn execute(
     cli: &Cli,
     task: &Task,
-    config: &Config,
+    loaded: &Loaded,
     environment: &Environment,
     terminal: &mut Terminal<'_>,
 ) -> Exit {
@@ -68,13 +68,17 @@ pub async fn execute(
         Task::Accept(args) => args.admin.admin_url.as_ref(),
         Task::Check(_) | Task::Status(_) => None,
     };
+    let config = &loaded.config;
     let own = config.postgres.url.as_ref();
     let access = connect::Access { url: admin.or(own), own, environment, name: &config.name };
     let outcome = match task {
         Task::Setup(args) => Box::pin(setup::setup(args, config, access, terminal)).await,
         Task::Teardown(args) => Box::pin(teardown::teardown(args, config, access, terminal)).await,
         Task::Accept(args) => Box::pin(accept::accept(args, config, access, terminal)).await,
-        Task::Check(_) => check::check(config_file(cli, environment).as_deref(), config, terminal),
+        Task::Check(_) => {
+            let file = config_file(cli, environment);
+            check::check(file.as_deref(), loaded, environment, terminal)
+        }
         Task::Status(args) => Box::pin(status::status(args, config, access, terminal)).await,
     };
     match outcome {

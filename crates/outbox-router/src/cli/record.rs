@@ -14,10 +14,10 @@ use uuid::Uuid;
 
 use super::connect::Access;
 use crate::{
-    app,
     blocking::blocking,
     config::Config,
     kafka::{KafkaSettings, put_state, read_state, state_topic_command},
+    prepare,
     shell::{Seen, Source},
 };
 
@@ -42,14 +42,14 @@ impl Records {
     /// `None` where the configuration keeps no record.
     pub(super) fn of(config: &Config, access: Access<'_>) -> Result<Option<Self>, Failure> {
         let Some(topic) = config.kafka.state_topic.clone() else { return Ok(None) };
-        let pipeline = app::pipeline(config, &access.database_of_router()?);
-        Ok(Some(Self { settings: app::kafka_settings(config), topic, pipeline }))
+        let pipeline = prepare::pipeline(config, &access.database_of_router()?);
+        Ok(Some(Self { settings: prepare::kafka_settings(config), topic, pipeline }))
     }
 
     /// What a person types who makes the topic.
     pub(super) fn topic_command(config: &Config) -> Option<String> {
         let topic = config.kafka.state_topic.as_ref()?;
-        Some(state_topic_command(&app::kafka_settings(config), topic))
+        Some(state_topic_command(&prepare::kafka_settings(config), topic))
     }
 
     /// The topic.

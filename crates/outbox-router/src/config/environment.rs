@@ -15,6 +15,12 @@ use super::{
 /// What every variable that sets a key begins with.
 pub const PREFIX: &str = "OUTBOX_ROUTER__";
 
+/// The variable that sets a key of [`super::KEYS`], in the first of several tables.
+pub fn variable(key: &str) -> String {
+    let path = key.replace("[]", ".0").replace('.', "__").to_ascii_uppercase();
+    format!("{PREFIX}{}", path.replace('*', "NAME"))
+}
+
 /// The environment at the start of the process.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);

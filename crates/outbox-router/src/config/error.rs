@@ -28,6 +28,8 @@ pub enum Code {
     Override,
     /// A librdkafka property that would break a promise, or that librdkafka does not know.
     Property,
+    /// A file, an address or a set of properties that cannot be used on this machine.
+    Unusable,
 }
 
 impl Code {
@@ -44,6 +46,7 @@ impl Code {
             Self::Contradiction => "C008",
             Self::Override => "C009",
             Self::Property => "C010",
+            Self::Unusable => "C011",
         }
     }
 }
@@ -95,7 +98,7 @@ impl ConfigError {
 
     /// Adds where it was set.
     #[must_use]
-    pub(super) fn at(mut self, place: Place) -> Self {
+    pub(crate) fn at(mut self, place: Place) -> Self {
         self.place = place;
         self
     }

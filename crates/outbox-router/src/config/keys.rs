@@ -1,108 +1,247 @@
-//! Every key there is, by its full name, and the nearest one to a misspelling. Readers do not consult this list; a
-//! test holds it against what they ask for, and another holds the example file against it.
+//! Every key of the configuration, declared once. Parsing, defaults, what `check` prints,
+//! suggestions, environment variables, `config/outbox-router.example.toml` and
+//! `docs/configuration.md` follow from here; a new key is an entry in this file and the code that
+//! uses it.
+//!
+//! Only what concerns several values at once is elsewhere, in [`super::validate`].
 
-/// Every key. `*` stands for a name that the user chooses; `[]` for one of several tables.
-pub const KEYS: [&str; 34] = [
-    "name",
-    "postgres.url",
-    "postgres.slot",
-    "postgres.publication",
-    "outbox[].table",
-    "outbox[].preset",
-    "outbox[].format",
-    "outbox[].topic",
-    "outbox[].timestamp",
-    "outbox[].columns.id",
-    "outbox[].columns.aggregate_type",
-    "outbox[].columns.aggregate_id",
-    "outbox[].columns.event_type",
-    "outbox[].columns.payload",
-    "outbox[].columns.headers",
-    "outbox[].columns.traceparent",
-    "outbox[].columns.tracestate",
-    "outbox[].headers.id",
-    "outbox[].headers.event_type",
-    "kafka.bootstrap_servers",
-    "kafka.create_topics.partitions",
-    "kafka.create_topics.replication_factor",
-    "kafka.state_topic",
-    "kafka.properties.*",
-    "limits.window_events",
-    "limits.window_bytes",
-    "limits.row_bytes",
-    "limits.shutdown",
-    "monitor.interval",
-    "monitor.bytes_behind.warning",
-    "monitor.bytes_behind.critical",
-    "admin.listen",
-    "log.format",
-    "log.level",
-];
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::LazyLock,
+    time::Duration,
+};
 
-/// The last part of a key's full name.
-pub(super) fn leaf(key: &str) -> &str {
-    key.rsplit_once('.').map_or(key, |(_, leaf)| leaf)
+use relay::{
+    ColumnNames, Format, HeaderNames, OutboxTable, Outboxes, Preset, TableName, Timestamp,
+    TopicName, TopicTemplate,
+};
+
+use super::{
+    entry::Entry,
+    kinds::{
+        Kind, Named, brokers_count, choice, connection, count, duration, group, inline, properties,
+        section, sections, size, text,
+    },
+    names::{PublicationName, SlotName, parse_table, print_table},
+    parse,
+    print::Lines,
+    read::{Problems, Section},
+    secret::Secret,
+    table::{Table, tables},
+    values::{LogFormat, Properties},
+};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+/// In milliseconds.
+const SECOND: u64 = 1_000;
+const HOUR: u64 = 3_600 * SECOND;
+
+const PRESETS: &[(&str, Preset)] =
+    &[("auto", Preset::Auto), ("default", Preset::Default), ("debezium", Preset::Debezium)];
+const FORMATS: &[(&str, Format)] = &[("plain", Format::Plain), ("debezium", Format::Debezium)];
+const TIMESTAMPS: &[(&str, Timestamp)] = &[("commit", Timestamp::Commit), ("now", Timestamp::Now)];
+const LOG_FORMATS: &[(&str, LogFormat)] =
+    &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
+
+/// What an `[[outbox]]` that names no table means, and what `setup` makes when there is none.
+pub fn default_table() -> TableName {
+    TableName { schema: "public".to_owned(), name: "outbox".to_owned() }
 }
 
-/// The candidate that is most like `word`, if any is like it at all.
-pub(super) fn nearest<'c>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'c str>,
-) -> Option<&'c str> {
-    // Two letters exchanged count as two edits, so even a word of four must tolerate that many.
-    let tolerated = word.chars().count().div_ceil(3).clamp(1, 3);
-    candidates
-        .into_iter()
-        .map(|candidate| (distance(word, candidate), candidate))
-        .filter(|(distance, _)| *distance <= tolerated)
-        .min()
-        .map(|(_, candidate)| candidate)
-}
+/// Every table and key, in the order of the declarations.
+pub static KEYS: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+    let mut entries = Vec::new();
+    Config::describe("", &mut entries);
+    entries
+});
 
-/// Where a key of that very name belongs, if it exists elsewhere.
-pub(super) fn elsewhere(word: &str) -> Option<&'static str> {
-    KEYS.into_iter().find(|key| leaf(key) == word)
-}
-
-/// Levenshtein's distance, one row at a time.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(b.chars()) {
-            let here = (*cell + 1).min(left + 1).min(diagonal + usize::from(x != y));
-            diagonal = std::mem::replace(cell, here);
-            left = here;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
+impl Config {
+    /// The outbox tables for the core.
+    pub fn outboxes(&self) -> Outboxes {
+        Outboxes { tables: self.outbox.clone() }
     }
-    row.last().copied().unwrap_or_default()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_distance_counts_single_edits() {
-        for (a, b, edits) in
-            [("", "abc", 3), ("abc", "", 3), ("kitten", "sitting", 3), ("a", "a", 0)]
-        {
-            assert_eq!(distance(a, b), edits, "{a} {b}");
-        }
+tables! {
+    /// Everything that can be configured.
+    pub struct Config {
+        /// The label `pipeline` of every metric, Kafka's client.id, PostgreSQL's application_name.
+        name: String = "outbox-router".to_owned(),
+            text("a name: 1 to 63 of a-z, A-Z, 0-9, '.', '_' and '-'", parse::name, String::clone);
+        /// Where rows come from.
+        postgres: Postgres = Postgres::defaults(), section();
+        /// One for each outbox table. Left out altogether: every table of the publication, each
+        /// with the defaults below.
+        outbox: Vec<OutboxTable> = Vec::new(),
+            sections("every table of the publication, with the defaults");
+        /// Where records go.
+        kafka: Kafka = Kafka::defaults(), section();
+        /// What may be in flight, and for how long at the end.
+        limits: Limits = Limits::defaults(), section();
+        /// Watching the slot.
+        monitor: Monitor = Monitor::defaults(), section();
+        /// The admin endpoint.
+        admin: Admin = Admin::defaults(), section();
+        /// Log lines.
+        log: Log = Log::defaults(), section();
     }
 
-    #[test]
-    fn only_something_alike_is_suggested() {
-        let keys = ["slot", "url", "publication"];
-        assert_eq!(nearest("slto", keys), Some("slot"));
-        assert_eq!(nearest("sl", keys), None);
-        assert_eq!(nearest("slots", keys), Some("slot"));
-        assert_eq!(nearest("publicaton", keys), Some("publication"));
-        assert_eq!(elsewhere("slot"), Some("postgres.slot"));
-        assert_eq!(elsewhere("table"), Some("outbox[].table"));
+    /// `[postgres]`
+    pub struct Postgres {
+        /// A URL, or libpq's `host=… user=…` form. Without it PGHOST, PGPORT, PGUSER, PGDATABASE,
+        /// PGPASSWORD, .pgpass and libpq's other variables apply. Never printed with its password.
+        /// What libpq knows and we do not implement is refused by name. A remote host is
+        /// sslmode=verify-full unless said otherwise; a server whose certificate was not checked
+        /// never gets the password in clear text. require_auth=scram-sha-256 (or PGREQUIREAUTH; a
+        /// list as libpq has it, ! negates) rules all other methods out; require_auth=password does
+        /// not lift that limit. A server may ask for 1 to 100,000 SCRAM iterations.
+        url: Option<Secret<String>> = None, connection(
+            "PGHOST, PGUSER and libpq's other variables apply",
+            "postgres://outbox_router:${file:/run/secrets/postgres}@db.example/shop"
+        );
+        /// The logical replication slot (pgoutput). Made by `setup`, never by `run`.
+        slot: SlotName = SlotName::default(),
+            text("a name: 1 to 63 of a-z, 0-9 and _", SlotName::parse, ToString::to_string);
+        /// The publication. Made by `setup`, before the slot.
+        publication: PublicationName = PublicationName::default(),
+            text("a name of at most 63 bytes", PublicationName::parse, ToString::to_string);
+    }
+
+    impl OutboxTable {
+        /// As in SQL: schema.table, the schema being public when left out; '"Weird Schema".outbox'
+        /// for names that need quotes.
+        name as "table": TableName = default_table(),
+            text("a table's name", parse_table, print_table);
+        /// Which column is what. auto: the one preset whose columns the table has;
+        /// default: id, aggregate_type, aggregate_id, event_type, payload [, headers, traceparent,
+        /// tracestate]; debezium: id, aggregatetype, aggregateid, type, payload.
+        preset: Preset = Preset::Auto, choice(PRESETS);
+        /// plain: key = aggregate id, value = payload, headers id and type and the row's own;
+        /// debezium: byte for byte what Debezium's EventRouter with String converters writes.
+        format: Format = Format::Plain, choice(FORMATS);
+        /// The topic; ${aggregate_type} is the row's. A name that Kafka would refuse stops the
+        /// router at that row.
+        topic: TopicTemplate = TopicTemplate::default(),
+            text(
+                "a topic's name, with ${aggregate_type} at most once",
+                parse::topic,
+                ToString::to_string
+            );
+        /// The time that a record carries. commit: the transaction's; now: when the record is
+        /// produced. Topics delete by it (retention.ms), and may refuse what is too old
+        /// (message.timestamp.before.max.ms): where either is shorter than an outage may last,
+        /// choose now.
+        timestamp: Timestamp = Timestamp::Commit, choice(TIMESTAMPS);
+        /// Columns that differ from the preset's: a name, or alternatives of which the first that
+        /// the table has is taken, e.g. ["aggregate_id", "agg_id"], so that a column can be renamed
+        /// while the router runs. An empty list leaves a column out.
+        columns: ColumnNames = ColumnNames::default(), group();
+        /// Names of the headers that carry the event's id and type.
+        headers: HeaderNames = HeaderNames::defaults(), group();
+    }
+
+    impl HeaderNames {
+        /// The header with the event's id.
+        id: String = "id".to_owned(), text("a header's name", parse::header, String::clone);
+        /// The header with the event's type.
+        event_type: String = "type".to_owned(),
+            text("a header's name", parse::header, String::clone);
+    }
+
+    /// `[kafka]`
+    pub struct Kafka {
+        /// host:port, several separated by commas.
+        bootstrap_servers: String = "127.0.0.1:9092".to_owned(),
+            text("a list of brokers", parse::servers, String::clone);
+        /// How a missing topic is made. Without it a missing topic blocks, and the router says
+        /// which one.
+        create_topics: Option<CreateTopics> = None, inline();
+        /// A compacted topic of one partition, which the router makes if it may. It holds one small
+        /// record for each pipeline: how far everything is acknowledged, on which server and
+        /// cluster, and which gaps are open (docs/guarantees.md). Several routers may share it,
+        /// each under its own name, database or slot. "" keeps no record: then a slot that was
+        /// moved, another server or another cluster is not noticed while no router runs, and a
+        /// restart closes every gap.
+        state_topic: Option<TopicName> = TopicName::new("outbox-router.state").ok(),
+            text("a topic's name, or \"\"", parse::state_topic, parse::print_state_topic);
+        /// Any property of librdkafka that weakens no promise (acks, idempotence and the like are
+        /// fixed, and refused here).
+        properties: Properties = Properties::default(), properties(&[
+            ("compression.type", "lz4"),
+            ("security.protocol", "SASL_SSL"),
+            ("sasl.mechanism", "SCRAM-SHA-512"),
+            ("sasl.username", "outbox-router"),
+            ("sasl.password", "${env:KAFKA_PASSWORD}"),
+        ]);
+    }
+
+    /// `kafka.create_topics`
+    #[derive(Copy)]
+    pub struct CreateTopics {
+        // More would be a slip of the hand, and no broker would survive it.
+        /// Partitions of a new topic. Left out, the broker decides (num.partitions).
+        partitions: i32 = -1, brokers_count(1..=10_000, 6);
+        /// Copies of each partition. Left out, the broker decides (default.replication.factor).
+        replication_factor: i16 = -1, brokers_count(1..=100, 3);
+    }
+
+    /// `[limits]`
+    #[derive(Copy)]
+    pub struct Limits {
+        /// Events past the last confirmed position: what may be in flight, and the bound on
+        /// duplicates after a crash. Where events go to a thousand topics and more at a time,
+        /// 200_000 events and 128MiB cost far less CPU.
+        window_events: u64 = 20_000, count(1..=10_000_000);
+        /// Their bytes; not smaller than row_bytes. Memory stays below 40 MB + 3 × this.
+        window_bytes: u64 = 32 * MIB, size(64 * KIB..=16 * GIB);
+        // Below 64 KiB a Relation message of a wide table would not pass; above 900 MiB the record
+        // would not fit into librdkafka's largest message, 1,000,000,000 bytes.
+        /// The largest row. A larger one stops the router at that row.
+        row_bytes: u64 = 16 * MIB, size(64 * KIB..=900 * MIB);
+        // The default is below the 30 s after which Kubernetes kills.
+        /// How long SIGTERM waits for the acknowledgement of what was read; afterwards the exit
+        /// code is 75.
+        shutdown: Duration = Duration::from_secs(25), duration(SECOND..=HOUR);
+    }
+
+    /// `[monitor]`
+    #[derive(Copy)]
+    pub struct Monitor {
+        // A look costs PostgreSQL a query; a gap must be noticed within 10 s.
+        /// Time between two looks at the slot.
+        interval: Duration = Duration::from_secs(5), duration(100..=10 * SECOND);
+        /// How far the slot may be behind the current WAL position before a warning and an error
+        /// are logged and shown.
+        bytes_behind: BytesBehind = BytesBehind::defaults(), group();
+    }
+
+    /// `monitor.bytes_behind`
+    #[derive(Copy)]
+    pub struct BytesBehind {
+        /// From here on a warning; below critical.
+        warning: u64 = 256 * MIB, size(1..=1024 * TIB);
+        /// From here on an error.
+        critical: u64 = 2 * GIB, size(1..=1024 * TIB);
+    }
+
+    /// `[admin]`
+    #[derive(Copy)]
+    pub struct Admin {
+        /// /metrics /livez /readyz /status.json. Read-only and without authentication: keep it on
+        /// loopback or a private network.
+        listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8788)),
+            text("an address with a port", parse::address, ToString::to_string);
+    }
+
+    /// `[log]`
+    pub struct Log {
+        /// What a line looks like. auto: text on a terminal, json elsewhere.
+        format: LogFormat = LogFormat::Auto, choice(LOG_FORMATS);
+        /// error, warn, info, debug, trace; or by module: "info,outbox_router::kafka=debug".
+        level: String = "info".to_owned(), text("a filter", parse::log_filter, String::clone);
     }
 }

@@ -1,43 +1,60 @@
-//! The configuration: from a TOML file, the environment and flags to a [`Config`] in which every value is typed,
-//! checked and present, or to every problem at once with its place and a hint.
+//! The configuration: from a TOML file, the environment and flags to a [`Config`] in which every
+//! value is typed, checked and present, or to every problem at once with its place and a hint.
 //!
-//! Precedence: flag, environment, file, default; no file is needed. A key that does not exist is refused, a duration or
-//! size needs its unit, and nothing that may be secret is ever printed: not by `Debug`, not in a message, not in the
-//! excerpt of the file. The process's environment is an argument, so that tests need none.
+//! Precedence: flag, environment, file, default; no file is needed. A key that does not exist is
+//! refused, a duration or size needs its unit, and nothing that may be secret is ever printed: not
+//! by `Debug`, not in a message, not in the excerpt of the file. The process's environment is an
+//! argument, so that tests need none.
 
+mod entry;
 mod environment;
 mod error;
 mod keys;
-mod model;
+mod kinds;
 mod names;
+mod parse;
+mod places;
 mod print;
 mod quantity;
 mod read;
 mod reference;
 mod secret;
-mod sections;
 mod source;
+mod suggest;
+mod table;
 mod tree;
 mod validate;
+mod values;
 
 use std::path::Path;
 
-pub use environment::{Environment, PREFIX};
+pub use entry::{Content, Entry, Secrecy, Value};
+pub use environment::{Environment, PREFIX, variable};
 pub use error::{Code, ConfigError, ConfigErrors, Place};
-pub use keys::KEYS;
-pub use model::{
-    Admin, BytesBehind, Config, CreateTopics, Kafka, Limits, Log, LogFormat, Monitor, Postgres,
-    Properties,
+pub use keys::{
+    Admin, BytesBehind, Config, CreateTopics, KEYS, Kafka, Limits, Log, Monitor, Postgres,
+    default_table,
 };
 pub use names::{PublicationName, SlotName};
-pub use print::effective;
+pub use places::Places;
 pub use quantity::{parse_duration, print_duration, print_size};
 pub use secret::{HIDDEN, Secret, is_secret_property, without_password};
-pub use sections::default_table;
 pub use source::Excerpt;
+pub use values::{LogFormat, Properties};
 
-use read::Problems;
+use print::Lines;
+use read::{Problems, Section};
 use source::SourceFile;
+use table::Table;
+
+/// A configuration, and where each of its values was set.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// For messages about a value that turns out to be wrong later.
+    pub places: Places,
+}
 
 /// Reads the file, if there is one, and lays environment and flags (`key=value`) upon it.
 ///
@@ -47,13 +64,13 @@ pub fn load(
     file: Option<&Path>,
     environment: &Environment,
     flags: &[String],
-) -> Result<Config, ConfigErrors> {
+) -> Result<Loaded, ConfigErrors> {
     let source = file.map(read_file).transpose()?;
     let mut tree = match &source {
         Some(source) => tree::parse(source)?,
         None => tree::Table::new(),
     };
-    let mut problems = Problems::new(source.as_ref());
+    let mut problems = Problems::new(source.as_ref(), &KEYS);
     let flags = flags.iter().map(|flag| environment::flag(flag));
     for change in environment.overrides().into_iter().map(Ok).chain(flags) {
         if let Err(error) = change.and_then(|change| tree::lay(&mut tree, change)) {
@@ -61,9 +78,18 @@ pub fn load(
         }
     }
     reference::resolve(&mut tree, environment, &mut problems);
-    let config = sections::read(tree, &mut problems);
+    let places = Places::of(&tree, source.as_ref());
+    let config = Config::read(Section::root(tree), &mut problems);
     validate::validate(&config, &mut problems);
-    problems.or(config)
+    problems.or(Loaded { config, places })
+}
+
+/// The effective configuration as TOML, without its secrets: what `check` shows. It reads back as
+/// the same configuration, except for what is hidden.
+pub fn effective(config: &Config) -> String {
+    let mut lines = Lines::default();
+    config.write("", &mut lines);
+    lines.finish()
 }
 
 fn read_file(path: &Path) -> Result<SourceFile, ConfigError> {
@@ -72,5 +98,5 @@ fn read_file(path: &Path) -> Result<SourceFile, ConfigError> {
         ConfigError::new(Code::FileUnreadable, message)
             .hint("--config FILE or OUTBOX_ROUTER_CONFIG names the file; none is needed at all")
     })?;
-    Ok(SourceFile { path: path.to_owned(), text })
+    Ok(SourceFile { path: path.to_owned(), text, known: &KEYS })
 }

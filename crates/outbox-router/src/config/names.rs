@@ -101,6 +101,19 @@ pub(super) fn parse_table(text: &str) -> Result<TableName, Rejection> {
     Ok(TableName { schema, name })
 }
 
+/// As [`parse_table`] reads it.
+pub(super) fn print_table(name: &TableName) -> String {
+    let quote = |part: &String| {
+        let plain = |c: char| c.is_ascii_lowercase() || c == '_';
+        if part.chars().all(plain) && !part.is_empty() {
+            part.clone()
+        } else {
+            format!("\"{}\"", part.replace('"', "\"\""))
+        }
+    };
+    format!("{}.{}", quote(&name.schema), quote(&name.name))
+}
+
 fn malformed() -> Rejection {
     Rejection::value("is no table name").hint(
         "write schema.table; a part with other characters than a-z, 0-9 and _ needs double quotes",

@@ -1,5 +1,9 @@
-//! Durations and sizes as people write them: a whole number and its unit. A bare number is refused, because no one can
-//! tell afterwards whether `30` meant seconds or milliseconds.
+//! Durations and sizes as people write them: a whole number and its unit. A bare number is refused,
+//! because no one can tell afterwards whether `30` meant seconds or milliseconds.
+//!
+//! Not the crates for it: what is accepted here has one spelling, which is also the one that is
+//! printed. `humantime` accepts `5 sec`, `1h 30m` and `0`, and prints `1s 500ms`; `bytesize` takes
+//! a bare `64` for bytes, reads `64MB` as a decimal size, refuses `1_000B` and prints `32.0 MiB`.
 
 use std::time::Duration;
 

@@ -4,11 +4,12 @@
 use std::ops::RangeInclusive;
 
 use super::{
+    entry::Entry,
     error::{Code, ConfigError, ConfigErrors, Rejection},
-    keys::{self, KEYS},
     quantity::{NotAQuantity, Quantity},
     secret::{HIDDEN, Secret},
     source::SourceFile,
+    suggest,
     tree::{Node, Origin, Quoting, Table, Value},
 };
 
@@ -16,12 +17,14 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Problems<'f> {
     file: Option<&'f SourceFile>,
+    known: &'f [Entry],
     errors: Vec<ConfigError>,
 }
 
 impl<'f> Problems<'f> {
-    pub(super) const fn new(file: Option<&'f SourceFile>) -> Self {
-        Self { file, errors: Vec::new() }
+    /// `known` is every key there is, for suggestions.
+    pub(super) const fn new(file: Option<&'f SourceFile>, known: &'f [Entry]) -> Self {
+        Self { file, known, errors: Vec::new() }
     }
 
     /// Notes a problem with the place that brought it.
@@ -293,10 +296,6 @@ impl Section {
 
     /// Whatever was not asked for is unknown.
     pub(super) fn finish(self, problems: &mut Problems<'_>) {
-        for key in &self.asked {
-            let path = self.path_of(key);
-            debug_assert!(is_listed(&path), "{path} is missing in keys::KEYS");
-        }
         for (name, member) in &self.members {
             let place = match self.path.as_str() {
                 "" => "at the top level".to_owned(),
@@ -304,22 +303,10 @@ impl Section {
             };
             let message = format!("there is no key {name} {place}");
             let mut error = ConfigError::new(Code::UnknownKey, message);
-            let likely =
-                keys::elsewhere(name).or_else(|| keys::nearest(name, self.asked.iter().copied()));
+            let likely = suggest::elsewhere(name, problems.known)
+                .or_else(|| suggest::nearest(name, self.asked.iter().copied()));
             error.hint = likely.map(|key| format!("did you mean {key}?"));
             problems.report(error, &member.key);
         }
     }
-}
-
-/// Whether a path is a key, or the way to one. The number of a table in its list does not matter.
-fn is_listed(path: &str) -> bool {
-    let mut general = String::new();
-    for part in path.split_inclusive('[') {
-        general.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
-    }
-    KEYS.iter().any(|key| {
-        key.strip_prefix(general.as_str())
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-    })
 }

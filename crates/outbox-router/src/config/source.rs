@@ -3,13 +3,15 @@
 
 use std::{fmt, ops::Range, path::PathBuf};
 
-use super::keys::{KEYS, leaf};
+use super::entry::{Entry, leaf};
 
 /// A file that was read.
 #[derive(Debug, Clone)]
 pub(super) struct SourceFile {
     pub(super) path: PathBuf,
     pub(super) text: String,
+    /// Every key there is, to know the lines that may be shown.
+    pub(super) known: &'static [Entry],
 }
 
 impl SourceFile {
@@ -20,7 +22,7 @@ impl SourceFile {
         let column = before.get(line_start..).unwrap_or_default().chars().count();
         let rest = self.text.get(line_start..).unwrap_or_default();
         let line = rest.lines().next().unwrap_or_default();
-        let shown = without_secrets(line);
+        let shown = without_secrets(line, self.known);
         let spanned = self.text.get(span.clone()).unwrap_or_default();
         let width = spanned.lines().next().unwrap_or_default().chars().count();
         let room = shown.chars().count().saturating_sub(column).max(1);
@@ -61,7 +63,7 @@ impl fmt::Display for Excerpt {
 
 /// A line may be shown whole when it is a heading or sets a key that never holds a secret. Anything else — a
 /// password under a misspelt key, a line inside of a certificate — is cut after the `=`, or hidden.
-fn without_secrets(line: &str) -> String {
+fn without_secrets(line: &str, known: &[Entry]) -> String {
     let trimmed = line.trim();
     if trimmed.is_empty() || trimmed.starts_with('[') || trimmed.starts_with('#') {
         return line.to_owned();
@@ -71,7 +73,7 @@ fn without_secrets(line: &str) -> String {
         return if word { line.to_owned() } else { "…".to_owned() };
     };
     let name = leaf(key.trim()).trim_matches(['"', '\'', ' ']);
-    if is_harmless(name) && !value.contains("://") {
+    if is_harmless(name, known) && !value.contains("://") {
         return line.to_owned();
     }
     format!("{key}= …")
@@ -79,18 +81,18 @@ fn without_secrets(line: &str) -> String {
 
 /// Keys of ours, with the tables written inline, that hold no secret. Misspelt ones cannot be told from
 /// `passwrd`, so they do not count.
-fn is_harmless(name: &str) -> bool {
-    let inline = ["bytes_behind", "create_topics", "columns", "headers"];
-    inline.contains(&name) || KEYS.iter().any(|key| leaf(key) == name && name != "url")
+fn is_harmless(name: &str, known: &[Entry]) -> bool {
+    known.iter().any(|entry| entry.leaf() == name && entry.is_public())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::keys::KEYS, *};
 
     fn excerpt(text: &str, at: &str) -> String {
         let start = text.find(at).unwrap();
-        let source = SourceFile { path: PathBuf::from("f.toml"), text: text.to_owned() };
+        let source =
+            SourceFile { path: PathBuf::from("f.toml"), text: text.to_owned(), known: &KEYS };
         source.excerpt(&(start..start + at.len())).to_string()
     }
 
@@ -102,7 +104,7 @@ mod tests {
 
     #[test]
     fn values_that_may_be_secret_are_cut_off() {
-        let line = |text: &str| without_secrets(text);
+        let line = |text: &str| without_secrets(text, &KEYS);
         assert_eq!(line("url = \"postgres://u:canary@h"), "url = …");
         assert_eq!(line("slot = \"postgres://u:canary@h\""), "slot = …");
         assert_eq!(line("  passwrd = \"canary\""), "  passwrd = …");

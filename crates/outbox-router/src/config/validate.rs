@@ -1,8 +1,10 @@
 //! What no value can be blamed for alone.
 
+use relay::{ColumnNames, OutboxTable, Preset, Role, map_columns};
+
 use super::{
     error::{Code, ConfigError},
-    model::Config,
+    keys::Config,
     quantity::print_size,
     read::Problems,
 };
@@ -40,10 +42,44 @@ pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
                     .hint("one [[outbox]] for each table"),
             );
         }
+        let roles = needed_but_left_out(outbox);
+        if !roles.is_empty() {
+            let roles = roles.join(", ");
+            let message = format!("outbox[{index}].columns leaves out {roles}");
+            problems.push(
+                ConfigError::new(Code::Contradiction, message)
+                    .hint("an empty list is for columns that an event can do without"),
+            );
+        }
+        if let Some(state) = &config.kafka.state_topic
+            && outbox.topic.to_string() == state.as_str()
+        {
+            let message = format!("outbox[{index}].topic is the kafka.state_topic ({state})");
+            problems.push(
+                ConfigError::new(Code::Contradiction, message)
+                    .hint("the record in the state topic is nothing that consumers read"),
+            );
+        }
         if outbox.headers.id == outbox.headers.event_type {
             let name = &outbox.headers.id;
             let message = format!("outbox[{index}].headers gives two headers the name {name:?}");
             problems.push(ConfigError::new(Code::Contradiction, message));
         }
     }
+}
+
+/// Roles without a column by configuration that every event needs: asked of the core, for a table
+/// that has the columns of all other roles.
+fn needed_but_left_out(outbox: &OutboxTable) -> Vec<&'static str> {
+    let preset = Preset::Default;
+    let names = Role::ALL.into_iter().flat_map(|role| preset.columns(role));
+    let columns: Vec<&[u8]> = names.map(|name| name.as_bytes()).collect();
+    let is_needed = |role: &Role| {
+        let mut without = ColumnNames::default();
+        without.set(*role, Vec::new());
+        let table = OutboxTable { preset, columns: without, ..outbox.clone() };
+        map_columns(&table, &columns).is_err()
+    };
+    let left_out = |role: &Role| outbox.columns.get(*role).is_some_and(<[String]>::is_empty);
+    Role::ALL.into_iter().filter(left_out).filter(is_needed).map(Role::as_str).collect()
 }

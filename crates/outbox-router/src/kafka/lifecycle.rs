@@ -1,10 +1,15 @@
 //! Making a producer. It blocks (threads, files of certificates), so it belongs on a blocking thread of the runtime
 //! whose I/O will wake the sink.
 
-use rdkafka::error::KafkaError;
-use relay::{Code, Failure};
+use rdkafka::{config::ClientConfig, error::KafkaError};
+use relay::{Code, Failure, TopicName};
 
-use super::{errors::Cluster, ffi::Producer, settings::KafkaSettings, sink::KafkaSink};
+use super::{
+    errors::Cluster,
+    ffi::{Producer, Reader},
+    settings::KafkaSettings,
+    sink::KafkaSink,
+};
 
 /// Makes a producer.
 ///
@@ -24,15 +29,38 @@ pub fn open(settings: &KafkaSettings) -> Result<KafkaSink, Failure> {
         Failure::new(code_of_failed_start(settings), format!("the producer cannot start: {reason}"))
             .hint("check [kafka.properties], then outbox-router check")
     };
-    let producer = Producer::open(&config).map_err(|error| {
-        if let KafkaError::ClientCreation(reason) = &error {
-            failed(reason)
-        } else {
-            failed(&error.to_string())
-        }
-    })?;
+    let producer = Producer::open(&config).map_err(|error| failed(&reason(&error)))?;
     KafkaSink::new(producer, cluster, settings.batch_bytes())
         .map_err(|error| failed(&error.to_string()))
+}
+
+/// Makes the clients that `run` makes, a producer and a reader of the state topic, without brokers:
+/// they connect nowhere. librdkafka looks only then at its properties as a whole, and at the files
+/// that they name.
+///
+/// # Errors
+/// What librdkafka says.
+pub fn try_open(settings: &KafkaSettings, state_topic: Option<&TopicName>) -> Result<(), String> {
+    let config = settings.client_config().map_err(|refused| refused.to_string())?;
+    Producer::open(&without_brokers(config)).map_err(|error| reason(&error))?;
+    if let Some(topic) = state_topic {
+        let config = settings.reader_config().map_err(|refused| refused.to_string())?;
+        Reader::open(&without_brokers(config), topic, 0).map_err(|error| reason(&error))?;
+    }
+    Ok(())
+}
+
+fn without_brokers(mut config: ClientConfig) -> ClientConfig {
+    config.remove("bootstrap.servers");
+    // With GSSAPI a client would ask for a ticket at once.
+    if cfg!(feature = "gssapi") {
+        config.set("sasl.kerberos.min.time.before.relogin", "0");
+    }
+    config
+}
+
+fn reason(error: &KafkaError) -> String {
+    if let KafkaError::ClientCreation(reason) = error { reason.clone() } else { error.to_string() }
 }
 
 /// With TLS or SASL nearly every failed start is a certificate, a key or a mechanism: a person's work.

@@ -22,7 +22,7 @@ mod topics;
 pub use bound::Identity;
 pub use ffi::TopicUuid;
 pub use health::Health;
-pub use lifecycle::open;
+pub use lifecycle::{open, try_open};
 pub use overrides::SettingRefused;
 pub use settings::{CreateTopics, KafkaSettings};
 pub use sink::{DeliveryTrouble, KafkaSink};

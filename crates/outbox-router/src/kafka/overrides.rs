@@ -121,8 +121,36 @@ pub(super) fn accept(
             return Err(refused(key, "it is given twice, under two names"));
         }
     }
+    refuse_other_protocols(&accepted, bootstrap_servers)?;
     refuse_secrets_in_the_open(&accepted, bootstrap_servers)?;
     Ok(accepted)
+}
+
+/// A property that librdkafka names, as the user spelled it.
+pub(super) fn as_spelled(properties: &BTreeMap<String, String>, name: &str) -> Option<String> {
+    let alias =
+        |(alias, canonical): &&(&str, &str)| *canonical == name && properties.contains_key(*alias);
+    ALIASES.iter().find(alias).map(|(alias, _)| (*alias).to_owned())
+}
+
+/// librdkafka passes over a server of another protocol, and over all that follow it in the list,
+/// with a line in its log alone.
+fn refuse_other_protocols(
+    accepted: &BTreeMap<String, String>,
+    bootstrap_servers: &str,
+) -> Result<(), SettingRefused> {
+    let in_force = accepted.get("security.protocol").map_or("plaintext", |value| value.trim());
+    for server in bootstrap_servers.split(',') {
+        if let Some((protocol, _)) = server.trim().split_once("://")
+            && !protocol.eq_ignore_ascii_case(in_force)
+        {
+            return Err(refused(
+                "bootstrap.servers",
+                "a server is named with another protocol than kafka.properties.security.protocol",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// PLAIN sends the password itself and OAUTHBEARER a token: not over a network without TLS. SCRAM sends neither.

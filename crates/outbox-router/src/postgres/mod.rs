@@ -47,3 +47,4 @@ pub use require_auth::{Method, RequireAuth};
 pub use sql::{SqlConnection, connect_sql};
 pub use stream::{Incoming, Output, ReplicationStream, STATUS_UPDATE_BYTES};
 pub use text::{TextQuery, TextRow, one_row};
+pub use tls::try_tls;

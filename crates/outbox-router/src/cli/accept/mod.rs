@@ -22,8 +22,8 @@ use super::{
     record::{self, Records, Stored},
 };
 use crate::{
-    app,
     config::{Config, Environment},
+    prepare,
     shell::{Seen, Source},
 };
 
@@ -51,7 +51,7 @@ pub(super) async fn accept(
     let Some(records) = Records::of(config, access)? else {
         return Err(show::keeps_none().into());
     };
-    let source = app::source(config, access.endpoint("accept")?);
+    let source = prepare::source(config, access.endpoint("accept")?);
     let facts = look_at_rest(config, &records, &source).await?;
     let open = facts.record.open();
     if open.is_empty() {

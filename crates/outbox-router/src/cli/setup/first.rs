@@ -12,13 +12,13 @@ use relay::{
 
 use super::slot::Made;
 use crate::{
-    app,
     cli::{
         RecordPart, Trouble,
         connect::Access,
         record::{self, Records, Stored},
     },
     config::Config,
+    prepare,
     shell::Seen,
 };
 
@@ -57,7 +57,7 @@ async fn find(
     access: Access<'_>,
 ) -> Result<Option<(Records, Seen, Stored)>, Failure> {
     let Some(records) = Records::of(config, access)? else { return Ok(None) };
-    let source = app::source(config, access.endpoint("setup")?);
+    let source = prepare::source(config, access.endpoint("setup")?);
     let (seen, mut stored) = record::see(&records, &source).await?;
     records.make_topic().await?;
     // Only a topic that is there tells which cluster it is of.

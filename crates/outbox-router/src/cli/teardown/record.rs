@@ -6,13 +6,13 @@ use relay::{Code, Failure};
 
 use super::backlog::Backlog;
 use crate::{
-    app,
     cli::{
         OpenGaps, RecordPart, Trouble,
         connect::Access,
         record::{self, Records},
     },
     config::Config,
+    prepare,
     shell::Seen,
 };
 
@@ -105,7 +105,7 @@ impl Retiring {
 }
 
 async fn see(config: &Config, access: Access<'_>, records: &Records) -> Result<Seen, Failure> {
-    let seen = app::source(config, access.endpoint("teardown")?).see(None).await?;
+    let seen = prepare::source(config, access.endpoint("teardown")?).see(None).await?;
     record::same_database(records, &seen)?;
     Ok(seen)
 }

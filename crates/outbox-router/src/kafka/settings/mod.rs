@@ -127,7 +127,10 @@ impl KafkaSettings {
 
     /// librdkafka's configuration for the producer.
     pub(super) fn client_config(&self) -> Result<ClientConfig, SettingRefused> {
-        checked(self.librdkafka_properties()?)
+        checked(self.librdkafka_properties()?).map_err(|refused| {
+            let key = overrides::as_spelled(&self.properties, &refused.key).unwrap_or(refused.key);
+            SettingRefused { key, why: refused.why }
+        })
     }
 
     fn librdkafka_properties(&self) -> Result<BTreeMap<String, String>, SettingRefused> {
@@ -305,6 +308,12 @@ mod tests {
         let refused = settings(&[("lingre.ms", "5")]).check().unwrap_err();
         assert_eq!(refused.key, "lingre.ms");
         assert!(refused.why.contains("No such configuration property"), "{refused}");
+    }
+
+    #[test]
+    fn a_refused_property_is_named_as_the_user_spelled_it() {
+        let refused = settings(&[("compression.codec", "zip")]).check().unwrap_err();
+        assert_eq!(refused.key, "compression.codec");
     }
 
     #[test]

@@ -62,6 +62,17 @@ pub(super) fn client(info: &ConnInfo) -> Result<Client, TlsSetupError> {
     Ok(Client { connector, server_name, peer: peer(info, check) })
 }
 
+/// Reads the files and builds what a connection would start TLS with, where one would.
+///
+/// # Errors
+/// What a connection attempt would end with before anything is sent.
+pub fn try_tls(info: &ConnInfo) -> Result<(), TlsSetupError> {
+    match (&info.host, info.sslmode) {
+        (Host::Unix(_), _) | (_, SslMode::Disable) => Ok(()),
+        (Host::Tcp(_), _) => client(info).map(drop),
+    }
+}
+
 fn check(info: &ConnInfo) -> Check {
     match (info.sslmode, &info.sslrootcert) {
         (SslMode::VerifyFull, _) => Check::ChainAndName,

@@ -1,0 +1,65 @@
+//! `columns.ROLE`: one key for each role that the core knows.
+
+use relay::{ColumnNames, Preset, Role};
+
+use super::super::{
+    entry::{Content, Entry, Secrecy, Value},
+    names::identifier,
+    print::{Lines, quoted},
+    read::{Problems, Section},
+    table::Table,
+};
+
+impl Table for ColumnNames {
+    fn defaults() -> Self {
+        Self::default()
+    }
+
+    fn read(mut section: Section, problems: &mut Problems<'_>) -> Self {
+        let mut columns = Self::default();
+        for role in Role::ALL {
+            let names =
+                section.texts(role.as_str(), problems, |text| identifier(text).map(str::to_owned));
+            if let Some(names) = names {
+                columns.set(role, names);
+            }
+        }
+        section.finish(problems);
+        columns
+    }
+
+    fn write(&self, prefix: &str, lines: &mut Lines) {
+        for role in Role::ALL {
+            if let Some(names) = self.get(role) {
+                let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+                lines
+                    .set(&format!("{prefix}{}", role.as_str()), &format!("[{}]", names.join(", ")));
+            }
+        }
+    }
+
+    fn describe(prefix: &str, entries: &mut Vec<Entry>) {
+        for role in Role::ALL {
+            let value = Value {
+                takes: "a column's name, or a list of names".to_owned(),
+                default: None,
+                examples: Preset::Default.columns(role).iter().map(|name| quoted(name)).collect(),
+                secrecy: Secrecy::Public,
+            };
+            let name = format!("{prefix}{}", role.as_str());
+            entries.push(Entry { name, help: help(role), content: Content::Value(value) });
+        }
+    }
+}
+
+const fn help(role: Role) -> &'static [&'static str] {
+    match role {
+        Role::Id => &["The event's id."],
+        Role::AggregateType => &["What `${aggregate_type}` stands for in the topic."],
+        Role::AggregateId => &["The record's key."],
+        Role::EventType => &["The event's type."],
+        Role::Payload => &["The record's value."],
+        Role::Headers => &["More headers, as a JSON object."],
+        Role::TraceParent | Role::TraceState => &["A header of the W3C trace context."],
+    }
+}

@@ -1,0 +1,166 @@
+//! Kinds of single values.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use super::{
+    super::{
+        entry::{Content, Entry, Secrecy, Value},
+        error::Rejection,
+        print::{Lines, quoted},
+        quantity::{Quantity, print_duration, print_size},
+        read::{Problems, Section},
+        secret::{Secret, without_password},
+    },
+    kind::{Kind, Name, Named},
+};
+
+/// A kind without further keys.
+pub(in super::super) struct Leaf<T> {
+    take: Take<T>,
+    /// As TOML; `None` when it is not set.
+    print: Print<T>,
+    /// Type, range and unit.
+    takes: String,
+    /// For a key that is not set by default, as TOML.
+    example: Option<String>,
+    /// What applies while it is not set, where that is worth a line.
+    unset: Option<&'static str>,
+    secrecy: Secrecy,
+}
+
+type Take<T> = Box<dyn Fn(Name, &mut Section, &mut Problems<'_>) -> Option<T>>;
+type Print<T> = Box<dyn Fn(&T) -> Option<String>>;
+
+impl<T> Kind<T> for Leaf<T> {
+    fn read(&self, key: Name, from: &mut Section, problems: &mut Problems<'_>) -> Option<T> {
+        (self.take)(key, from, problems)
+    }
+
+    fn write(&self, key: &str, value: &T, lines: &mut Lines) {
+        match ((self.print)(value), self.unset) {
+            (Some(value), _) => lines.set(key, &value),
+            (None, Some(unset)) => lines.comment(&format!("{key} is not set: {unset}")),
+            (None, None) => {}
+        }
+    }
+
+    fn describe(&self, key: Named, default: &T, entries: &mut Vec<Entry>) {
+        let Named { name, help } = key;
+        let content = Content::Value(Value {
+            takes: self.takes.clone(),
+            default: (self.print)(default),
+            examples: self.example.iter().cloned().collect(),
+            secrecy: self.secrecy,
+        });
+        entries.push(Entry { name, help, content });
+    }
+}
+
+impl<T> Leaf<T> {
+    fn new(
+        takes: impl Into<String>,
+        take: impl Fn(Name, &mut Section, &mut Problems<'_>) -> Option<T> + 'static,
+        print: impl Fn(&T) -> Option<String> + 'static,
+    ) -> Self {
+        Self {
+            take: Box::new(take),
+            print: Box::new(print),
+            takes: takes.into(),
+            example: None,
+            unset: None,
+            secrecy: Secrecy::Public,
+        }
+    }
+}
+
+/// A text that `parse` understands and `print` writes.
+pub(in super::super) fn text<T: 'static>(
+    takes: &str,
+    parse: fn(&str) -> Result<T, Rejection>,
+    print: fn(&T) -> String,
+) -> Leaf<T> {
+    let take =
+        move |key, from: &mut Section, problems: &mut Problems<'_>| from.text(key, problems, parse);
+    Leaf::new(takes, take, move |value| Some(quoted(&print(value))))
+}
+
+/// One of a few words.
+pub(in super::super) fn choice<T: Copy + PartialEq>(
+    choices: &'static [(&'static str, T)],
+) -> Leaf<T> {
+    let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+    let takes = format!("one of {}", words.join(", "));
+    let hint = takes.clone();
+    let parse = move |text: &str| {
+        let found = choices.iter().find(|(word, _)| *word == text);
+        found
+            .map(|(_, value)| *value)
+            .ok_or_else(|| Rejection::value("is not a choice").hint(hint.clone()))
+    };
+    let print = |value: &T| {
+        let found = choices.iter().find(|(_, known)| known == value);
+        found.map(|(word, _)| quoted(word))
+    };
+    Leaf::new(takes, move |key, from, problems| from.text(key, problems, &parse), print)
+}
+
+fn numbers(range: &RangeInclusive<u64>) -> String {
+    format!("a whole number from {} to {}", range.start(), range.end())
+}
+
+/// A whole number without a unit.
+pub(in super::super) fn count(range: RangeInclusive<u64>) -> Leaf<u64> {
+    Leaf::new(
+        numbers(&range),
+        move |key, from, problems| from.count(key, range.clone(), problems),
+        |value| Some(value.to_string()),
+    )
+}
+
+/// A whole number that the broker chooses when it is left out, which Kafka calls −1.
+pub(in super::super) fn brokers_count<T>(range: RangeInclusive<u64>, example: u64) -> Leaf<T>
+where
+    T: TryFrom<u64> + From<i8> + PartialOrd + ToString,
+{
+    let takes = numbers(&range);
+    let take = move |key, from: &mut Section, problems: &mut Problems<'_>| {
+        from.count(key, range.clone(), problems).and_then(|count| T::try_from(count).ok())
+    };
+    let print = |value: &T| (*value > T::from(0)).then(|| value.to_string());
+    Leaf { example: Some(example.to_string()), ..Leaf::new(takes, take, print) }
+}
+
+/// A number of bytes with its unit.
+pub(in super::super) fn size(range: RangeInclusive<u64>) -> Leaf<u64> {
+    Leaf::new(
+        format!("a size from {} to {}", print_size(*range.start()), print_size(*range.end())),
+        move |key, from, problems| from.quantity(key, Quantity::Size, range.clone(), problems),
+        |value| Some(quoted(&print_size(*value))),
+    )
+}
+
+/// A time with its unit; the range is in milliseconds.
+pub(in super::super) fn duration(range: RangeInclusive<u64>) -> Leaf<Duration> {
+    let [least, most] = [range.start(), range.end()].map(|n| Quantity::Duration.print(*n));
+    let take = move |key, from: &mut Section, problems: &mut Problems<'_>| {
+        let millis = from.quantity(key, Quantity::Duration, range.clone(), problems);
+        millis.map(Duration::from_millis)
+    };
+    Leaf::new(format!("a duration from {least} to {most}"), take, |value| {
+        Some(quoted(&print_duration(*value)))
+    })
+}
+
+/// A connection string, shown without its password.
+pub(in super::super) fn connection(
+    unset: &'static str,
+    example: &str,
+) -> Leaf<Option<Secret<String>>> {
+    let plain = Leaf::new(
+        "a connection string",
+        |key, from, problems| from.secret(key, problems).map(Some),
+        |value: &Option<Secret<String>>| Some(quoted(&without_password(value.as_ref()?))),
+    );
+    let example = Some(format!("\"{example}\""));
+    Leaf { example, unset: Some(unset), secrecy: Secrecy::Secret, ..plain }
+}

@@ -1,0 +1,13 @@
+//! What a key can take: each kind reads a value, prints it as it would be read again, and says what
+//! it accepts. Kinds that hold further keys are in [`nested`].
+
+mod columns;
+mod kind;
+mod leaves;
+mod nested;
+mod properties;
+
+pub(super) use kind::{Kind, Named};
+pub(super) use leaves::{brokers_count, choice, connection, count, duration, size, text};
+pub(super) use nested::{group, inline, section, sections};
+pub(super) use properties::properties;

@@ -1,0 +1,52 @@
+//! `kafka.properties.*`: names that librdkafka knows, not we.
+
+use super::{
+    super::{
+        entry::{Content, Entry, Secrecy, Value},
+        print::{Lines, quoted},
+        read::{Problems, Section},
+        values::Properties,
+    },
+    kind::{Kind, Name, Named},
+};
+
+/// Any property of librdkafka; each line is a property that is often set.
+pub(in super::super) struct AnyProperty(&'static [(&'static str, &'static str)]);
+
+pub(in super::super) const fn properties(
+    examples: &'static [(&'static str, &'static str)],
+) -> AnyProperty {
+    AnyProperty(examples)
+}
+
+impl Kind<Properties> for AnyProperty {
+    fn read(
+        &self,
+        key: Name,
+        from: &mut Section,
+        problems: &mut Problems<'_>,
+    ) -> Option<Properties> {
+        Some(Properties::new(from.section(key, problems).properties(problems)))
+    }
+
+    fn write(&self, key: &str, value: &Properties, lines: &mut Lines) {
+        for (name, value) in value.shown() {
+            lines.set(&format!("{key}.{}", quoted(name)), &quoted(value));
+        }
+    }
+
+    fn describe(&self, key: Named, _default: &Properties, entries: &mut Vec<Entry>) {
+        let value = Value {
+            takes: "a text, a number or a boolean".to_owned(),
+            default: None,
+            examples: self
+                .0
+                .iter()
+                .map(|(name, value)| format!("\"{name}\" = \"{value}\""))
+                .collect(),
+            secrecy: Secrecy::Secret,
+        };
+        let name = format!("{}.*", key.name);
+        entries.push(Entry { name, help: key.help, content: Content::Value(value) });
+    }
+}

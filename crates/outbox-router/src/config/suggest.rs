@@ -1,0 +1,42 @@
+//! "Did you mean": the key that is most like a word, or another table's key of that very name.
+
+use strsim::levenshtein;
+
+use super::entry::Entry;
+
+/// The candidate that is most like `word`, if any is like it at all.
+pub(super) fn nearest<'c>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'c str>,
+) -> Option<&'c str> {
+    // Two letters exchanged count as two edits, so even a word of four must tolerate that many.
+    let tolerated = word.chars().count().div_ceil(3).clamp(1, 3);
+    candidates
+        .into_iter()
+        .map(|candidate| (levenshtein(word, candidate), candidate))
+        .filter(|(distance, _)| *distance <= tolerated)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Where a key of that very name belongs, if it exists elsewhere.
+pub(super) fn elsewhere<'e>(word: &str, entries: &'e [Entry]) -> Option<&'e str> {
+    let found = entries.iter().find(|entry| entry.value().is_some() && entry.leaf() == word);
+    found.map(|entry| entry.name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::keys::KEYS, *};
+
+    #[test]
+    fn only_something_alike_is_suggested() {
+        let keys = ["slot", "url", "publication"];
+        assert_eq!(nearest("slto", keys), Some("slot"));
+        assert_eq!(nearest("sl", keys), None);
+        assert_eq!(nearest("slots", keys), Some("slot"));
+        assert_eq!(nearest("publicaton", keys), Some("publication"));
+        assert_eq!(elsewhere("slot", &KEYS), Some("postgres.slot"));
+        assert_eq!(elsewhere("table", &KEYS), Some("outbox[].table"));
+    }
+}

@@ -1,0 +1,115 @@
+//! How a table of keys is declared: one entry says name, type, default, what the key takes and what
+//! it means, and everything else follows from it.
+//!
+//! A macro and not a derive: a procedural macro would be a crate of its own for one use. Not serde
+//! either: it knows neither the place of a value nor all problems at once.
+
+use super::{
+    entry::Entry,
+    print::Lines,
+    read::{Problems, Section},
+};
+
+/// A declared table.
+pub(super) trait Table: Sized {
+    /// Every key with its default.
+    fn defaults() -> Self;
+
+    /// Reads the table; whatever is wrong goes to `problems` and leaves its default.
+    fn read(section: Section, problems: &mut Problems<'_>) -> Self;
+
+    /// Writes every key that is set, its name behind `prefix`.
+    fn write(&self, prefix: &str, lines: &mut Lines);
+
+    /// Lists the keys, their names behind `prefix`.
+    fn describe(prefix: &str, entries: &mut Vec<Entry>);
+}
+
+/// Declares tables. `pub struct` makes the type, `impl` reads into one that exists already.
+///
+/// ```text
+/// pub struct Limits {
+///     /// What the key means: the help text, and the field's documentation.
+///     window_events: u64 = 20_000, count(1..=10_000_000);
+/// //  name           type  default  what it takes
+/// }
+/// ```
+///
+/// In an `impl` a field may be called otherwise in the file: `name as "table": …`.
+macro_rules! tables {
+    () => {};
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $($(#[doc = $help:literal])* $field:ident: $type:ty = $default:expr, $kind:expr;)*
+        }
+        $($rest:tt)*
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[doc = $help])* pub $field: $type,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::defaults()
+            }
+        }
+
+        tables! {
+            impl $name {
+                $($(#[doc = $help])* $field: $type = $default, $kind;)*
+            }
+            $($rest)*
+        }
+    };
+    (
+        impl $name:ident {
+            $(
+                $(#[doc = $help:literal])*
+                $field:ident $(as $key:literal)?: $type:ty = $default:expr, $kind:expr;
+            )*
+        }
+        $($rest:tt)*
+    ) => {
+        impl Table for $name {
+            fn defaults() -> Self {
+                Self { $($field: $default,)* }
+            }
+
+            fn read(mut section: Section, problems: &mut Problems<'_>) -> Self {
+                let table = Self {
+                    $($field: {
+                        let key = tables!(@key $field $($key)?);
+                        Kind::<$type>::read(&$kind, key, &mut section, problems)
+                            .unwrap_or_else(|| $default)
+                    },)*
+                };
+                section.finish(problems);
+                table
+            }
+
+            fn write(&self, prefix: &str, lines: &mut Lines) {
+                $({
+                    let key = format!("{prefix}{}", tables!(@key $field $($key)?));
+                    Kind::<$type>::write(&$kind, &key, &self.$field, lines);
+                })*
+            }
+
+            fn describe(prefix: &str, entries: &mut Vec<Entry>) {
+                $({
+                    let name = format!("{prefix}{}", tables!(@key $field $($key)?));
+                    let key = Named { name, help: &[$($help),*] };
+                    Kind::<$type>::describe(&$kind, key, &$default, entries);
+                })*
+            }
+        }
+
+        tables! { $($rest)* }
+    };
+    (@key $field:ident) => { stringify!($field) };
+    (@key $field:ident $key:literal) => { $key };
+}
+
+pub(super) use tables;

@@ -1,0 +1,75 @@
+//! The file that people start from: what stands in it without a `#` is the default.
+
+use outbox_router::config::{Content, Entry, Value};
+
+const HEAD: &str = "\
+# Every key of outbox-router. What is written here without a `#` is the default; lines behind a single `#` show keys
+# that have none, or stand for what a preset or PostgreSQL would decide. docs/configuration.md is the same as a page.
+#
+# Precedence: flag (--set limits.row_bytes=8MiB), environment, this file, default.
+# Any key by environment, with two underscores between the parts; no file is needed at all:
+#   OUTBOX_ROUTER__KAFKA__BOOTSTRAP_SERVERS=kafka:9092
+#   OUTBOX_ROUTER__OUTBOX__0__TABLE=public.outbox               (tables of a list count from 0)
+#   OUTBOX_ROUTER__KAFKA__PROPERTIES__SECURITY_PROTOCOL=SSL     (one underscore is a dot in librdkafka's names)
+# In texts, ${env:NAME} and ${file:/path} are replaced by the variable or the file's content; $${ is a literal ${.
+# Durations are written \"500ms\", \"5s\", \"2m\", \"1h\"; sizes \"1000B\", \"512KiB\", \"64MiB\", \"2GiB\".";
+
+/// The whole file.
+pub(crate) fn file(entries: &[Entry]) -> String {
+    let mut lines = vec![HEAD.to_owned()];
+    let (mut section, mut group) = (String::new(), None);
+    let mut said = "";
+    for entry in entries {
+        let comments = entry.help.iter().map(|line| format!("# {}", line.trim()));
+        match &entry.content {
+            Content::Section => {
+                lines.push(String::new());
+                lines.extend(comments);
+                lines.push(format!("[{}]", entry.name));
+                section = format!("{}.", entry.name);
+            }
+            Content::Sections => {
+                lines.push(String::new());
+                lines.extend(comments);
+                lines.push(format!("[[{}]]", entry.name));
+                section = format!("{}[].", entry.name);
+            }
+            Content::Group => {
+                lines.push(String::new());
+                lines.extend(comments);
+                group = Some(format!("{}.", entry.name));
+                said = "";
+            }
+            Content::Value(value) => match entry.name.strip_suffix(".*") {
+                Some(table) => {
+                    lines.push(String::new());
+                    lines.extend(comments);
+                    lines.push(format!("[{table}]"));
+                    lines.extend(value.examples.iter().map(|example| format!("# {example}")));
+                }
+                None => {
+                    group = group.filter(|group| entry.name.starts_with(group.as_str()));
+                    if group.is_none() && !lines.last().is_some_and(|line| line.ends_with(']')) {
+                        lines.push(String::new());
+                    }
+                    lines.extend(comments);
+                    if said != value.takes || group.is_none() {
+                        lines.push(format!("# Takes {}.", value.takes));
+                    }
+                    said = &value.takes;
+                    let key = entry.name.strip_prefix(&section).unwrap_or(&entry.name);
+                    lines.extend(key_lines(key, value));
+                }
+            },
+        }
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn key_lines(key: &str, value: &Value) -> Vec<String> {
+    match &value.default {
+        Some(default) => vec![format!("{key} = {default}")],
+        None => value.examples.iter().map(|example| format!("# {key} = {example}")).collect(),
+    }
+}

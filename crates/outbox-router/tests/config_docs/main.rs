@@ -1,0 +1,89 @@
+//! `docs/configuration.md` and `config/outbox-router.example.toml` are made of the table of keys,
+//! and these tests fail when either is not current.
+//!
+//! `UPDATE_DOCS=1 cargo test -p outbox-router --test config_docs` writes both anew.
+
+mod example;
+mod page;
+
+use std::path::{Path, PathBuf};
+
+use outbox_router::config::{self, Config, Environment, KEYS, PREFIX};
+use relay::OutboxTable;
+
+const REWRITE: &str = "UPDATE_DOCS=1 cargo test -p outbox-router --test config_docs";
+
+fn assert_current(name: &str, wanted: &str) {
+    let file: PathBuf =
+        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("a workspace").join(name);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&file, wanted).unwrap_or_else(|error| panic!("{name}: {error}"));
+    } else {
+        let found = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(found == wanted, "{name} is not what the table of keys says: {REWRITE}");
+    }
+}
+
+#[test]
+fn the_page_is_current() {
+    assert_current("docs/configuration.md", &page::page(&KEYS));
+}
+
+#[test]
+fn the_example_file_is_current() {
+    assert_current("config/outbox-router.example.toml", &example::file(&KEYS));
+}
+
+#[test]
+fn every_key_says_what_it_means_and_what_it_takes() {
+    for entry in KEYS.iter() {
+        let name = &entry.name;
+        assert!(!entry.help.is_empty(), "{name} has no help");
+        if let Some(value) = entry.value() {
+            assert!(!value.takes.is_empty(), "{name}");
+            assert!(value.default.is_some() || !value.examples.is_empty(), "{name}");
+        }
+    }
+    let mut names: Vec<&str> = KEYS.iter().map(|entry| entry.name.as_str()).collect();
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count, "a key is declared twice");
+}
+
+/// A variable brings a text; TOML's quotes are of the file alone.
+fn as_text(toml: &str) -> &str {
+    toml.trim_matches('"')
+}
+
+#[test]
+fn every_default_by_its_variable_is_the_default() {
+    for entry in KEYS.iter() {
+        let Some(default) = entry.value().and_then(|value| value.default.as_deref()) else {
+            continue;
+        };
+        let variable = config::variable(&entry.name);
+        assert!(variable.starts_with(PREFIX), "{variable}");
+        let environment = Environment::new([(variable.clone().into(), as_text(default).into())]);
+        let loaded = config::load(None, &environment, &[]);
+        let config = loaded.unwrap_or_else(|errors| panic!("{variable}: {errors}")).config;
+        let mut expected = Config::default();
+        if entry.name.starts_with("outbox[]") {
+            expected.outbox.push(OutboxTable::with_defaults(config::default_table()));
+        }
+        assert_eq!(config, expected, "{variable}");
+    }
+}
+
+#[test]
+fn a_value_that_no_key_takes_is_refused_by_every_variable() {
+    for entry in KEYS.iter().filter(|entry| entry.value().is_some_and(|v| v.default.is_some())) {
+        // No control character is in a name, an address, a topic, a number or a word to choose.
+        let environment =
+            Environment::new([(config::variable(&entry.name).into(), "\u{1} /=".into())]);
+        // PostgreSQL takes any name of a publication, if it is quoted.
+        let takes_all = entry.name == "postgres.publication";
+        let loaded = config::load(None, &environment, &[]);
+        assert_eq!(loaded.is_ok(), takes_all, "{}", entry.name);
+    }
+}
