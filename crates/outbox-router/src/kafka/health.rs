@@ -4,7 +4,7 @@
 use rdkafka::types::RDKafkaErrorCode;
 use relay::{Code, Failure};
 
-/// What the complaints amount to.
+/// What the client_errors amount to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health<'h> {
     /// Nothing was complained of since Kafka last answered.
@@ -15,9 +15,9 @@ pub enum Health<'h> {
     Down(&'h Failure),
 }
 
-/// The complaints since Kafka last answered.
+/// The client_errors since Kafka last answered.
 #[derive(Debug, Default)]
-pub(super) struct Complaints {
+pub(super) struct ClientErrors {
     /// The most telling: a refused credential explains an unreachable cluster, not the other way round.
     reason: Option<Failure>,
     reach: Reach,
@@ -30,7 +30,7 @@ enum Reach {
     None,
 }
 
-impl Complaints {
+impl ClientErrors {
     /// The client complains.
     pub(super) fn add(&mut self, error: RDKafkaErrorCode, failure: Failure) {
         if error == RDKafkaErrorCode::AllBrokersDown {
@@ -77,27 +77,28 @@ mod tests {
 
     #[test]
     fn one_brokers_complaint_is_a_suspicion() {
-        let mut complaints = Complaints::default();
-        complaints.add(RDKafkaErrorCode::SSL, failure(Code::KafkaAuthentication));
-        assert_eq!(complaints.health(), Health::Suspect);
-        complaints.clear();
-        assert_eq!(complaints.health(), Health::Well);
+        let mut client_errors = ClientErrors::default();
+        client_errors.add(RDKafkaErrorCode::SSL, failure(Code::KafkaAuthentication));
+        assert_eq!(client_errors.health(), Health::Suspect);
+        client_errors.clear();
+        assert_eq!(client_errors.health(), Health::Well);
     }
 
     #[test]
     fn a_refused_credential_explains_why_nobody_answers() {
-        let mut complaints = Complaints::default();
-        complaints.add(RDKafkaErrorCode::Authentication, failure(Code::KafkaAuthentication));
-        complaints.add(RDKafkaErrorCode::AllBrokersDown, failure(Code::KafkaUnreachable));
-        assert_eq!(complaints.health(), Health::Down(&failure(Code::KafkaAuthentication)));
+        let mut client_errors = ClientErrors::default();
+        client_errors.add(RDKafkaErrorCode::Authentication, failure(Code::KafkaAuthentication));
+        client_errors.add(RDKafkaErrorCode::AllBrokersDown, failure(Code::KafkaUnreachable));
+        assert_eq!(client_errors.health(), Health::Down(&failure(Code::KafkaAuthentication)));
     }
 
     #[test]
     fn an_unanswered_question_turns_suspicion_into_fact() {
-        let mut complaints = Complaints::default();
-        complaints.add(RDKafkaErrorCode::BrokerTransportFailure, failure(Code::KafkaUnreachable));
-        assert_eq!(complaints.health(), Health::Suspect);
-        complaints.unanswered(failure(Code::KafkaUnreachable));
-        assert_eq!(complaints.health(), Health::Down(&failure(Code::KafkaUnreachable)));
+        let mut client_errors = ClientErrors::default();
+        client_errors
+            .add(RDKafkaErrorCode::BrokerTransportFailure, failure(Code::KafkaUnreachable));
+        assert_eq!(client_errors.health(), Health::Suspect);
+        client_errors.unanswered(failure(Code::KafkaUnreachable));
+        assert_eq!(client_errors.health(), Health::Down(&failure(Code::KafkaUnreachable)));
     }
 }

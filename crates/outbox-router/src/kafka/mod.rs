@@ -30,7 +30,7 @@ pub use state::{
     Anchor, StateEnd, StateRead, StateRecord, StateTopic, put_state, read_state,
     state_topic_command,
 };
-pub use topics::{Found, Seen, Sight, TopicDirectory};
+pub use topics::{Found, Seen, TopicDirectory, TopicLookup};
 
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,7 @@ use super::{
 
 /// A topic in use, seen again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sight {
+pub enum TopicLookup {
     /// It has so many partitions.
     Partitions(NonZeroI32),
     /// It is no longer there.
@@ -39,7 +39,7 @@ pub struct Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
     /// Whether it is there.
-    pub sight: Sight,
+    pub lookup: TopicLookup,
     /// Its id, where the broker tells it.
     pub uuid: Option<TopicUuid>,
 }
@@ -118,28 +118,34 @@ impl TopicDirectory {
             .producer
             .known_topics(ANSWER_WITHIN)
             .map_err(|error| self.cluster.failure(error, None, ""))?;
-        let sight = |name: &TopicName| match known.topics.get(name.as_str()) {
+        let lookup = |name: &TopicName| match known.topics.get(name.as_str()) {
             Some(Ok(partitions)) => {
-                NonZeroI32::new(*partitions).map_or(Sight::Gone, Sight::Partitions)
+                NonZeroI32::new(*partitions).map_or(TopicLookup::Gone, TopicLookup::Partitions)
             }
             Some(Err(error)) => {
                 let failure = self.cluster.failure(*error, Some(name.as_str()), "");
-                if failure.code == Code::TopicMissing { Sight::Gone } else { Sight::Unclear }
+                if failure.code == Code::TopicMissing {
+                    TopicLookup::Gone
+                } else {
+                    TopicLookup::Unclear
+                }
             }
-            None => Sight::Unclear,
+            None => TopicLookup::Unclear,
         };
-        let sights: Vec<Sight> = names.iter().map(sight).collect();
+        let lookups: Vec<TopicLookup> = names.iter().map(lookup).collect();
         let there: Vec<&TopicName> = names
             .iter()
-            .zip(&sights)
-            .filter_map(|(name, sight)| matches!(sight, Sight::Partitions(_)).then_some(name))
+            .zip(&lookups)
+            .filter_map(|(name, lookup)| {
+                matches!(lookup, TopicLookup::Partitions(_)).then_some(name)
+            })
             .collect();
         let mut uuids = self.uuids(&there, known.broker).into_iter();
-        let seen = |sight| match sight {
-            Sight::Partitions(_) => Seen { sight, uuid: uuids.next().flatten() },
-            Sight::Gone | Sight::Unclear => Seen { sight, uuid: None },
+        let seen = |lookup| match lookup {
+            TopicLookup::Partitions(_) => Seen { lookup, uuid: uuids.next().flatten() },
+            TopicLookup::Gone | TopicLookup::Unclear => Seen { lookup, uuid: None },
         };
-        Ok(sights.into_iter().map(seen).collect())
+        Ok(lookups.into_iter().map(seen).collect())
     }
 
     /// The topics' ids, as far as they can be had.

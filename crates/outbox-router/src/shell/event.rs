@@ -21,7 +21,7 @@ pub(super) enum Event<P: Postgres, K: Kafka> {
     /// A deadline of the core's, or of the care for Kafka.
     Due,
     /// WAL may gather in the socket.
-    Gulp,
+    Coalesce,
     /// Queued bytes were written, or could not be.
     Written(io::Result<()>),
     /// Bytes were read, or could not be.

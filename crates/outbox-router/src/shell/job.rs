@@ -9,9 +9,9 @@ use relay::{
 use tokio::task::JoinError;
 
 use super::{
-    care::Generation,
     ports::{Kafka, Postgres, Started},
     state::StateCache,
+    topic_refresher::Generation,
 };
 use crate::kafka::{Found, Seen};
 

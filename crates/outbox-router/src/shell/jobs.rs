@@ -4,14 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Shell,
-    gulp::Gulp,
+    coalesce::Coalesce,
     job::{Done, Job, Step},
     ports::{Directory, Kafka, Postgres, Sink, Started},
     state,
 };
 use crate::{
     blocking::blocking,
-    kafka::{Found, Identity, Seen, Sight},
+    kafka::{Found, Identity, Seen, TopicLookup},
     postgres::{Incoming, ReplicationStream},
     warning::warn,
 };
@@ -73,13 +73,13 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Reads the state topic. What an attempt to connect has read at its beginning is enough until it has its stream, unless
     /// somebody has written since; what was read in an earlier one may be of another cluster.
     fn read_state(&mut self, number: u64) {
-        let Some(state) = self.care.state().cloned() else {
+        let Some(state) = self.refresher.state().cloned() else {
             // Without a producer there is nobody to ask through: the core asks again when there is one.
             let failure = Failure::new(Code::KafkaUnreachable, "the producer is being replaced");
             self.input(Input::State(number, Err(failure)));
             return;
         };
-        let generation = self.care.generation();
+        let generation = self.refresher.generation();
         let cache = self.state.take().filter(|_| self.stream.is_some());
         let prefix = self.pipeline.prefix();
         self.jobs.spawn_blocking(move || {
@@ -89,11 +89,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     /// Asks where the state topic ends, and reads on only if that is not where our own writes end.
     fn look_at_state(&mut self, number: u64) {
-        let (Some(state), Some(cache)) = (self.care.state().cloned(), &self.state) else {
+        let (Some(state), Some(cache)) = (self.refresher.state().cloned(), &self.state) else {
             self.read_state(number);
             return;
         };
-        let generation = self.care.generation();
+        let generation = self.refresher.generation();
         let (prefix, untouched) = (self.pipeline.prefix(), cache.untouched());
         self.jobs.spawn_blocking(move || match state::look(&state, &prefix, &untouched) {
             Ok(None) => Done::StateUntouched(number),
@@ -109,7 +109,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         // Begun here, so that it is done even if the job is called off.
         let closing = self.sink.take().map(|old| blocking(move || old.close()));
         self.waiting_write = None;
-        self.care.opening();
+        self.refresher.opening();
         self.jobs.spawn(async move {
             if let Some(closing) = closing {
                 closing.await;
@@ -120,8 +120,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     }
 
     fn look_up(&mut self, id: TopicId, name: TopicName) {
-        let Some(directory) = self.care.directory().cloned() else { return };
-        let generation = self.care.generation();
+        let Some(directory) = self.refresher.directory().cloned() else { return };
+        let generation = self.refresher.generation();
         self.jobs.spawn_blocking(move || {
             let facts = directory.look_up(&name);
             Done::Topic(generation, id, name, facts)
@@ -129,7 +129,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     }
 
     fn look_at_topics(&mut self, directory: K::Directory) {
-        let generation = self.care.generation();
+        let generation = self.refresher.generation();
         let (ids, names): (Vec<TopicId>, Vec<TopicName>) =
             self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).unzip();
         self.jobs.spawn_blocking(move || {
@@ -187,7 +187,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Done::StateRead(generation, number, read) => {
                 // A former producer's client has read the same topic, but what it says may be old by now.
                 let read = match read {
-                    Ok((cache, read)) if generation == self.care.generation() => {
+                    Ok((cache, read)) if generation == self.refresher.generation() => {
                         self.announcer.cautions(cache.cautions());
                         self.state = Some(cache.taken_after(self.last_write));
                         Ok(read)
@@ -203,10 +203,12 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.input(Input::State(number, read));
             }
             Done::SinkOpened(opened) => self.sink_opened(*opened),
-            Done::Topic(generation, id, name, answer) if generation == self.care.generation() => {
+            Done::Topic(generation, id, name, answer)
+                if generation == self.refresher.generation() =>
+            {
                 self.topic(id, &name, answer);
             }
-            Done::Looked(generation, seen) if generation == self.care.generation() => {
+            Done::Looked(generation, seen) if generation == self.refresher.generation() => {
                 self.looked(seen);
             }
             // A former producer's client says nothing about the present one.
@@ -227,7 +229,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
         tracing::info!(slot = self.pipeline.slot, walsender = stream.backend_pid(), "connected");
         self.stream = Some(stream);
-        self.gulp = Gulp::default();
+        self.coalesce = Coalesce::default();
         self.input(Input::Connected(walsender));
     }
 
@@ -236,7 +238,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Ok(mut sink) => {
                 let name = self.state_topic.as_ref();
                 let state = name.map(|name| self.kafka.state_topic(&mut sink, name));
-                self.care.opened(self.kafka.directory(&sink), state);
+                self.refresher.opened(self.kafka.directory(&sink), state);
                 self.sink = Some(sink);
                 self.input(Input::SinkReady);
             }
@@ -244,7 +246,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 // Settings were checked at the start, so this is a file or a limit of the machine: it may pass.
                 tracing::error!(code = %failure.code, hint = failure.hint, "{failure}");
                 self.input(Input::SinkTrouble(Some(failure)));
-                self.care.failed_to_open();
+                self.refresher.failed_to_open();
             }
         }
     }
@@ -255,7 +257,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Ok(Found { facts, caution }) => {
                 sink.bind_topic(id, name, facts.max_message_bytes);
                 sink.clear_health();
-                if let Some(caution) = self.care.news(id, caution.as_ref()) {
+                if let Some(caution) = self.refresher.news(id, caution.as_ref()) {
                     warn(caution);
                 }
             }
@@ -272,7 +274,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     }
 
     fn looked(&mut self, seen: Result<Vec<(TopicId, TopicName, Seen)>, Failure>) {
-        self.care.looked();
+        self.refresher.looked();
         let Some(sink) = &mut self.sink else { return };
         let seen = match seen {
             Ok(seen) => seen,
@@ -280,11 +282,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         };
         sink.clear_health();
         let mut held_back = Vec::new();
-        for (id, name, Seen { sight, uuid }) in seen {
-            match sight {
-                Sight::Partitions(count) => self.input(Input::Partitions(id, count)),
-                Sight::Gone => self.input(Input::TopicGone(id)),
-                Sight::Unclear => {}
+        for (id, name, Seen { lookup, uuid }) in seen {
+            match lookup {
+                TopicLookup::Partitions(count) => self.input(Input::Partitions(id, count)),
+                TopicLookup::Gone => self.input(Input::TopicGone(id)),
+                TopicLookup::Unclear => {}
             }
             let Some(sink) = &mut self.sink else { return };
             let identity = uuid.map_or(Identity::Same, |uuid| sink.identify_topic(id, uuid));
@@ -296,7 +298,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             }
         }
         // The limits that hold records back may have been raised.
-        for (id, name) in self.care.some_of(held_back) {
+        for (id, name) in self.refresher.some_of(held_back) {
             self.start(Job::LookUpTopic(id, name));
         }
     }

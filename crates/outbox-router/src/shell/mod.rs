@@ -1,24 +1,23 @@
 //! The shell around the core: sockets, timers and delivery reports become [`Input`]s, [`Action`]s become deeds.
 //!
-//! One task owns everything that streams, and one place waits (`wait.rs`), or sleeps so that WAL gathers (`gulp.rs`).
+//! One task owns everything that streams, and one place waits (`wait.rs`), or sleeps so that WAL gathers (`coalesce.rs`).
 //! The core decides what a failure means, when to connect and by which steps, what is produced and
 //! what may be confirmed. Decided here is only when something is asked or tried again: how long WAL
-//! gathers in the socket (`gulp`), when Kafka is asked about topics and a producer that could not be
-//! made is tried again (`care`), when the state topic must be read to know what it holds (`state`).
+//! gathers in the socket (`coalesce`), when Kafka is asked about topics and a producer that could not be
+//! made is tried again (`topic_refresher`), when the state topic must be read to know what it holds (`state`).
 //! None of these makes a position confirmable.
 //! Work that blocks or takes long (connecting, asking Kafka for a topic, making and destroying a producer) runs beside
 //! the task as a `Job`, so that status updates never wait for it.
 //!
-//! Read in this order: [`Shell::run`], `wait` (for an `event`), `gulp` (how WAL is read), `pass` (frames), `jobs` (what runs
+//! Read in this order: [`Shell::run`], `wait` (for an `event`), `coalesce` (how WAL is read), `pass` (frames), `jobs` (what runs
 //! beside). What the shell calls of PostgreSQL and Kafka stands in `ports`.
 
 mod announce;
-mod care;
 mod clock;
+mod coalesce;
 mod connect;
 mod event;
 mod failure;
-mod gulp;
 mod job;
 mod jobs;
 mod parts;
@@ -27,6 +26,7 @@ mod ports;
 mod state;
 #[cfg(test)]
 mod tests;
+mod topic_refresher;
 mod wait;
 
 use std::{
@@ -49,11 +49,11 @@ use tokio::{
 pub(crate) use self::connect::Seen;
 use self::{
     announce::Announcer,
-    care::{Care, Due},
+    coalesce::Coalesce,
     event::Event,
-    gulp::Gulp,
     job::{Done, Job, Step},
     state::StateCache,
+    topic_refresher::{Due, TopicRefresher},
 };
 pub use self::{
     clock::Clock,
@@ -83,7 +83,7 @@ pub struct Shell<P: Postgres, K: Kafka> {
     kafka: K,
     /// `None` while it is being made.
     sink: Option<K::Sink>,
-    care: Care<K>,
+    refresher: TopicRefresher<K>,
     state_topic: Option<TopicName>,
     pipeline: Pipeline,
     /// What was last read of the state topic.
@@ -104,7 +104,7 @@ pub struct Shell<P: Postgres, K: Kafka> {
     reports: watch::Sender<RelayReport>,
     shutdown: watch::Receiver<Running>,
     acks: Acks,
-    gulp: Gulp,
+    coalesce: Coalesce,
     announcer: Announcer,
     reported_at: Instant,
     running: Running,
@@ -121,7 +121,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             postgres: Arc::new(parts.postgres),
             kafka: parts.kafka,
             sink: None,
-            care: Care::new(),
+            refresher: TopicRefresher::new(),
             state_topic: parts.state_topic,
             pipeline: parts.pipeline,
             state: None,
@@ -136,7 +136,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             reports: parts.reports,
             shutdown: parts.shutdown,
             acks: Acks::default(),
-            gulp: Gulp::default(),
+            coalesce: Coalesce::default(),
             announcer: Announcer::default(),
             reported_at: now,
             running: Running::On,
@@ -182,7 +182,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     fn apply(&mut self, event: Event<P, K>) {
         match event {
             Event::Acks | Event::Due => {}
-            Event::Gulp => self.gulp.open(Instant::now()),
+            Event::Coalesce => self.coalesce.open(Instant::now()),
             Event::Shutdown => {
                 self.running = Running::Stopping;
                 self.input(Input::Shutdown);
@@ -190,8 +190,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Event::Monitor(MonitorEvent::GapSuspected(gap)) => {
                 self.input(Input::GapSuspected(*gap));
             }
-            Event::Monitor(MonitorEvent::SourceSeen(sight)) => {
-                self.input(Input::SourceSeen(&sight.look, &sight.catalog));
+            Event::Monitor(MonitorEvent::SourceSeen(lookup)) => {
+                self.input(Input::SourceSeen(&lookup.look, &lookup.catalog));
             }
             Event::Monitor(MonitorEvent::ServerStopping) => self.input(Input::ServerStopping),
             Event::Job(done) => self.finished(*done),
@@ -203,9 +203,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.collect_acks();
         // An update that moves the window leaves before the window is filled again: a crash in between would repeat both.
         self.act();
-        if !self.gulp.is_open() {
+        if !self.coalesce.is_open() {
             self.pass();
-            self.gulp.handed_on(self.relay.pace());
+            self.coalesce.handed_on(self.relay.pace());
         }
         self.look_at_kafka();
         self.input(Input::Tick);
@@ -301,18 +301,18 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 Health::Well => None,
                 // One broker of several may complain while the others do the work: a look will tell.
                 Health::Suspect => {
-                    self.care.troubled();
+                    self.refresher.troubled();
                     None
                 }
                 Health::Down(failure) => {
                     let failure = failure.clone();
-                    self.care.troubled();
+                    self.refresher.troubled();
                     Some(failure)
                 }
             };
             self.input(Input::SinkTrouble(trouble));
         }
-        match self.care.due(Instant::now()) {
+        match self.refresher.due(Instant::now()) {
             Some(Due::Open) => self.start(Job::ReplaceSink(Duration::ZERO)),
             Some(Due::Look(directory)) => self.start(Job::LookAtTopics(directory)),
             None => {}
@@ -367,7 +367,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         const PATIENCE: Duration = Duration::from_secs(2);
         self.report(Instant::now());
         self.jobs.abort_all();
-        self.care.let_go();
+        self.refresher.release();
         if let Some(sink) = self.sink.take() {
             let closing = tokio::task::spawn_blocking(move || sink.close());
             // What was not acknowledged was not confirmed: however this ends, nothing depends on it.

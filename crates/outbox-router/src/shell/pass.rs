@@ -37,9 +37,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     self.input(Input::BytesArrived);
                 }
                 if self.stream.as_ref().is_some_and(ReplicationStream::is_full) {
-                    self.gulp.overflowed();
+                    self.coalesce.overflowed();
                 } else {
-                    self.gulp.took(Instant::now());
+                    self.coalesce.took(Instant::now());
                 }
             }
             Ok(Fill::NoRoom | Fill::Closed) => {}

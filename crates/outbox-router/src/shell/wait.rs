@@ -6,8 +6,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     REPORT_INTERVAL, Running, Shell,
+    coalesce::Coalesce,
     event::Event,
-    gulp::Gulp,
     job::Done,
     ports::{Kafka, Postgres, Sink},
 };
@@ -24,15 +24,15 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             return Event::Wal(Ok(fill));
         }
         let has_frames = wants_wal && self.has_frame();
-        let gulps = wants_wal && !has_frames && self.gulp.is_due();
-        if gulps {
+        let coalesces = wants_wal && !has_frames && self.coalesce.is_due();
+        if coalesces {
             // This thread is going to sleep: first everybody else's turn.
             tokio::task::yield_now().await;
         }
         let wake_at = self.wake_at();
         let runs = self.running == Running::On;
         let Self { sink, stream, jobs, monitor, shutdown, .. } = self;
-        let reads = if wants_wal && !has_frames && !gulps { Reads::Yes } else { Reads::No };
+        let reads = if wants_wal && !has_frames && !coalesces { Reads::Yes } else { Reads::No };
         tokio::select! {
             biased;
             // 1. Acknowledgements: they make room, and they are what we are here for.
@@ -51,22 +51,22 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             // 7. Or what was read before and left by a pass that had run long enough.
             () = std::future::ready(()), if has_frames => Event::Due,
             // 8. Nothing but WAL is to be waited for, and some was just read: more may gather.
-            () = std::future::ready(()), if gulps => Event::Gulp,
+            () = std::future::ready(()), if coalesces => Event::Coalesce,
         }
     }
 
     pub(super) fn wake_at(&self) -> Instant {
         let core = self.relay.deadline().map(|moment| self.clock.instant(moment));
         let report = self.reported_at + REPORT_INTERVAL;
-        [core, self.care.wake_at()].into_iter().flatten().fold(report, Instant::min)
+        [core, self.refresher.wake_at()].into_iter().flatten().fold(report, Instant::min)
     }
 
-    /// Rests and reads once, if a gulp is open. `None`: wait as ever.
+    /// Sleeps and reads once, while reads are coalesced. `None`: wait for the next event.
     fn gather(&mut self) -> Option<Fill> {
         match &mut self.stream {
-            Some(stream) => self.gulp.rest_and_read(stream),
+            Some(stream) => self.coalesce.rest_and_read(stream),
             None => {
-                self.gulp = Gulp::AtOnce;
+                self.coalesce = Coalesce::AtOnce;
                 None
             }
         }

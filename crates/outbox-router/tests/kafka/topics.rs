@@ -1,7 +1,7 @@
 //! What a real broker says of topics in use.
 
 use outbox_router::kafka::{
-    Found, Identity, KafkaSettings, KafkaSink, Seen, Sight, TopicDirectory, open,
+    Found, Identity, KafkaSettings, KafkaSink, Seen, TopicDirectory, TopicLookup, open,
 };
 use relay::{
     Acks, Code, Headers, Record, RecordSink, Refusal, RefusalReason, RowHeaders, Ticket, Timestamp,
@@ -32,7 +32,7 @@ async fn a_topic_that_was_deleted_and_made_again_is_another_one() {
     let directory = sink.directory(&settings);
     for seen in [see(&directory, &names).await, see(&directory, &names).await] {
         for (id, seen) in ids.iter().zip(seen) {
-            assert_eq!(seen.sight, Sight::Partitions(2.try_into().unwrap()));
+            assert_eq!(seen.lookup, TopicLookup::Partitions(2.try_into().unwrap()));
             assert_eq!(sink.identify_topic(*id, seen.uuid.unwrap()), Identity::Same);
         }
     }
@@ -45,7 +45,7 @@ async fn a_topic_that_was_deleted_and_made_again_is_another_one() {
 
     kafka.delete_topic("replaced").await.unwrap();
     let seen = see(&directory, &names).await;
-    assert_eq!(seen[0], Seen { sight: Sight::Gone, uuid: None });
+    assert_eq!(seen[0], Seen { lookup: TopicLookup::Gone, uuid: None });
     assert!(seen[1].uuid.is_some(), "one that is gone hides no other");
     drop(directory);
     blocking(move || sink.close()).await;

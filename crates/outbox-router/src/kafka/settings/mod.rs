@@ -61,7 +61,7 @@ const PINNED: &[(&str, &str)] = &[
 /// Better than librdkafka's for this use; anyone may differ.
 const DEFAULTS: &[(&str, &str)] = &[
     // Any wait, however short, is rounded up to a millisecond by librdkafka's timers. Batches form without it: the task
-    // hands over in one go what one gulp of WAL brought, and behind requests in flight more gathers.
+    // hands over in one go what one coalesced read of WAL brought, and behind requests in flight more gathers.
     ("linger.ms", "0"),
     // A request holds one partition, and a broker works at one request of a connection at a time. Beside the broker two are
     // better, since batches grow meanwhile; three milliseconds away two are four times as late as five.

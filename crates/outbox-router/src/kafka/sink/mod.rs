@@ -29,7 +29,7 @@ use super::{
     bound::{Identity, Topics},
     errors::Cluster,
     ffi::{Producer, Served, TopicUuid},
-    health::{Complaints, Health},
+    health::{ClientErrors, Health},
     settings::KafkaSettings,
     state::StateTopic,
     topics::TopicDirectory,
@@ -66,7 +66,7 @@ impl KafkaSink {
             cluster,
             unacked: 0,
             phase: Phase::Open,
-            complaints: Complaints::default(),
+            client_errors: ClientErrors::default(),
             state: None,
         };
         // The signal tells of the first event in an *empty* queue, and log lines may already be in it.
@@ -142,19 +142,19 @@ impl KafkaSink {
         self.reports.unacked
     }
 
-    /// Whether Kafka answers, as far as librdkafka's complaints tell.
+    /// Whether Kafka answers, as far as librdkafka's client_errors tell.
     pub fn health(&self) -> Health<'_> {
-        self.reports.complaints.health()
+        self.reports.client_errors.health()
     }
 
     /// The cluster answered a question: whatever it was, it is over.
     pub fn clear_health(&mut self) {
-        self.reports.complaints.clear();
+        self.reports.client_errors.clear();
     }
 
     /// Nobody answered a question.
     pub fn note_down(&mut self, failure: Failure) {
-        self.reports.complaints.unanswered(failure);
+        self.reports.client_errors.unanswered(failure);
     }
 
     /// Drops what is in flight and destroys the producer, unless a [`TopicDirectory`] is still at work, which

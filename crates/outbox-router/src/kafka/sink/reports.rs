@@ -11,7 +11,7 @@ use crate::kafka::{
     bound::Topics,
     errors::Cluster,
     ffi::{ClientError, Delivery, Events, Report, Severity},
-    health::Complaints,
+    health::ClientErrors,
     log,
 };
 
@@ -21,7 +21,7 @@ pub(super) struct Reports {
     pub(super) cluster: Cluster,
     pub(super) unacked: usize,
     pub(super) phase: Phase,
-    pub(super) complaints: Complaints,
+    pub(super) client_errors: ClientErrors,
     pub(super) state: Option<StateWrites>,
 }
 
@@ -46,7 +46,7 @@ impl Reports {
 
     /// A record counts as delivered, but no broker said so of this record.
     #[cold]
-    pub(super) fn doubt(&mut self, transaction: TransactionRef, topic: TopicId) {
+    pub(super) fn missing_offset(&mut self, transaction: TransactionRef, topic: TopicId) {
         self.phase.explain(|| {
             let failure = self.cluster.ack_without_offset(self.topics.name(topic));
             DeliveryTrouble { transaction: Some(transaction), topic: Some(topic), failure }
@@ -102,11 +102,11 @@ impl Events for Pass<'_> {
         let ticket = Ticket::from_opaque(report.opaque);
         match report.delivery {
             Delivery::Stored => {
-                self.reports.complaints.clear();
+                self.reports.client_errors.clear();
                 self.reports.topics.stored(topic, report.partition, ticket.held_bytes());
                 self.acks.push(ticket, topic);
             }
-            Delivery::Inferred => self.reports.doubt(ticket.transaction(), topic),
+            Delivery::Inferred => self.reports.missing_offset(ticket.transaction(), topic),
             Delivery::Failed(error) => {
                 self.reports.fail(Some(ticket.transaction()), Some(topic), error, "");
             }
@@ -119,7 +119,7 @@ impl Events for Pass<'_> {
             Severity::Fatal => self.reports.fail(None, None, error.code, &error.text),
             Severity::Passing => {
                 let failure = self.reports.cluster.failure(error.code, None, &error.text);
-                self.reports.complaints.add(error.code, failure);
+                self.reports.client_errors.add(error.code, failure);
             }
         }
     }

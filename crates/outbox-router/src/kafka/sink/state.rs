@@ -106,7 +106,7 @@ impl Reports {
         match report.delivery {
             Delivery::Stored => {
                 state.written = Some(report.opaque);
-                self.complaints.clear();
+                self.client_errors.clear();
             }
             Delivery::Inferred => {
                 let failure = self.cluster.ack_without_offset(Some(state.name.as_str()));

@@ -14,7 +14,7 @@ use crate::{
             ClientError, Delivery, Events, Message, NativeHeaders, Producer, Report, Served,
             Severity, TopicHandle,
         },
-        health::{Complaints, Health},
+        health::{ClientErrors, Health},
         log,
         settings::KafkaSettings,
     },
@@ -54,7 +54,7 @@ pub fn put_state(
     let handle =
         producer.topic(name).ok_or_else(|| topic.failure(RDKafkaErrorCode::InvalidTopic, ""))?;
     let mut writer =
-        Writer { topic: &topic, handle, complaints: Complaints::default(), outcome: None };
+        Writer { topic: &topic, handle, client_errors: ClientErrors::default(), outcome: None };
     let written =
         records.iter().try_for_each(|(key, value)| writer.write(producer, key, value.as_deref()));
     // What is still on its way would otherwise be waited for when the producer is destroyed.
@@ -84,7 +84,7 @@ fn state_topic(settings: &KafkaSettings, name: &TopicName) -> Result<StateTopic,
 struct Writer<'t> {
     topic: &'t StateTopic,
     handle: TopicHandle,
-    complaints: Complaints,
+    client_errors: ClientErrors,
     /// Of the record that is on its way.
     outcome: Option<Result<(), Failure>>,
 }
@@ -117,8 +117,8 @@ impl Writer<'_> {
         let failure = self
             .topic
             .failure(RDKafkaErrorCode::OperationTimedOut, "a record was not acknowledged");
-        self.complaints.unanswered(failure.clone());
-        match self.complaints.health() {
+        self.client_errors.unanswered(failure.clone());
+        match self.client_errors.health() {
             Health::Down(reason) => reason.clone(),
             Health::Well | Health::Suspect => failure,
         }
@@ -141,7 +141,7 @@ impl Events for Writer<'_> {
         let failure = self.topic.failure(error.code, &error.text);
         match error.severity {
             Severity::Fatal => self.outcome = Some(Err(failure)),
-            Severity::Passing => self.complaints.add(error.code, failure),
+            Severity::Passing => self.client_errors.add(error.code, failure),
         }
     }
 

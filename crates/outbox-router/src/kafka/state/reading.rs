@@ -13,7 +13,7 @@ use super::{
 };
 use crate::kafka::{
     ffi::{Fetched, Reader},
-    health::{Complaints, Health},
+    health::{ClientErrors, Health},
     topics::code_of,
 };
 
@@ -113,7 +113,7 @@ impl StateTopic {
                 Duration::ZERO
             };
             if started.elapsed() + LOOK_EVERY >= patience {
-                return Err(self.silence(reader, Complaints::default(), error));
+                return Err(self.silence(reader, ClientErrors::default(), error));
             }
             thread::sleep(LOOK_EVERY);
         }
@@ -127,7 +127,7 @@ impl StateTopic {
         reading: &mut Reading<'_>,
     ) -> Result<Outcome, Failure> {
         reader.start(from).map_err(|error| self.failure(error, ""))?;
-        let mut complaints = Complaints::default();
+        let mut client_errors = ClientErrors::default();
         let mut deadline = Instant::now() + PATIENCE;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -142,11 +142,11 @@ impl StateTopic {
                     if let Code::TopicForbidden | Code::TopicMissing = failure.code {
                         return Err(failure);
                     }
-                    complaints.add(error.code, failure);
+                    client_errors.add(error.code, failure);
                     Progress::More
                 }
                 None if left.is_zero() => {
-                    return Err(self.silence(&reader, complaints, E::OperationTimedOut));
+                    return Err(self.silence(&reader, client_errors, E::OperationTimedOut));
                 }
                 None => Progress::More,
             };
@@ -163,21 +163,21 @@ impl StateTopic {
     }
 
     /// Why nothing comes: what the client complained of last, if it did.
-    fn silence(&self, reader: &Reader, mut complaints: Complaints, error: E) -> Failure {
+    fn silence(&self, reader: &Reader, mut client_errors: ClientErrors, error: E) -> Failure {
         let failure = self.failure(error, "");
         if failure.code != Code::KafkaUnreachable {
             return failure;
         }
         while let Some(fetched) = reader.next(Duration::ZERO) {
             if let Fetched::Complaint(error) = fetched {
-                complaints.add(error.code, self.failure(error.code, &error.text));
+                client_errors.add(error.code, self.failure(error.code, &error.text));
             }
         }
-        if complaints.health() == Health::Well {
+        if client_errors.health() == Health::Well {
             return failure;
         }
-        complaints.unanswered(failure.clone());
-        match complaints.health() {
+        client_errors.unanswered(failure.clone());
+        match client_errors.health() {
             Health::Down(reason) => reason.clone(),
             Health::Well | Health::Suspect => failure,
         }

@@ -8,7 +8,7 @@ use rdkafka::{
 use relay::{Acks, Code, TopicId, TopicName};
 
 use super::cluster::{Cluster, DEADLINE, ORDERS, RequestLog, orders, orders_name, until};
-use crate::kafka::{Health, KafkaSink, Seen, Sight, open};
+use crate::kafka::{Health, KafkaSink, Seen, TopicLookup, open};
 
 #[tokio::test]
 async fn partitions_are_counted_with_those_that_have_no_leader() {
@@ -19,7 +19,7 @@ async fn partitions_are_counted_with_those_that_have_no_leader() {
     assert_eq!(facts.partitions.get(), 5);
     assert_eq!(facts.max_message_bytes, None, "the mock cluster does not tell");
     let seen = directory.see(&[orders_name()]).unwrap();
-    assert_eq!(seen[0].sight, Sight::Partitions(facts.partitions));
+    assert_eq!(seen[0].lookup, TopicLookup::Partitions(facts.partitions));
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn a_topic_that_is_not_there_is_seen_as_gone() {
     let name = TopicName::new("outbox.event.Missing").unwrap();
     sink.bind_topic(orders(), &name, None);
     let directory = sink.directory(&cluster.settings());
-    assert_eq!(directory.see(&[name]), Ok(vec![Seen { sight: Sight::Gone, uuid: None }]));
+    assert_eq!(directory.see(&[name]), Ok(vec![Seen { lookup: TopicLookup::Gone, uuid: None }]));
 }
 
 /// However many there are, they are asked for in one request, and their ids in another.
@@ -92,12 +92,12 @@ async fn all_topics_in_use_are_seen_at_once() {
     assert_eq!(seen, settled);
     for (n, seen) in (10..).zip(&seen) {
         let expected = match n {
-            11 => Sight::Unclear,
-            n if n % 5 == 0 => Sight::Gone,
-            n => Sight::Partitions(n.try_into().unwrap()),
+            11 => TopicLookup::Unclear,
+            n if n % 5 == 0 => TopicLookup::Gone,
+            n => TopicLookup::Partitions(n.try_into().unwrap()),
         };
-        assert_eq!(seen.sight, expected, "{n}");
-        assert_eq!(seen.uuid.is_some(), matches!(expected, Sight::Partitions(_)), "{n}");
+        assert_eq!(seen.lookup, expected, "{n}");
+        assert_eq!(seen.uuid.is_some(), matches!(expected, TopicLookup::Partitions(_)), "{n}");
     }
     let same = directory.see(&names).unwrap();
     assert_eq!(same, seen, "ids stay");

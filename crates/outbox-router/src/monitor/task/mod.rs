@@ -62,14 +62,14 @@ pub enum MonitorEvent {
     /// Rows may have been left out: confirm nothing more. Once per code.
     GapSuspected(Box<Gap>),
     /// Slot, publication and tables are as they must be.
-    SourceSeen(Box<Sight>),
+    SourceSeen(Box<SourceState>),
     /// The server wants to stop and waits for what is unconfirmed: let go, stay away. Once per stop.
     ServerStopping,
 }
 
 /// A look at which nothing was wrong.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sight {
+pub struct SourceState {
     /// The slot.
     pub look: SlotLook,
     /// Publication and tables.
@@ -328,10 +328,10 @@ impl<C> Monitor<C> {
             self.overtaken(look);
             self.announce_alterations(before.as_ref(), &catalog, &checked);
             let catalog = catalog.remember(&self.settings.outboxes, before.as_ref());
-            let sight = Sight { look: look.clone(), catalog: catalog.clone() };
+            let state = SourceState { look: look.clone(), catalog: catalog.clone() };
             // The next look will do as well; what is wrong must find room.
             if self.channels.events.capacity() > KEPT_FREE {
-                let event = MonitorEvent::SourceSeen(Box::new(sight));
+                let event = MonitorEvent::SourceSeen(Box::new(state));
                 let _unsent = self.channels.events.try_send(event);
             }
             self.remembered = Some(catalog);

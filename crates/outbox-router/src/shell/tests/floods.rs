@@ -43,7 +43,7 @@ async fn a_flood_of_wal_starves_nobody() {
     stage.until("the monitor's turn", |world| world.monitor.capacity() == capacity).await;
 
     // A job, and what becomes of it.
-    let directory = stage.shell.care.directory().cloned().unwrap();
+    let directory = stage.shell.refresher.directory().cloned().unwrap();
     stage.shell.start(Job::LookAtTopics(directory));
     stage.until_jobs(0).await;
 

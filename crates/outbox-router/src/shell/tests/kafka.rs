@@ -16,8 +16,8 @@ use relay::{
 use super::desk::{Bell, Desk, verdict};
 use crate::{
     kafka::{
-        DeliveryTrouble, Found, Health, Identity, Seen, Sight, StateEnd, StateRead, StateRecord,
-        TopicUuid,
+        DeliveryTrouble, Found, Health, Identity, Seen, StateEnd, StateRead, StateRecord,
+        TopicLookup, TopicUuid,
     },
     shell::{Directory, Kafka, Sink, StateTopic},
 };
@@ -357,8 +357,8 @@ impl Directory for Client {
 
     fn see(&self, names: &[TopicName]) -> Result<Vec<Seen>, Failure> {
         self.kafka.asked(Ask::See(self.producer))?;
-        let sight = Sight::Partitions(PARTITIONS);
-        Ok(names.iter().map(|_| Seen { sight, uuid: None }).collect())
+        let lookup = TopicLookup::Partitions(PARTITIONS);
+        Ok(names.iter().map(|_| Seen { lookup, uuid: None }).collect())
     }
 
     fn ping(&self) -> Result<(), Failure> {

@@ -49,7 +49,7 @@ async fn a_look_up_of_a_former_producer_says_nothing() {
 async fn a_look_of_a_former_producer_says_nothing() {
     let mut stage = Stage::streaming(settings()).await;
     stage.world.kafka.desk().keep(|ask| matches!(ask, Ask::See(_)));
-    let directory = stage.shell.care.directory().cloned().unwrap();
+    let directory = stage.shell.refresher.directory().cloned().unwrap();
     stage.shell.start(Job::LookAtTopics(directory));
     stage.until("the look", |world| !world.kafka.desk().waiting().is_empty()).await;
     replace(&mut stage).await;

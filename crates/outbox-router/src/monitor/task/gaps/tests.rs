@@ -47,8 +47,8 @@ fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
 /// The relay does not come to read for a while.
 fn fill(monitor: &Monitor<()>) {
     let source = Source::of("outbox", 16_400, &COLUMNS);
-    let sight = Sight { look: source.look(), catalog: source.catalog() };
-    monitor.channels.events.try_send(MonitorEvent::SourceSeen(Box::new(sight))).unwrap();
+    let state = SourceState { look: source.look(), catalog: source.catalog() };
+    monitor.channels.events.try_send(MonitorEvent::SourceSeen(Box::new(state))).unwrap();
 }
 
 fn assert_nothing_but_the_good_look(told: &mut mpsc::Receiver<MonitorEvent>) {

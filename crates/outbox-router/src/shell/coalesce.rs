@@ -1,14 +1,16 @@
-//! How WAL is read: in gulps.
+//! How WAL is read: coalesced.
 //!
-//! A walsender sends every message by itself and wakes whoever waits for it; on single-row transactions that is more
-//! than half of its work, and as much of ours. So whoever has read something does not wait for more: the thread really
-//! sleeps while the kernel's buffer fills, and what has gathered is handed on in one go. That also makes the batches for
-//! Kafka: all records of a gulp reach the producer together, without any linger. When nothing has gathered, nothing is to
-//! be gained, and the next commit is waited for.
+//! A walsender sends each message by itself and wakes a reader that waits for it. On single-row
+//! transactions that is more than half of the walsender's work, and as much of ours. So after a read
+//! the thread sleeps while the kernel's buffer fills, and then hands on what has gathered at once.
+//! That also makes the batches for Kafka: all records of one read reach the producer together,
+//! without any linger. When nothing has gathered, a pause gains nothing, and the next commit is
+//! waited for.
 //!
-//! A read that fills the buffer was no gulp: there is more, and it is read at once. How long a gulp may be is the core's
-//! to say ([`relay::Pace`]); how long the socket can be left alone, the transport's ([`ReplicationStream::rest`]). Where
-//! that is less than a gulp, the socket is emptied several times before anything is handed on.
+//! After a read that filled the buffer there is more, and it is read at once. The core says how long
+//! to sleep ([`relay::Pace`]); the transport says how long the socket can be left alone
+//! ([`ReplicationStream::rest`]). Where that is shorter, the socket is emptied several times before
+//! anything is handed on.
 
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ use crate::postgres::{Fill, ReplicationStream};
 
 /// Where the reading stands.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Gulp {
+pub(super) enum Coalesce {
     /// There is none: whatever comes is read at once.
     #[default]
     AtOnce,
@@ -31,7 +33,7 @@ pub(super) enum Gulp {
     Open { until: Instant },
 }
 
-impl Gulp {
+impl Coalesce {
     pub(super) fn is_due(self) -> bool {
         matches!(self, Self::Due(_))
     }
@@ -105,34 +107,34 @@ mod tests {
 
     const FRAMES: FrameLimits = FrameLimits { read_buffer: 64 * 1024, row_bytes: 64 * 1024 };
 
-    fn open_for(length: Duration) -> Gulp {
-        Gulp::Open { until: Instant::now() + length }
+    fn open_for(length: Duration) -> Coalesce {
+        Coalesce::Open { until: Instant::now() + length }
     }
 
     #[tokio::test]
     async fn an_open_one_takes_what_has_gathered_however_often_the_socket_must_be_emptied() {
         let (mut stream, mut server) = connected();
-        let mut gulp = open_for(Duration::from_secs(3600));
+        let mut coalesce = open_for(Duration::from_secs(3600));
         for count in [10, 2000] {
             server.write_all(&vec![b'd'; count]).unwrap();
-            assert_eq!(gulp.rest_and_read(&mut stream), Some(Fill::Bytes(count)));
-            gulp.took(Instant::now());
-            assert!(gulp.is_open());
+            assert_eq!(coalesce.rest_and_read(&mut stream), Some(Fill::Bytes(count)));
+            coalesce.took(Instant::now());
+            assert!(coalesce.is_open());
         }
-        assert_eq!(gulp.rest_and_read(&mut stream), None);
-        assert_eq!(gulp, Gulp::AtOnce, "a server that has no more is not waited for");
+        assert_eq!(coalesce.rest_and_read(&mut stream), None);
+        assert_eq!(coalesce, Coalesce::AtOnce, "a server that has no more is not waited for");
     }
 
     #[tokio::test]
     async fn one_whose_time_is_up_still_takes_what_is_there() {
         let (mut stream, mut server) = connected();
-        let mut gulp = open_for(Duration::ZERO);
+        let mut coalesce = open_for(Duration::ZERO);
         server.write_all(b"dddd").unwrap();
-        assert_eq!(gulp.rest_and_read(&mut stream), Some(Fill::Bytes(4)));
-        gulp.took(Instant::now());
-        assert_eq!(gulp, Gulp::Taken);
+        assert_eq!(coalesce.rest_and_read(&mut stream), Some(Fill::Bytes(4)));
+        coalesce.took(Instant::now());
+        assert_eq!(coalesce, Coalesce::Taken);
         assert_eq!(
-            gulp.rest_and_read(&mut stream),
+            coalesce.rest_and_read(&mut stream),
             None,
             "and nothing more before it was handed on"
         );
@@ -142,53 +144,57 @@ mod tests {
     async fn an_end_is_left_to_whoever_waits() {
         let (mut stream, server) = connected();
         drop(server);
-        let mut gulp = open_for(LENGTH);
-        assert_eq!(gulp.rest_and_read(&mut stream), None);
-        assert_eq!(gulp, Gulp::AtOnce);
+        let mut coalesce = open_for(LENGTH);
+        assert_eq!(coalesce.rest_and_read(&mut stream), None);
+        assert_eq!(coalesce, Coalesce::AtOnce);
         let end = std::future::poll_fn(|cx| stream.poll_fill(cx)).await.unwrap();
         assert_eq!(end, Fill::Closed);
     }
 
     const LENGTH: Duration = Duration::from_millis(4);
-    const IN_GULPS: Pace = Pace::InGulps(LENGTH);
+    const COALESCE: Pace = Pace::InGulps(LENGTH);
 
     #[test]
     fn the_rest_of_a_transaction_is_read_at_once() {
-        let mut gulp = Gulp::default();
-        gulp.took(Instant::now());
-        gulp.handed_on(Pace::AtOnce);
-        assert_eq!(gulp, Gulp::AtOnce);
+        let mut coalesce = Coalesce::default();
+        coalesce.took(Instant::now());
+        coalesce.handed_on(Pace::AtOnce);
+        assert_eq!(coalesce, Coalesce::AtOnce);
     }
 
     #[test]
     fn an_open_one_gathers_until_its_time_is_up() {
-        let (mut gulp, now) = (Gulp::default(), Instant::now());
-        gulp.took(now);
-        gulp.handed_on(IN_GULPS);
-        assert_eq!(gulp, Gulp::Due(LENGTH));
-        gulp.open(now);
-        gulp.took(now + LENGTH / 2);
-        gulp.handed_on(Pace::AtOnce);
-        assert!(gulp.is_open(), "what has gathered says nothing yet");
-        gulp.took(now + LENGTH);
-        assert_eq!(gulp, Gulp::Taken);
-        gulp.handed_on(Pace::InGulps(LENGTH / 2));
-        assert_eq!(gulp, Gulp::Due(LENGTH / 2), "each is as long as the pace says before it");
+        let (mut coalesce, now) = (Coalesce::default(), Instant::now());
+        coalesce.took(now);
+        coalesce.handed_on(COALESCE);
+        assert_eq!(coalesce, Coalesce::Due(LENGTH));
+        coalesce.open(now);
+        coalesce.took(now + LENGTH / 2);
+        coalesce.handed_on(Pace::AtOnce);
+        assert!(coalesce.is_open(), "what has gathered says nothing yet");
+        coalesce.took(now + LENGTH);
+        assert_eq!(coalesce, Coalesce::Taken);
+        coalesce.handed_on(Pace::InGulps(LENGTH / 2));
+        assert_eq!(
+            coalesce,
+            Coalesce::Due(LENGTH / 2),
+            "each is as long as the pace says before it"
+        );
     }
 
     #[test]
     fn nobody_waits_for_what_is_there() {
-        let (mut gulp, now) = (Gulp::Due(LENGTH), Instant::now());
-        gulp.open(now);
-        gulp.overflowed();
-        gulp.handed_on(IN_GULPS);
-        assert_eq!(gulp, Gulp::AtOnce, "the next read takes it at once");
+        let (mut coalesce, now) = (Coalesce::Due(LENGTH), Instant::now());
+        coalesce.open(now);
+        coalesce.overflowed();
+        coalesce.handed_on(COALESCE);
+        assert_eq!(coalesce, Coalesce::AtOnce, "the next read takes it at once");
     }
 
     #[test]
     fn where_nothing_was_read_nothing_gathers() {
-        let mut gulp = Gulp::default();
-        gulp.handed_on(IN_GULPS);
-        assert_eq!(gulp, Gulp::AtOnce);
+        let mut coalesce = Coalesce::default();
+        coalesce.handed_on(COALESCE);
+        assert_eq!(coalesce, Coalesce::AtOnce);
     }
 }

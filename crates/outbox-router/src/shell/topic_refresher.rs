@@ -23,7 +23,7 @@ const LOOKED_UP_AT_ONCE: usize = 16;
 pub(super) struct Generation(u64);
 
 /// See the module's documentation.
-pub(super) struct Care<K: Kafka> {
+pub(super) struct TopicRefresher<K: Kafka> {
     generation: Generation,
     phase: Phase<K>,
     /// How many looks were done.
@@ -49,7 +49,7 @@ pub(super) enum Due<K: Kafka> {
     Open,
 }
 
-impl<K: Kafka> Care<K> {
+impl<K: Kafka> TopicRefresher<K> {
     pub(super) fn new() -> Self {
         Self {
             generation: Generation::default(),
@@ -75,7 +75,7 @@ impl<K: Kafka> Care<K> {
     }
 
     /// Lets go of the producer's client, so that closing the producer destroys it.
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn release(&mut self) {
         self.phase = Phase::Opening;
     }
 
@@ -155,7 +155,7 @@ impl<K: Kafka> Care<K> {
         }
     }
 
-    /// When to ask for [`Care::due`] again. While something is under way its end is an event of its own.
+    /// When to ask for [`TopicRefresher::due`] again. While something is under way its end is an event of its own.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Opening => None,
@@ -174,26 +174,26 @@ mod tests {
 
     #[test]
     fn a_caution_is_given_once_until_it_changes() {
-        let mut care = Care::<KafkaSettings>::new();
+        let mut refresher = TopicRefresher::<KafkaSettings>::new();
         let [a, b] = [0, 1].map(|index| TopicId::from_index(index).unwrap());
         let first = Failure::new(Code::TopicTimestamps, "first");
         let other = Failure::new(Code::TopicTimestamps, "other");
-        assert_eq!(care.news(a, Some(&first)), Some(&first));
-        assert_eq!(care.news(b, Some(&first)), Some(&first));
-        assert_eq!(care.news(a, Some(&first)), None);
-        assert_eq!(care.news(a, Some(&other)), Some(&other));
-        assert_eq!(care.news(a, None), None);
-        assert_eq!(care.news(a, Some(&other)), Some(&other));
+        assert_eq!(refresher.news(a, Some(&first)), Some(&first));
+        assert_eq!(refresher.news(b, Some(&first)), Some(&first));
+        assert_eq!(refresher.news(a, Some(&first)), None);
+        assert_eq!(refresher.news(a, Some(&other)), Some(&other));
+        assert_eq!(refresher.news(a, None), None);
+        assert_eq!(refresher.news(a, Some(&other)), Some(&other));
     }
 
     #[test]
     fn every_topic_has_its_turn() {
-        let mut care = Care::<KafkaSettings>::new();
-        assert_eq!(care.some_of(vec![1, 2, 3]), [1, 2, 3]);
+        let mut refresher = TopicRefresher::<KafkaSettings>::new();
+        assert_eq!(refresher.some_of(vec![1, 2, 3]), [1, 2, 3]);
         let mut left: Vec<usize> = (0..100).collect();
         for _ in 0..100_usize.div_ceil(LOOKED_UP_AT_ONCE) {
-            care.looked();
-            let some = care.some_of((0..100).collect::<Vec<_>>());
+            refresher.looked();
+            let some = refresher.some_of((0..100).collect::<Vec<_>>());
             assert_eq!(some.len(), LOOKED_UP_AT_ONCE);
             left.retain(|topic| !some.contains(topic));
         }
