@@ -35,7 +35,7 @@ done
 say() { printf 'instructions.sh: %s\n' "$*" >&2; }
 
 scripts/install.sh build test
-# Built alone: with the simulation beside it, the core would carry its seeded bugs.
+# Built alone: with the simulation beside it, the core would carry its failpoints.
 env -u CARGO_ENCODED_RUSTFLAGS RUSTFLAGS='' \
     cargo build --quiet --release --locked --package relay --features testing --example instructions
 program="$(realpath "${CARGO_TARGET_DIR:-target}/release/examples/instructions")"

@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
-# Plants every seeded bug in turn, and sees that the simulation catches it.
+# Plants bugs in a copy of the sources, one after the other, and sees that the simulation catches
+# each.
 #
-#   scripts/mutants.sh                    all of them
+#   scripts/mutants.sh                    all of crates/simulation/mutants
 #   scripts/mutants.sh --only NAME        one
+#   scripts/mutants.sh --sample N         so many, each day others
+#   scripts/mutants.sh --check            builds none: every patch has its header and applies
 #   scripts/mutants.sh --table docs/testing.md
-#                                         and writes the table into that document
+#                                         all of them, and writes the table into that document
 #
-# Ends with "caught N of M"; exit 1 if one survives.
+# The copy and what is built of it stay in the target directory, under mutants/. Ends with "caught N
+# of M"; exit 1 if a bug survives, is caught by an invariant that its patch does not name, or does
+# not compile.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec cargo run --quiet --locked --profile checked --package simulation --bin mutants -- "$@"

@@ -24,12 +24,9 @@
 //! * **I7** No row vanishes: it is produced, or it is of a table that is no outbox, or the relay stops at it.
 //! * **I8** After a gap nothing is produced or confirmed.
 
-#[cfg(all(any(feature = "failpoints", feature = "seeded-bugs"), not(debug_assertions)))]
-compile_error!(
-    "failpoints and seeded bugs are for tests: build without them, or with debug assertions"
-);
+#[cfg(all(feature = "failpoints", not(debug_assertions)))]
+compile_error!("failpoints are for tests: build without them, or with debug assertions");
 
-pub mod bug;
 mod clock;
 pub mod failpoint;
 mod failure;

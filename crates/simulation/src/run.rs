@@ -35,17 +35,22 @@ pub fn run(plan: Plan, coverage: &mut Coverage) -> Result<(), Violation> {
     }
 }
 
-/// The places of the faults that a failing plan needs in order to fail, found by leaving out one
-/// after the other, again and again: a fault may be needed only beside one that is not.
+/// The places of the faults that a failing plan needs in order to fail.
 pub fn shrink(plan: &Plan) -> Vec<usize> {
-    let mut kept: Vec<usize> = (0..plan.faults.len()).collect();
     let mut unseen = Coverage::default();
+    shrink_while(plan, |fewer| run(fewer, &mut unseen).is_err())
+}
+
+/// The same with another idea of failing. Found by leaving out one fault after the other, again and
+/// again: a fault may be needed only beside one that is not.
+pub fn shrink_while(plan: &Plan, mut fails: impl FnMut(Plan) -> bool) -> Vec<usize> {
+    let mut kept: Vec<usize> = (0..plan.faults.len()).collect();
     let mut place = 0;
     let mut needed = 0;
     while needed < kept.len() {
         let mut fewer = kept.clone();
         fewer.remove(place % kept.len());
-        if run(plan.keeping(&fewer), &mut unseen).is_err() {
+        if fails(plan.keeping(&fewer)) {
             kept = fewer;
             needed = 0;
         } else {

@@ -2,7 +2,6 @@
 
 use super::{Halt, Phase, Relay};
 use crate::{
-    bug::{self, Bug},
     clock::{Moment, Now},
     failure::{Code, Failure},
     protocol::{Action, OnFatal, StateRead},
@@ -91,10 +90,6 @@ impl Relay {
             return;
         }
         if self.look_at.is_some_and(|look_at| look_at <= now.at) {
-            if bug::is(Bug::NeverLook) {
-                self.look_at = self.next_look_at(now.at);
-                return;
-            }
             self.look_at = None;
             self.ask(Action::LookAtState);
         }

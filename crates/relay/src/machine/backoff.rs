@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::bug::{self, Bug};
-
 /// A session or a producer that lasted this long was no failed attempt: the next wait starts small again.
 pub(super) const STEADY: Duration = Duration::from_secs(10);
 
@@ -26,9 +24,6 @@ impl Backoff {
 
     /// The wait before the next attempt: doubled each time, then spread over its upper half.
     pub(crate) fn next(&mut self) -> Duration {
-        if bug::is(Bug::NoBackoff) {
-            return Duration::ZERO;
-        }
         let wait = FIRST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         self.spread(wait)

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::{Halt, Phase, Relay, backoff::STEADY, failure_history::During};
 use crate::{
-    bug::{self, Bug},
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Class, Failure},
@@ -29,10 +28,7 @@ impl Relay {
             Phase::Connecting(_) | Phase::Standby { .. } => (failure, During::Connecting),
             Phase::Streaming(session) => placed(failure, session),
         };
-        if failure.class() == Class::Gap
-            && !bug::is(Bug::GoOnAfterGap)
-            && !self.is_being_set_up(&failure)
-        {
+        if failure.class() == Class::Gap && !self.is_being_set_up(&failure) {
             let gaps = self.gaps_of(failure);
             self.halt(gaps, at);
             return;
@@ -140,10 +136,6 @@ impl Relay {
         failure: Failure,
         now: Now,
     ) {
-        if bug::is(Bug::GoOnAfterFailure) {
-            self.replace_sink(None, now.at);
-            return;
-        }
         if self.has_nothing_to_produce() {
             self.totals.count_error(failure.code);
             return;
@@ -212,9 +204,7 @@ impl Relay {
 
     /// Gives the producer up, with what it holds; `why` is its own failure, if it failed.
     pub(super) fn replace_sink(&mut self, why: Option<&Failure>, at: Moment) {
-        if !bug::is(Bug::KeepFailedSink)
-            && let Some(wait) = self.sink.replace(why, at)
-        {
+        if let Some(wait) = self.sink.replace(why, at) {
             self.totals.reconnects.kafka += 1;
             self.topics.forget();
             self.keeper.sink_replaced();

@@ -4,7 +4,6 @@ use std::{num::NonZeroI32, time::Duration};
 
 use super::{Phase, Relay};
 use crate::{
-    bug::{self, Bug},
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Code, Failure},
@@ -125,7 +124,7 @@ impl Relay {
         let is_connecting =
             matches!(&self.phase, Phase::Connecting(attempt) if attempt.is_connected());
         let has_something = matches!(self.phase, Phase::Streaming(_)) || self.left_in_flight > 0;
-        if (has_something || is_connecting) && !bug::is(Bug::IgnoreStandstill) {
+        if has_something || is_connecting {
             let why = format!(
                 "this process stood still for {} s, so the server may have given the slot to another",
                 duration.as_secs()
@@ -147,9 +146,6 @@ impl Relay {
     fn notice(&mut self, notice: &ServerNotice, at: Moment) {
         // 55000 within the stream is PostgreSQL 18's "skipped loading publication": rows are being skipped, and this
         // warning is all that ever says so.
-        if bug::is(Bug::IgnoreWarning) {
-            return;
-        }
         if notice.code == "55000" && matches!(self.phase, Phase::Streaming(_)) {
             let failure = Failure::new(
                 Code::PublicationMissing,
@@ -279,21 +275,12 @@ impl Relay {
         let name = self.topics.name(id);
         let kept = self.pinned.as_ref().and_then(|pinned| pinned.counts.get(name?.as_str()));
         match kept.map(|kept| used.max(*kept)).and_then(NonZeroI32::new) {
-            Some(kept) if kept < facts.partitions && !bug::is(Bug::RepinAtOnce) => {
-                TopicFacts { partitions: kept, ..facts }
-            }
+            Some(kept) if kept < facts.partitions => TopicFacts { partitions: kept, ..facts },
             Some(_) | None => facts,
         }
     }
 
     fn partitions_changed(&mut self, id: TopicId, old: TopicFacts, new: TopicFacts, now: Now) {
-        if bug::is(Bug::NeverRepin) {
-            return;
-        }
-        if bug::is(Bug::RepinAtOnce) {
-            self.topics.answer(id, Ok(new), now.at);
-            return;
-        }
         if let Phase::Streaming(session) = &mut self.phase {
             if let Err(failure) = session.topic_changed(id, old, new) {
                 self.delivery_failed(None, failure, now);

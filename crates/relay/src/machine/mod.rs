@@ -21,7 +21,6 @@ use std::{
 use pgoutput::Lsn;
 
 use crate::{
-    bug::{self, Bug},
     clock::{Moment, Now},
     failure::{Code, Failure},
     machine::backoff::Backoff,
@@ -50,8 +49,6 @@ mod connecting;
 mod ending;
 mod failure_history;
 mod inputs;
-#[cfg(feature = "seeded-bugs")]
-mod planted;
 mod proceed;
 mod report;
 mod sink;
@@ -196,15 +193,6 @@ impl Relay {
     /// One `CopyData` payload of the stream. Never waits; [`Step::Held`] means that the frame was not taken.
     #[inline]
     pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> Step {
-        #[cfg(feature = "seeded-bugs")]
-        if bug::is(Bug::PassOnFull) {
-            return self.pass_on_full(payload, now, sink);
-        }
-        self.offer(payload, now, sink)
-    }
-
-    #[inline]
-    fn offer<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> Step {
         let Phase::Streaming(session) = &mut self.phase else { return Step::Taken };
         match session.frame(payload, now, &self.terms, &mut self.topics, sink) {
             Ok(Step::Taken) => Step::Taken,
@@ -264,10 +252,9 @@ impl Relay {
         );
     }
 
-    /// See [`Relay::sink`]. The one seeded bug breaks it: what follows is for other invariants to find.
+    /// See [`Relay::sink`].
     fn has_sink_if_it_streams(&self) -> bool {
-        let streams = matches!(self.phase, Phase::Streaming(_));
-        !streams || self.sink.is_ready() || bug::is(Bug::GoOnAfterFailure)
+        !matches!(self.phase, Phase::Streaming(_)) || self.sink.is_ready()
     }
 
     /// What to do next; call until it has nothing more.

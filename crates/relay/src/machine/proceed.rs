@@ -6,7 +6,6 @@ use pgoutput::Lsn;
 
 use super::{Phase, Relay};
 use crate::{
-    bug::{self, Bug},
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Class, Code, Failure},
@@ -106,9 +105,6 @@ impl Relay {
     /// Sends the status update that is due.
     fn send_status(&mut self, now: Now) {
         let listening = if self.wants_wal() { Listening::Yes } else { Listening::No };
-        if bug::is(Bug::SilentWhileFull) && listening == Listening::No {
-            return;
-        }
         let Phase::Streaming(session) = &mut self.phase else { return };
         match session.update(now, self.terms.window, listening) {
             Ok(None) => {}

@@ -11,7 +11,6 @@ use std::time::Duration;
 use pgoutput::Lsn;
 
 use crate::{
-    bug::{self, Bug},
     clock::Moment,
     progress::{ledger::Ledger, window::Window},
 };
@@ -114,7 +113,7 @@ impl Feedback {
         window: Window,
         listening: Listening,
     ) -> Due {
-        if listening == Listening::No || bug::is(Bug::TrustSilence) {
+        if listening == Listening::No {
             self.heard(at);
         }
         match self.asked_at {
@@ -123,9 +122,6 @@ impl Feedback {
             Some(_) | None => {}
         }
         let has_news = ledger.confirmable() > ledger.confirmed() || received > self.sent_write;
-        if bug::is(Bug::ReplyAtOnce) && self.owed == Owed::Reply {
-            return Due::Update;
-        }
         let waits = at < self.sent_at + GAP;
         if ledger.is_worth_confirming(window)
             || (!waits && (has_news || self.owed == Owed::Reply))

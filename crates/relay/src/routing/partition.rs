@@ -4,8 +4,6 @@
 
 use std::num::NonZeroI32;
 
-use crate::bug::{self, Bug};
-
 const SEED: u32 = 0x9747_b28c;
 const M: u32 = 0x5bd1_e995;
 const R: u32 = 24;
@@ -13,8 +11,7 @@ const R: u32 = 24;
 /// The partition of `key` among `partitions`. An empty key is a key like any other.
 pub fn partition_for_key(key: &[u8], partitions: NonZeroI32) -> i32 {
     // The sign bit is masked off, not negated: that is what the Java client does.
-    let mask = if bug::is(Bug::SignedHash) { u32::MAX } else { 0x7fff_ffff };
-    let positive = murmur2(key) & mask;
+    let positive = murmur2(key) & 0x7fff_ffff;
     i32::try_from(positive).unwrap_or(0) % partitions.get()
 }
 

@@ -14,7 +14,6 @@ use std::{
 };
 
 use crate::{
-    bug::{self, Bug},
     clock::Moment,
     failure::{Code, Failure},
     routing::{record::TopicId, topic::TopicName},
@@ -153,10 +152,6 @@ impl Topics {
         if self.vouching == Vouching::NotNeeded {
             return;
         }
-        if bug::is(Bug::ProduceUnvouched) {
-            self.vouching = Vouching::NotNeeded;
-            return;
-        }
         let is_full = vouched.partitions.is_some_and(|known| known.len() >= vouched.most);
         for topic in &mut self.topics {
             let Knowledge::Known(facts) = topic.knowledge else { continue };
@@ -230,9 +225,6 @@ impl Topics {
     /// Whether to look `id` up now; if so, not again until it is answered or the answer is overdue.
     pub(crate) fn ask(&mut self, id: TopicId, at: Moment) -> bool {
         match self.topics.get_mut(id.index()) {
-            Some(Topic { knowledge: Knowledge::Refused(_), .. }) if bug::is(Bug::LookUpOnce) => {
-                false
-            }
             // It is known, and only the witness is waited for.
             Some(Topic { knowledge: Knowledge::Known(facts), vouched, .. })
                 if !self.vouching.is_met(*vouched, facts) =>

@@ -7,7 +7,6 @@ use pgoutput::Lsn;
 
 use super::{Course, Session, block_reason::BlockReason};
 use crate::{
-    bug::{self, Bug},
     clock::Moment,
     failure::{Code, Failure},
     progress::window::Window,
@@ -41,9 +40,6 @@ impl Session {
             None => failure,
         };
         self.retried_failure = None;
-        if bug::is(Bug::SkipHeldRow) {
-            return Step::Taken;
-        }
         self.block(BlockReason::Row { failure, again_at: at + LOOK_AGAIN, topic })
     }
 
@@ -244,9 +240,7 @@ impl Session {
 
     /// The server is stopping: it has until `by` to get everything confirmed.
     pub(crate) fn release_by(&mut self, by: Moment) {
-        if !bug::is(Bug::NeverLetGo) {
-            self.release_at.get_or_insert(by);
-        }
+        self.release_at.get_or_insert(by);
     }
 
     /// Whether the server waits for something that is not coming.

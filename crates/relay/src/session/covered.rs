@@ -10,7 +10,6 @@
 use pgoutput::{Begin, Lsn, Oid};
 
 use crate::{
-    bug::{self, Bug},
     failure::{Code, Failure},
     progress::transaction::LastTransaction,
 };
@@ -58,10 +57,6 @@ impl Covered {
         Self { until, last, slot_at, tables, progress, open: None }
     }
 
-    pub(crate) fn until(&self) -> Lsn {
-        self.until
-    }
-
     /// A covered transaction is complete.
     pub(super) fn committed(&mut self, open: &Open, end_lsn: Lsn) -> Result<(), Failure> {
         let came = LastTransaction {
@@ -70,9 +65,6 @@ impl Covered {
             xid: open.begin.xid,
             committed_at: open.begin.committed_at,
         };
-        if bug::is(Bug::SkipOnFaith) {
-            return Ok(());
-        }
         match self.progress {
             // Whatever its tables are called today.
             Progress::Due if came == self.last => self.progress = Progress::Seen,
@@ -89,7 +81,7 @@ impl Covered {
 
     /// The stream has passed the witness's position.
     pub(super) fn passed(&self) -> Result<(), Failure> {
-        if self.progress == Progress::Seen || bug::is(Bug::SkipOnFaith) {
+        if self.progress == Progress::Seen {
             return Ok(());
         }
         let what =

@@ -4,7 +4,6 @@ use pgoutput::{Insert, Lsn, Message, Oid, XLogData};
 
 use super::{Session, Terms, covered::Open};
 use crate::{
-    bug::{self, Bug},
     failpoint::{self, Failpoint},
     failure::Failure,
     progress::ledger::Disorder,
@@ -100,7 +99,7 @@ impl Session {
 
     /// Whether nothing may be confirmed yet.
     pub(crate) fn is_within_covered(&self) -> bool {
-        self.covered.is_some() && !bug::is(Bug::ConfirmOnFaith)
+        self.covered.is_some()
     }
 
     /// What is at risk when the stream itself shows a gap: of another history what the witness covers, else what came

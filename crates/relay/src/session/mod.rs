@@ -5,7 +5,6 @@
 use pgoutput::{Frame, Insert, Lsn, Message, PgTimestamp, ReplyRequest, XLogData};
 
 use crate::{
-    bug::{self, Bug},
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
     failure::{Class, Code, Failure},
@@ -129,12 +128,7 @@ impl Session {
                 ledger.resume_at(position, last);
                 None
             }
-            Resume::After(covered) => {
-                if bug::is(Bug::ConfirmOnFaith) {
-                    ledger.resume_at(covered.until(), None);
-                }
-                Some(covered)
-            }
+            Resume::After(covered) => Some(covered),
         };
         Self {
             ledger,
@@ -180,9 +174,6 @@ impl Session {
                     return Ok(Step::Taken);
                 }
                 let step = match Insert::parse(data.data) {
-                    Some(Ok(_)) if self.ledger.is_old() || bug::is_twin(data.wal_start) => {
-                        return Ok(Step::Taken);
-                    }
                     Some(Ok(insert)) => self.insert(&insert, now, topics, sink)?,
                     Some(Err(error)) => return Err(error.into()),
                     None => self.message(data, terms)?,
@@ -298,7 +289,6 @@ impl Session {
         match sink.produce(&record, ticket) {
             Ok(()) => {
                 failpoint::reached(Failpoint::AfterEnqueue);
-                bug::leak();
                 topics.produced(topic);
                 self.retried_failure = None;
                 Ok(Step::Taken)

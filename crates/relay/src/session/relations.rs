@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use pgoutput::{Oid, Relation};
 
 use crate::{
-    bug::{self, Bug},
     failure::{Code, Failure},
     routing::{
         columns::Columns,
@@ -49,9 +48,7 @@ impl Relations {
         let columns = Columns::resolve(&table, relation);
         let binding = match (columns, self.by_oid.get_mut(&relation.id)) {
             (Ok(columns), Some(Binding::Ours(router))) if router.table().name == table.name => {
-                if !bug::is(Bug::IgnoreNewShape) {
-                    router.set_columns(columns);
-                }
+                router.set_columns(columns);
                 return;
             }
             (Ok(columns), _) => Binding::Ours(Box::new(Router::new(table, columns))),
@@ -73,9 +70,6 @@ impl Relations {
         }
         let mut tables = outboxes.tables.iter();
         let by_name = tables.find(|table| table.name.is(relation.namespace, relation.name));
-        if bug::is(Bug::BindByNameOnly) {
-            return by_name.cloned();
-        }
         let by_oid = || {
             let name = self.tables.table(relation.id)?;
             outboxes.tables.iter().find(|table| table.name == *name)

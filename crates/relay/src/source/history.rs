@@ -14,7 +14,6 @@ use super::{
     server::{History, Server, TimelineHistory},
 };
 use crate::{
-    bug::{self, Bug},
     failure::{Code, Failure},
     witness::Witness,
 };
@@ -67,9 +66,6 @@ pub fn continues(
     timelines: &TimelineHistory,
 ) -> Result<Continuation, Obstacle> {
     let Some(known) = &witness.history else { return Ok(Continuation::Same) };
-    if bug::is(Bug::TrustOtherHistory) {
-        return Ok(Continuation::Same);
-    }
     if known.system_id != server.history.system_id {
         let what = format!(
             "this is another database cluster (system identifier {}, kafka's records come from {})",

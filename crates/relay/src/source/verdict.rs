@@ -6,7 +6,6 @@ use super::{
     slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, bytes_between},
     wording,
 };
-use crate::bug::{self, Bug};
 use crate::failure::{Code, Failure};
 
 /// The only plug-in whose messages the router reads.
@@ -81,8 +80,7 @@ pub fn made_unfit(unsuitable: Failure) -> Failure {
 /// # Errors
 /// It does not.
 pub fn unmoved(name: &str, ours: Lsn, slot: &SlotHealth) -> Result<(), Failure> {
-    let ahead = slot.confirmed_flush_lsn.filter(|&theirs| theirs > ours);
-    match ahead.filter(|_| !bug::is(Bug::TrustMovedSlot)) {
+    match slot.confirmed_flush_lsn.filter(|&theirs| theirs > ours) {
         None => Ok(()),
         Some(theirs) => Err(moved(format!(
             "slot \"{name}\" stands at {theirs}, {} past {ours}, up to which everything is acknowledged: it \

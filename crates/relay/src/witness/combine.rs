@@ -2,7 +2,6 @@
 
 use super::{Unreadable, Witness};
 use crate::{
-    bug::{self, Bug},
     failure::{Code, Failure},
     protocol::StateRecord,
 };
@@ -18,12 +17,9 @@ use crate::{
 pub fn combine(records: &[StateRecord]) -> Result<Option<Witness>, Unreadable> {
     let mut read = Vec::with_capacity(records.len());
     for record in records {
-        read.push((record.offset, Witness::decode(&record.value)?));
+        read.push(Witness::decode(&record.value)?);
     }
-    if bug::is(Bug::OneWitnessKey) {
-        return Ok(read.into_iter().max_by_key(|(offset, _)| *offset).map(|(_, witness)| witness));
-    }
-    Ok(join(read.into_iter().map(|(_, witness)| witness)))
+    Ok(join(read))
 }
 
 impl From<Unreadable> for Failure {

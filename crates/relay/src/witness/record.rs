@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use pgoutput::{Lsn, Oid};
 
 use crate::{
-    bug::{self, Bug},
     progress::LastTransaction,
     routing::table::TableName,
     source::{Catalog, Gap, Held, History, Mark, wording},
@@ -117,7 +116,7 @@ impl Witness {
     /// How records of one pipeline compare.
     pub(super) fn rank(&self) -> (u64, Option<u32>, Option<Held>, Lsn) {
         let (timeline, held) = self.holder();
-        (self.generation, timeline, held.filter(|_| !bug::is(Bug::RankByPosition)), self.position)
+        (self.generation, timeline, held, self.position)
     }
 
     /// Who held the slot later, of one generation: a promotion begins one, and the next may be met before its record is there.

@@ -1,19 +1,11 @@
 //! What the core asks of the server and of the state topic, answered one question at a time:
 //! whatever else goes on may happen between two of them. Nothing is judged here.
 
-use relay::{
-    Code, Failure, Input,
-    bug::{self, Bug},
-    witness::Witness,
-};
+use relay::{Code, Failure, Input, witness::Witness};
 
 use super::World;
 use crate::{
-    history::TYPES,
-    invariant::Invariant,
-    kafka::Producer,
-    plan::Keeping,
-    postgres::{Phase, Slot},
+    history::TYPES, invariant::Invariant, kafka::Producer, plan::Keeping, postgres::Phase,
     router::Job,
 };
 
@@ -74,9 +66,6 @@ impl World {
                 self.input(router, Input::Timelines(self.server.timelines()));
             }
             Job::ReadSlot => {
-                if bug::is(Bug::RecreateSlot) && self.server.slot.is_none() {
-                    self.server.slot = Some(Slot::at(self.server.history.end_of_wal));
-                }
                 // Without a witness nothing else is asked for once there is a stream.
                 let is_last = self.plan.keeping == Keeping::Memory;
                 let before = self.stream_to_begin(router).filter(|_| is_last);

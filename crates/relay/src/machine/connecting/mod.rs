@@ -16,7 +16,6 @@ use super::{
     attempt::{Attempt, Step},
 };
 use crate::{
-    bug::{self, Bug},
     clock::Moment,
     failpoint::{self, Failpoint},
     failure::{Code, Failure},
@@ -289,7 +288,7 @@ impl Relay {
         } else {
             None
         };
-        if let Some(why) = changed.filter(|_| !bug::is(Bug::TrustFirstLook)) {
+        if let Some(why) = changed {
             self.lost(Failure::new(Code::SlotInUse, why), at);
             return;
         }

@@ -2,7 +2,6 @@
 
 use crate::machine::{Phase, Relay, attempt::Step};
 use crate::{
-    bug::{self, Bug},
     clock::Moment,
     failure::{Code, Failure},
     machine::{attesting::LOOK_EVERY, failure_history::During},
@@ -32,8 +31,7 @@ impl Relay {
     /// Gaps, if the witness that they were found by is the present one.
     fn suspect(&mut self, gaps: Vec<Gap>, at: Moment) {
         // Before the first session of a pipeline nothing of ours can be missing.
-        let is_nothing =
-            |gap: &&Gap| self.is_being_set_up(&gap.failure) || bug::is(Bug::GoOnAfterGap);
+        let is_nothing = |gap: &&Gap| self.is_being_set_up(&gap.failure);
         if let Some(gap) = gaps.first().filter(is_nothing) {
             self.lost(gap.failure.clone(), at);
             return;

@@ -2,11 +2,7 @@
 
 use pgoutput::Lsn;
 
-use super::credit::Credit;
-use crate::{
-    bug::{self, Bug},
-    failure::{Code, Failure},
-};
+use crate::failure::{Code, Failure};
 
 /// The order of messages that the ledger relies on was broken: the stream is not what it claims to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -40,12 +36,4 @@ impl From<Disorder> for Failure {
     fn from(disorder: Disorder) -> Self {
         Self::new(Code::Protocol, disorder.to_string())
     }
-}
-
-pub(super) fn overcredit() -> Result<Credit, Disorder> {
-    // The bugs whose counts cannot balance are to be found by what they confirm, not by this.
-    let is_expected = bug::is(Bug::ConfirmOnEnqueue)
-        || bug::is(Bug::ConfirmOneShort)
-        || bug::is(Bug::CreditStaleAck);
-    if is_expected { Ok(Credit::Stale) } else { Err(Disorder::Overcredit) }
 }

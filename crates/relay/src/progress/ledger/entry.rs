@@ -2,10 +2,7 @@
 
 use pgoutput::{Begin, Lsn, PgTimestamp, Xid};
 
-use crate::{
-    bug::{self, Bug},
-    progress::{ticket::SIZE_UNIT, transaction::LastTransaction, window::Window},
-};
+use crate::progress::{ticket::SIZE_UNIT, transaction::LastTransaction, window::Window};
 
 /// Events and their size, in units of [`crate::Ticket`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -74,15 +71,7 @@ impl Entry {
 
     /// Whether the broker has acknowledged everything that was produced of it so far.
     pub(super) fn is_acked(&self) -> bool {
-        self.unacked.events == 0 || (bug::is(Bug::ConfirmOneShort) && self.unacked.events == 1)
-    }
-
-    /// Its end, if nothing of it is missing.
-    pub(super) fn settled_end(&self) -> Option<Lsn> {
-        match self.progress {
-            Progress::Complete(end) if self.is_acked() => Some(end),
-            Progress::Complete(_) | Progress::Open => None,
-        }
+        self.unacked.events == 0
     }
 }
 

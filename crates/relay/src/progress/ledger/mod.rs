@@ -34,7 +34,6 @@ use std::collections::VecDeque;
 use pgoutput::{Begin, Lsn, PgTimestamp};
 
 use crate::{
-    bug::{self, Bug},
     failpoint::{self, Failpoint},
     ports::AckRun,
     progress::window::Window,
@@ -46,7 +45,6 @@ use crate::{
 pub(crate) use attestation::{Attestation, Evidence};
 pub(crate) use credit::{Credit, Place};
 pub(crate) use disorder::Disorder;
-use disorder::overcredit;
 pub(crate) use entry::Carried;
 use entry::{Entry, Load, Progress};
 
@@ -165,10 +163,8 @@ impl Ledger {
         };
         let load = Load { events: 1, units };
         entry.load.add(load);
-        if !bug::is(Bug::ConfirmOnEnqueue) {
-            entry.unacked.add(load);
-            self.unacked.add(load);
-        }
+        entry.unacked.add(load);
+        self.unacked.add(load);
         self.unconfirmed.add(load);
         Ok(Ticket::new(self.session, number, units))
     }
@@ -178,7 +174,6 @@ impl Ledger {
         let (transaction, units) = ticket.redeem();
         let load = Load { events: 1, units };
         if transaction.session == self.session
-            && !bug::is(Bug::ForgetWithdrawal)
             && let Some(entry) = self.entry_mut(transaction.number)
         {
             entry.load.remove(load);
@@ -216,14 +211,8 @@ impl Ledger {
 
     /// A keepalive: the walsender has sent everything before `position`. Ignored while a transaction is open.
     pub(crate) fn keepalive(&mut self, position: Lsn) {
-        let is_news = position > self.resumed_at || bug::is(Bug::KeepaliveBelowSlot);
-        if !self.is_open() && position > self.received && is_news {
+        if !self.is_open() && position > self.received && position > self.resumed_at {
             self.advance(position);
-            if bug::is(Bug::KeepaliveWhilePending) {
-                self.settled = position;
-            }
-        } else if bug::is(Bug::KeepaliveWhileOpen) && self.is_settled_but_for_open() {
-            self.settled = self.settled.max(position);
         }
     }
 
@@ -232,15 +221,15 @@ impl Ledger {
     /// # Errors
     /// More were acknowledged than produced: the books no longer balance.
     pub(crate) fn credit(&mut self, run: &AckRun) -> Result<Credit, Disorder> {
-        if run.transaction.session != self.session && !bug::is(Bug::CreditStaleAck) {
+        if run.transaction.session != self.session {
             return Ok(Credit::Stale);
         }
         let load = Load { events: u64::from(run.records), units: run.size };
         let Some(entry) = self.entry_mut(run.transaction.number) else {
-            return overcredit();
+            return Err(Disorder::Overcredit);
         };
         if entry.unacked.events < load.events || entry.unacked.units < load.units {
-            return overcredit();
+            return Err(Disorder::Overcredit);
         }
         entry.unacked.remove(load);
         let since = entry.since;
@@ -250,10 +239,6 @@ impl Ledger {
         };
         self.unacked.remove(load);
         self.settle();
-        if bug::is(Bug::ConfirmMaximum) {
-            let newest = self.entries.iter().rev().find_map(Entry::settled_end);
-            self.settled = newest.map_or(self.settled, |end| end.max(self.settled));
-        }
         Ok(Credit::Counted(since, place))
     }
 
@@ -277,7 +262,6 @@ impl Ledger {
     /// What may be told to the server.
     pub(crate) fn confirmable(&self) -> Lsn {
         match self.evidence {
-            Evidence::Witness if bug::is(Bug::ConfirmBeforeWitness) => self.settled,
             Evidence::Witness => self.confirmable,
             Evidence::None => self.settled,
         }
@@ -285,8 +269,7 @@ impl Ledger {
 
     /// A claim to have the settled position written into the witness. It counts when it comes back.
     pub(crate) fn attest(&self) -> Attestation {
-        let position = if bug::is(Bug::WitnessAheadOfAcks) { self.received } else { self.settled };
-        Attestation::new(self.session, position, self.settled_unattested)
+        Attestation::new(self.session, self.settled, self.settled_unattested)
     }
 
     /// The witness with this position is acknowledged: the window begins after it. An attestation of an earlier
@@ -315,9 +298,6 @@ impl Ledger {
             self.attested(self.attest());
         }
         self.confirmed = self.confirmed.max(self.confirmable());
-        if bug::is(Bug::ConfirmPlusOne) && self.confirmed > Lsn::ZERO {
-            return ConfirmedLsn(Lsn::from_u64(self.confirmed.as_u64() + 1));
-        }
         ConfirmedLsn(self.confirmed)
     }
 
@@ -330,8 +310,7 @@ impl Ledger {
     /// transaction larger than the window passes through with its *unacknowledged* part bounded.
     #[inline]
     pub(crate) fn has_room(&self, window: Window) -> bool {
-        bug::is(Bug::NoWindow)
-            || self.unconfirmed.fits(window)
+        self.unconfirmed.fits(window)
             || (self.entries.len() == 1
                 && self.settled_unattested.events == 0
                 && self.open().is_some()
@@ -367,11 +346,6 @@ impl Ledger {
     /// Where the open transaction will commit.
     pub(crate) fn open_commit_lsn(&self) -> Option<Lsn> {
         self.open().map(|entry| entry.commit_lsn)
-    }
-
-    /// Whether the open transaction was confirmed in an earlier session: never, since the slot does not send it then.
-    pub(crate) fn is_old(&self) -> bool {
-        bug::is(Bug::SkipEqualOnResume) && self.open_commit_lsn() == Some(self.resumed_at)
     }
 
     /// Where the oldest transaction that is not settled commits.
@@ -410,8 +384,7 @@ impl Ledger {
             match entry.progress {
                 Progress::Complete(end) if entry.is_acked() => {
                     failpoint::reached(Failpoint::BeforeAdvance);
-                    self.settled =
-                        if bug::is(Bug::ConfirmCommitLsn) { entry.commit_lsn } else { end };
+                    self.settled = end;
                     self.last = Some(entry.identity());
                     self.settled_unattested.add(entry.load);
                     self.entries.pop_front();

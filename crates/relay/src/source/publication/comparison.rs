@@ -12,7 +12,6 @@ use crate::source::{
     quote::quote_identifier,
 };
 use crate::{
-    bug::{self, Bug},
     failure::{Code, Failure},
     routing::table::{OutboxTable, Outboxes, TableName},
 };
@@ -70,8 +69,7 @@ pub(super) struct Judge<'a> {
 impl Judge<'_> {
     fn replaced(&self) -> Option<Failure> {
         let before = self.before?.publication.as_ref()?;
-        let is_another = before.oid != self.publication.oid && !bug::is(Bug::TrustNewPublication);
-        is_another.then(|| {
+        (before.oid != self.publication.oid).then(|| {
             Failure::new(
                 Code::PublicationReplaced,
                 format!(

@@ -8,7 +8,6 @@ use super::{
 };
 use crate::protocol::Write;
 use crate::{
-    bug::{self, Bug},
     clock::Moment,
     source::Gap,
     witness::{Witness, combine, combine::join},
@@ -37,7 +36,7 @@ impl Keeper {
 
     /// Has an open gap written down, if there is a state topic.
     fn record(&mut self, gap: &Gap, witness: Witness) {
-        if let Some(settings) = self.settings.as_ref().filter(|_| !bug::is(Bug::ForgetGap)) {
+        if let Some(settings) = &self.settings {
             let name = format!("{}.{}.{}", settings.process, gap.name(), witness.generation);
             let key = settings.pipeline.key(&name);
             self.unrecorded = Some(Unrecorded { key, witness, tried_at: None });

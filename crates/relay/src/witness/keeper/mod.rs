@@ -15,7 +15,6 @@ use super::{
     LastTransaction, Witness, acceptance::Changed, combine::join, key, record::PARTITIONS_MAX,
 };
 use crate::{
-    bug::{self, Bug},
     clock::Moment,
     failpoint::{self, Failpoint},
     failure::Failure,
@@ -185,12 +184,7 @@ impl Keeper {
             .take_if(|left| read.records.iter().any(|record| is_new(record, &left.keys)));
         self.read = read.records;
         // What this process has written counts although the topic may have been deleted meanwhile.
-        let known = if bug::is(Bug::OneWitnessKey) {
-            combined.or(self.known.take())
-        } else {
-            join(self.known.take().into_iter().chain(combined))
-        };
-        self.known = known;
+        self.known = join(self.known.take().into_iter().chain(combined));
         self.reopen();
         Ok(since)
     }
@@ -240,10 +234,7 @@ impl Keeper {
             self.known = Some(witness);
             return;
         };
-        let key = match bug::is(Bug::OneWitnessKey) {
-            true => settings.pipeline.key(""),
-            false => key::of_session(&settings.pipeline, &settings.process, sessions, id),
-        };
+        let key = key::of_session(&settings.pipeline, &settings.process, sessions, id);
         self.outdated = self.read.iter().map(|record| record.key.clone()).collect();
         self.outdated.extend(self.present.take().map(|present| present.key));
         self.outdated.retain(|other| *other != key);

@@ -1,0 +1,83 @@
+//! Seeds, until an invariant is broken.
+#![allow(clippy::print_stdout, reason = "what a program prints is its result")]
+
+use std::{fmt, time::Instant};
+
+use simulation::{coverage::Coverage, invariant::Violation, plan::Plan, resources, run::run};
+
+/// How a bug was caught, as [`until_caught`] prints it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Catch {
+    pub(crate) found: Found,
+    /// The invariant, as it is displayed.
+    pub(crate) invariant: String,
+    pub(crate) what: String,
+    pub(crate) millis: u64,
+}
+
+/// What broke an invariant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The probe of what is left behind by many events.
+    Probe,
+    /// A seed.
+    Seed(u64),
+}
+
+impl Found {
+    /// How many seeds were run.
+    pub(crate) fn seeds(self) -> u64 {
+        match self {
+            Self::Probe => 1,
+            Self::Seed(seed) => seed + 1,
+        }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Probe => f.write_str("probe"),
+            Self::Seed(seed) => write!(f, "seed {seed}"),
+        }
+    }
+}
+
+impl Catch {
+    /// Reads a line of [`until_caught`].
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.splitn(4, '\t');
+        let found = match fields.next()? {
+            "probe" => Found::Probe,
+            seed => Found::Seed(seed.strip_prefix("seed ")?.parse().ok()?),
+        };
+        let millis = fields.next()?.parse().ok()?;
+        let invariant = fields.next()?.to_owned();
+        Some(Self { found, invariant, what: fields.next()?.to_owned(), millis })
+    }
+}
+
+/// Runs one seed.
+///
+/// # Errors
+/// It breaks an invariant.
+pub(crate) fn seed(seed: u64) -> Result<(), Violation> {
+    run(Plan::of_seed(seed), &mut Coverage::default())
+}
+
+/// Prints the first violation in one line, the fields separated by tabs; nothing if there is none
+/// in so many seeds.
+pub(crate) fn until_caught(budget: u64) {
+    // A panic of a wrong core is one of the ways to be caught; its message would say nothing new.
+    std::panic::set_hook(Box::new(|_| {}));
+    #[expect(clippy::disallowed_methods, reason = "this measures; the simulated clock is another")]
+    let started = Instant::now();
+    let probed = resources::probe().err().map(|violation| (Found::Probe, violation));
+    let caught = probed.or_else(|| {
+        (0..budget).find_map(|number| Some((Found::Seed(number), seed(number).err()?)))
+    });
+    if let Some((found, Violation { invariant, what })) = caught {
+        let what = what.replace(['\n', '\t'], " ");
+        println!("{found}\t{}\t{invariant}\t{what}", started.elapsed().as_millis());
+    }
+}

@@ -1,0 +1,158 @@
+//! `mutants`: shows that the simulation notices planted bugs.
+//!
+//! Each bug is a patch in `crates/simulation/mutants`. It is applied to a copy of the sources, the
+//! copy is built, and its own `mutants --hunt` runs seeds until an invariant is broken. That has to
+//! be one of those that the patch names, and the same seed has to be clean without the patch: this
+//! program is the one without. A bug that survives its seeds, or does not compile, fails the run.
+//!
+//! The bugs are patches, not branches of the product: what proves the confirm rule holds no wrong
+//! proofs beside it.
+#![allow(clippy::print_stdout, reason = "what a program prints is its result")]
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use clap::Parser;
+use simulation::coverage;
+
+use crate::{
+    hunt::{Catch, Found},
+    patch::Patch,
+    scratch::Scratch,
+};
+
+mod hunt;
+mod patch;
+mod scratch;
+
+/// Where the patches are.
+const PATCHES: &str = "crates/simulation/mutants";
+
+/// Shows that every planted bug is caught. Runs in the root of the repository.
+#[derive(Debug, Parser)]
+#[command(name = "mutants", version)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
+struct Arguments {
+    /// Seeds that each bug has before it counts as a survivor.
+    #[arg(long, default_value_t = 30_000)]
+    budget: u64,
+    /// One bug alone, by the name of its patch.
+    #[arg(long)]
+    only: Option<String>,
+    /// So many of them, each day others.
+    #[arg(long, value_name = "N", conflicts_with = "only")]
+    sample: Option<usize>,
+    /// Build nothing: see that every patch has its header and applies to the sources as they are.
+    #[arg(long)]
+    check: bool,
+    /// Also write the table, as Markdown, between the markers of this file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "sample", "check"])]
+    table: Option<PathBuf>,
+    /// Run seeds of this program's own core until one breaks an invariant.
+    #[arg(long, hide = true)]
+    hunt: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    coverage::watch_failpoints();
+    if arguments.hunt {
+        hunt::until_caught(arguments.budget);
+        return ExitCode::SUCCESS;
+    }
+    let outcome = if arguments.check { check(&arguments) } else { plant_all(&arguments) };
+    outcome.unwrap_or_else(|error| {
+        println!("{error}");
+        ExitCode::FAILURE
+    })
+}
+
+/// The patches that the arguments ask for.
+fn wanted(arguments: &Arguments) -> Result<Vec<Patch>, String> {
+    let mut patches = patch::all(Path::new(PATCHES))?;
+    if let Some(name) = &arguments.only {
+        patches.retain(|patch| patch.name == *name);
+    }
+    if patches.is_empty() {
+        return Err(format!("no such patch in {PATCHES}"));
+    }
+    let Some(sample) = arguments.sample.filter(|sample| *sample < patches.len()) else {
+        return Ok(patches);
+    };
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let day = usize::try_from(since.as_secs() / (24 * 60 * 60)).unwrap_or(0);
+    println!("day {day}: {sample} of {} planted bugs", patches.len());
+    let first = day * sample % patches.len();
+    patches.rotate_left(first);
+    patches.truncate(sample);
+    Ok(patches)
+}
+
+fn check(arguments: &Arguments) -> Result<ExitCode, String> {
+    let patches = wanted(arguments)?;
+    let broken: Vec<String> =
+        patches.iter().filter_map(|patch| patch.applies_to(Path::new(".")).err()).collect();
+    for words in &broken {
+        println!("{words}");
+    }
+    println!("{} of {} patches apply", patches.len() - broken.len(), patches.len());
+    Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn plant_all(arguments: &Arguments) -> Result<ExitCode, String> {
+    let patches = wanted(arguments)?;
+    let scratch = Scratch::new()?;
+    let mut caught = 0;
+    let mut table = String::from(
+        "| Bug | What is wrong | Caught by | Seeds | Time |\n|---|---|---|---:|---:|\n",
+    );
+    for patch in &patches {
+        let row = match plant(&scratch, patch, arguments.budget)? {
+            Ok(Catch { found, invariant, what, millis }) => {
+                caught += 1;
+                println!("{:<24} {invariant}: {what} ({found}, {millis} ms)", patch.name);
+                format!("{invariant} | {} | {millis} ms", found.seeds())
+            }
+            Err(why) => {
+                println!("{:<24} NOT CAUGHT: {why}", patch.name);
+                "**nothing** | | ".to_owned()
+            }
+        };
+        let _infallible = writeln!(table, "| `{}` | {} | {row} |", patch.name, patch.about);
+    }
+    if let Some(path) = &arguments.table {
+        simulation::document::rewrite(path, "mutants", &table)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    println!("caught {caught} of {}", patches.len());
+    Ok(if caught == patches.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Plants one bug and hunts it. The inner error says why it counts as not caught.
+fn plant(scratch: &Scratch, patch: &Patch, budget: u64) -> Result<Result<Catch, String>, String> {
+    scratch.restore()?;
+    if let Err(why) = patch.apply_to(scratch.sources()) {
+        return Ok(Err(why));
+    }
+    if let Err(words) = scratch.build()? {
+        return Ok(Err(format!("it does not compile\n{words}")));
+    }
+    let Some(catch) = scratch.hunt(budget)? else {
+        return Ok(Err(format!("it survived {budget} seeds")));
+    };
+    let Catch { found, invariant, what, .. } = &catch;
+    if !patch.is_caught_by(invariant) {
+        return Ok(Err(format!("{found}, but for another reason: {invariant}: {what}")));
+    }
+    // What fails without the bug as well says nothing about it.
+    if let Found::Seed(seed) = *found
+        && hunt::seed(seed).is_err()
+    {
+        return Ok(Err(format!("seed {seed} fails without it, too")));
+    }
+    Ok(Ok(catch))
+}

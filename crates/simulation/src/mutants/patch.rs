@@ -1,0 +1,140 @@
+//! A planted bug as a patch: a header of `key: value` lines, then a unified diff against the
+//! repository's root.
+//!
+//! `about` says in one sentence what is wrong, `caught-by` names the invariants that the bug may
+//! break: one that is caught by another was caught by accident. `note`, if it is there, explains
+//! one of the two or the edit.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+pub(crate) struct Patch {
+    pub(crate) name: String,
+    pub(crate) about: String,
+    caught_by: Vec<String>,
+    path: PathBuf,
+}
+
+/// Every patch of a directory, by name.
+///
+/// # Errors
+/// The directory or a patch cannot be read, or a header is not what it must be.
+pub(crate) fn all(directory: &Path) -> Result<Vec<Patch>, String> {
+    let unreadable = |error| format!("{}: {error}", directory.display());
+    let mut patches = Vec::new();
+    for entry in fs::read_dir(directory).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        patches.push(Patch::read(&path)?);
+    }
+    patches.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(patches)
+}
+
+impl Patch {
+    fn read(path: &Path) -> Result<Self, String> {
+        let wrong = |what: &str| format!("{}: {what}", path.display());
+        let stem = path.file_stem().filter(|_| path.extension().is_some_and(|e| e == "patch"));
+        let name = stem.and_then(|stem| stem.to_str()).ok_or_else(|| wrong("not NAME.patch"))?;
+        let text = fs::read_to_string(path).map_err(|error| wrong(&error.to_string()))?;
+        let (mut about, mut caught_by) = (None, Vec::new());
+        let header = text.lines().take_while(|line| !line.starts_with("diff --git"));
+        for line in header.filter(|line| !line.is_empty()) {
+            match line.split_once(": ") {
+                Some(("about", words)) => about = Some(words.to_owned()),
+                Some(("caught-by", names)) => {
+                    caught_by = names.split_whitespace().map(str::to_owned).collect();
+                }
+                Some(("note", _)) => {}
+                Some(_) | None => return Err(wrong(&format!("what is \"{line}\"?"))),
+            }
+        }
+        let about = about.ok_or_else(|| wrong("no line \"about: …\""))?;
+        if caught_by.is_empty() {
+            return Err(wrong("no line \"caught-by: …\""));
+        }
+        let path = path.canonicalize().map_err(|error| wrong(&error.to_string()))?;
+        Ok(Self { name: name.to_owned(), about, caught_by, path })
+    }
+
+    /// Whether the bug is about this invariant, which is given as it is displayed: `I2 never
+    /// confirmed early`.
+    pub(crate) fn is_caught_by(&self, invariant: &str) -> bool {
+        let number = invariant.split(' ').next();
+        self.caught_by.iter().any(|name| Some(name.as_str()) == number)
+    }
+
+    /// Whether it fits the sources below `root`.
+    ///
+    /// # Errors
+    /// It does not; says what git says.
+    pub(crate) fn applies_to(&self, root: &Path) -> Result<(), String> {
+        self.git_apply(root, &["--check"])
+    }
+
+    /// Changes the sources below `root`.
+    ///
+    /// # Errors
+    /// It does not fit; says what git says.
+    pub(crate) fn apply_to(&self, root: &Path) -> Result<(), String> {
+        self.git_apply(root, &[])
+    }
+
+    fn git_apply(&self, root: &Path, options: &[&str]) -> Result<(), String> {
+        let root = root.canonicalize().map_err(|error| format!("{}: {error}", root.display()))?;
+        let mut git = Command::new("git");
+        git.arg("apply").args(options).arg(&self.path).current_dir(&root);
+        if let Some(parent) = root.parent() {
+            // Below another repository git would take the patch's paths for that one's, and skip
+            // them in silence.
+            git.env("GIT_CEILING_DIRECTORIES", parent);
+        }
+        let output = git.output().map_err(|error| format!("git: {error}"))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let words = String::from_utf8_lossy(&output.stderr);
+        Err(format!("{} does not apply: {}", self.name, words.trim()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use simulation::invariant::Invariant::{
+        I1Complete, I2NeverAhead, I3Order, I4Duplicates, I6Fidelity, I7SingleWriter, I8Slot,
+        I9Resources, I10Liveness, I11Loudness,
+    };
+
+    use super::*;
+
+    #[test]
+    fn every_patch_says_what_is_wrong_and_names_invariants_that_exist() {
+        let safety = [I1Complete, I2NeverAhead, I3Order, I4Duplicates, I6Fidelity];
+        let others = [I7SingleWriter, I8Slot, I9Resources, I10Liveness, I11Loudness];
+        let invariants = safety.into_iter().chain(others).map(|one| one.to_string());
+        let exists = |name: &String| {
+            invariants.clone().any(|known| known.split(' ').next() == Some(name.as_str()))
+        };
+        let patches = all(Path::new("mutants")).unwrap();
+        assert!(!patches.is_empty());
+        for Patch { name, about, caught_by, .. } in &patches {
+            assert!(about.ends_with('.'), "{name}: a sentence ends");
+            assert!(caught_by.iter().all(exists), "{name}: {caught_by:?}");
+        }
+    }
+
+    #[test]
+    fn an_invariant_counts_if_the_patch_names_it() {
+        let patch = Patch {
+            name: "x".to_owned(),
+            about: "x".to_owned(),
+            caught_by: vec!["I2".to_owned(), "I10".to_owned()],
+            path: PathBuf::new(),
+        };
+        assert!(patch.is_caught_by("I2 never confirmed early"));
+        assert!(patch.is_caught_by("I10 liveness"));
+        assert!(!patch.is_caught_by("I1 completeness"));
+    }
+}

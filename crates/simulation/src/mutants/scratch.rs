@@ -1,0 +1,114 @@
+//! The copy of the sources in which bugs are planted, with a target directory of its own that is
+//! kept between runs, so that each bug costs an incremental build.
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use crate::hunt::Catch;
+
+/// What is copied: the workspace, as far as cargo reads it.
+const COPIED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "crates", "tests"];
+/// Of the workspace's Cargo.toml.
+const PROFILE: &str = "mutants";
+
+pub(crate) struct Scratch {
+    sources: PathBuf,
+    target: PathBuf,
+}
+
+impl Scratch {
+    /// Below cargo's target directory.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) fn new() -> Result<Self, String> {
+        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+        let root = Path::new(&target).join("mutants");
+        let sources = root.join("sources");
+        fs::create_dir_all(&sources).map_err(|error| failed(&sources, &error))?;
+        let root = root.canonicalize().map_err(|error| failed(&root, &error))?;
+        Ok(Self { sources: root.join("sources"), target: root.join("target") })
+    }
+
+    pub(crate) fn sources(&self) -> &Path {
+        &self.sources
+    }
+
+    /// Makes the copy what the workspace is, whatever was planted there.
+    ///
+    /// # Errors
+    /// A file cannot be read or written.
+    pub(crate) fn restore(&self) -> Result<(), String> {
+        for name in COPIED {
+            let copy = self.sources.join(name);
+            mirror(Path::new(name), &copy).map_err(|error| failed(&copy, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Builds this program from the copy. The inner error is what the compiler says.
+    ///
+    /// # Errors
+    /// Cargo cannot be run.
+    pub(crate) fn build(&self) -> Result<Result<(), String>, String> {
+        let mut cargo = Command::new("cargo");
+        cargo.args(["build", "--quiet", "--locked", "--package", "simulation", "--bin", "mutants"]);
+        cargo.args(["--profile", PROFILE]).current_dir(&self.sources);
+        let output = output(cargo.env("CARGO_TARGET_DIR", &self.target))?;
+        let words = || String::from_utf8_lossy(&output.stderr).into_owned();
+        Ok(if output.status.success() { Ok(()) } else { Err(words()) })
+    }
+
+    /// Runs what was built until an invariant is broken; `None` if it survived its seeds.
+    ///
+    /// # Errors
+    /// It cannot be run, or was ended by a signal.
+    pub(crate) fn hunt(&self, budget: u64) -> Result<Option<Catch>, String> {
+        let mut program = Command::new(self.target.join(PROFILE).join("mutants"));
+        let output = output(program.arg("--hunt").args(["--budget", &budget.to_string()]))?;
+        if !output.status.success() {
+            return Err(format!("the hunt ended with {}", output.status));
+        }
+        Ok(Catch::parse(String::from_utf8_lossy(&output.stdout).trim_end()))
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+fn output(command: &mut Command) -> Result<Output, String> {
+    command.output().map_err(|error| format!("{}: {error}", command.get_program().display()))
+}
+
+/// Makes `copy` equal to `original`. A file that is equal already is not written, and one that is
+/// written is as young as it looks: cargo builds what is younger than its last build.
+fn mirror(original: &Path, copy: &Path) -> io::Result<()> {
+    if !original.is_dir() {
+        let bytes = fs::read(original)?;
+        return if fs::read(copy).is_ok_and(|old| old == bytes) {
+            Ok(())
+        } else {
+            fs::write(copy, bytes)
+        };
+    }
+    fs::create_dir_all(copy)?;
+    let names = names(original)?;
+    for name in &names {
+        mirror(&original.join(name), &copy.join(name))?;
+    }
+    for name in self::names(copy)?.difference(&names) {
+        let stray = copy.join(name);
+        if stray.is_dir() { fs::remove_dir_all(stray)? } else { fs::remove_file(stray)? }
+    }
+    Ok(())
+}
+
+fn names(directory: &Path) -> io::Result<BTreeSet<OsString>> {
+    fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name())).collect()
+}
