@@ -76,11 +76,11 @@ stages() {
         function stage(file) {
             if (file ~ /^pgoutput\//) return "decode"
             if (file ~ /^relay\/examples\//) return "stand-in"
-            if (file ~ /^relay\/src\/columns/) return "columns"
-            if (file ~ /^relay\/src\/(route|topics?|table|partition|record)/) return "route"
-            if (file ~ /^relay\/src\/headers/ || file ~ /serde/) return "headers"
-            if (file ~ /^relay\/src\/(ledger|ticket|ports)/) return "ledger"
-            if (file ~ /^relay\/src\/(feedback|session\/status)/) return "feedback"
+            if (file ~ /^relay\/src\/routing\/columns/) return "columns"
+            if (file ~ /^relay\/src\/routing\/headers/ || file ~ /serde/) return "headers"
+            if (file ~ /^relay\/src\/routing\//) return "route"
+            if (file ~ /^relay\/src\/(progress\/(ledger|ticket)|ports)/) return "ledger"
+            if (file ~ /^relay\/src\/(progress\/feedback|session\/status)/) return "feedback"
             if (file ~ /^relay\//) return "session"
             return "library"
         }

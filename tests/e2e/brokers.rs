@@ -64,7 +64,8 @@ async fn too_few_replicas_and_a_rolling_restart_lose_nothing_and_keep_the_order(
     assert_eq!(stage.slot().await.unwrap().active_pid, walsender, "no reason to reconnect");
 }
 
-/// The last copy of each event: what somebody who reads on and lets later copies overwrite earlier ones ends up with.
+/// The last copy of each event: what somebody who reads on and lets later copies overwrite earlier
+/// ones ends up with.
 fn last_copies(seen: Vec<Seen>) -> Vec<Seen> {
     let mut last = HashMap::new();
     for record in seen {
@@ -80,16 +81,19 @@ fn last_copies(seen: Vec<Seen>) -> Vec<Seen> {
     last.into_values().collect()
 }
 
-/// What was acknowledged before a topic was deleted went with it: the promise begins with what was not.
+/// What was acknowledged before a topic was deleted went with it: the promise begins with what was
+/// not.
 ///
-/// Of that nothing is lost, and it is in order, but not always at once. The new topic's partitions know nothing of the
-/// router's producer and take the first batch that reaches them, also when those before it were refused while there was no
-/// topic. The router sees that the broker never spoke for these, and sends again from the first of them on. So an event may
-/// be there before its forerunner, once; then both come again, in order.
+/// Of that nothing is lost, and it is in order, but not always at once. The new topic's partitions
+/// know nothing of the router's producer and take the first batch that reaches them, also when
+/// those before it were refused while there was no topic. The router sees that the broker never
+/// spoke for these, and sends again from the first of them on. So an event may be there before its
+/// forerunner, once; then both come again, in order.
 #[tokio::test]
 async fn what_is_written_while_a_topic_is_deleted_arrives_when_it_is_made_again() {
-    // One record in a request and hardly a pause between attempts, that the topic comes into being while some are in
-    // flight; and one partition, that they are all for the same. Which of them it takes first is another each time.
+    // One record in a request and hardly a pause between attempts, that the topic comes into being
+    // while some are in flight; and one partition, that they are all for the same. Which of them it
+    // takes first is another each time.
     const TIMES: usize = 6;
     const PARTITIONS: i32 = 1;
     let mut stage = Stage::builder()

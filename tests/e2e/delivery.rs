@@ -95,7 +95,8 @@ async fn one_silent_leader_holds_everything_back_within_the_window() {
     stage.restart().await.unwrap();
     let running = stage.load(Load { writers: 6, ..Load::default() });
     committed(&running, 500).await.unwrap();
-    // The first record of a partition travels alone: one that is never acknowledged would hold everything back by itself.
+    // The first record of a partition travels alone: one that is never acknowledged would hold
+    // everything back by itself.
     eventually(SOON, "records in every partition", async || {
         let ends = stage.end_offsets_of(&topic, &[0, 1, 2]).await?;
         Ok(ends.iter().all(|end| *end > 1).then_some(()))
@@ -171,8 +172,8 @@ async fn a_topic_that_grows_under_load_keeps_the_order_of_every_key() {
 /// Of one key: number and time of arrival of its records, by partition.
 type Arrivals = BTreeMap<i32, Vec<(i64, i64)>>;
 
-/// How many keys are in an old and a new partition; everything in the old one precedes everything in
-/// the new one by commit order and by the broker's clock.
+/// How many keys are in an old and a new partition; everything in the old one precedes everything
+/// in the new one by commit order and by the broker's clock.
 async fn keys_that_moved(stage: &Stage) -> usize {
     let truth = stage.truth().await.unwrap();
     let numbers: HashMap<String, i64> =

@@ -1,9 +1,9 @@
-//! SIGKILL of each of the three processes, under load: nothing lost, order kept, and no more repeated than
-//! was unconfirmed.
+//! SIGKILL of each of the three processes, under load: nothing lost, order kept, and no more
+//! repeated than was unconfirmed.
 //!
-//! After every kill, and before anything may go on, the slot is held against Kafka: what lies at or before
-//! `confirmed_flush_lsn` is never sent again, so it has to be there. No tolerance in time is needed for
-//! that, because everything stands still.
+//! After every kill, and before anything may go on, the slot is held against Kafka: what lies at or
+//! before `confirmed_flush_lsn` is never sent again, so it has to be there. No tolerance in time is
+//! needed for that, because everything stands still.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -115,7 +115,8 @@ fn is_starting(status: &Value) -> bool {
     status.get("state").is_some_and(|state| state == "starting")
 }
 
-/// What the router last told the server, by its own word: a limit from above, which is all it is used for.
+/// What the router last told the server, by its own word: a limit from above, which is all it is
+/// used for.
 fn told(status: &Value) -> Option<PgLsn> {
     status.pointer("/positions/confirmed")?.as_str()?.parse().ok()
 }

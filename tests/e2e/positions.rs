@@ -36,7 +36,8 @@ async fn a_transaction_whose_commit_is_the_next_record_after_the_confirmed_posit
     let open = stage.session().await.unwrap();
     open.batch_execute("BEGIN; SELECT testbed.event(2)").await.unwrap();
 
-    // A keepalive is confirmed although a transaction is open: the server sends that one when it commits.
+    // A keepalive is confirmed although a transaction is open: the server sends that one when it
+    // commits.
     let mut attempt = 0;
     loop {
         other_wal(&session).await;
@@ -85,7 +86,8 @@ async fn a_keepalive_is_not_confirmed_while_an_event_before_it_is_not_acknowledg
     stage.router.wait_status("an event without an acknowledgement", SOON, waits).await.unwrap();
     other_wal(&session).await;
     let end = stage.postgres.current_wal_lsn().await.unwrap();
-    // The stream goes on, and the server hears that it was received: the same message says what is safe.
+    // The stream goes on, and the server hears that it was received: the same message says what is
+    // safe.
     let (written, flushed) = eventually(SOON, "a status beyond the event", async || {
         Ok(told(&session).await.filter(|(written, _)| *written >= end))
     })
@@ -103,7 +105,8 @@ async fn a_keepalive_is_not_confirmed_while_an_event_before_it_is_not_acknowledg
     stage.verdict().await.unwrap().clean().unwrap();
 }
 
-/// COPY of so many events into the outbox, by the server's own file: many of its rows share one LSN.
+/// COPY of so many events into the outbox, by the server's own file: many of its rows share one
+/// LSN.
 async fn copy(stage: &Stage, rows: usize) {
     let file = stage.postgres.data_dir().join("copied").display().to_string();
     let columns = "id, aggregate_type, aggregate_id, event_type, payload";

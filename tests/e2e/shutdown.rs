@@ -1,5 +1,5 @@
-//! Stopping in order: of the router, of PostgreSQL with the router attached, and of the one router of two
-//! that streams.
+//! Stopping in order: of the router, of PostgreSQL with the router attached, and of the one router
+//! of two that streams.
 
 use std::time::Duration;
 
@@ -102,8 +102,8 @@ async fn an_idle_router_lets_postgresql_stop_within_two_seconds() {
     stage.wait_delivered(DEADLINE).await.unwrap();
     let verdict = stage.verdict().await.unwrap().clean().unwrap();
     println!("{verdict}");
-    // Before 17 PostgreSQL does not save a slot for the sake of its confirmed position, not even when it
-    // is stopped in order.
+    // Before 17 PostgreSQL does not save a slot for the sake of its confirmed position, not even
+    // when it is stopped in order.
     assert!(stage.postgres.version() < 17 || verdict.duplicates == 0);
 }
 

@@ -18,8 +18,8 @@ pub enum Broker {
 }
 
 impl Broker {
-    /// The one that scenarios share: started by the first, and stopped when the last lets go of it, in
-    /// a panic too, so that no JVM outlives the tests.
+    /// The one that scenarios share: started by the first, and stopped when the last lets go of it,
+    /// in a panic too, so that no JVM outlives the tests.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! The stage that end-to-end scenarios play on: real PostgreSQL, real Kafka, the real binary.
 //!
-//! A scenario says what is special about its [`Stage`], lets something happen, and has the checker of
-//! `testbed` judge what is in Kafka. Nothing here knows the product's code: only the configuration
-//! contract, the admin endpoint and the exit codes. A stage that goes down in a panic prints the end
-//! of the router's log, because that is where the story is.
+//! A scenario says what is special about its [`Stage`], lets something happen, and has the checker
+//! of `testbed` judge what is in Kafka. Nothing here knows the product's code: only the
+//! configuration contract, the admin endpoint and the exit codes. A stage that goes down in a panic
+//! prints the end of the router's log, because that is where the story is.
 //!
 //! `OUTBOX_PG_VERSION` chooses the major version of PostgreSQL, `OUTBOX_ROUTER_BIN` the binary.
 

@@ -23,8 +23,9 @@ pub async fn committed(running: &Running, more: u64) -> anyhow::Result<()> {
     .await
 }
 
-/// Makes `testbed.event(n)`: one event of aggregate `n` of the preset `default` with its ledger row, in
-/// whatever transaction and savepoint calls it. What is rolled back leaves no trace in the ledger.
+/// Makes `testbed.event(n)`: one event of aggregate `n` of the preset `default` with its ledger
+/// row, in whatever transaction and savepoint calls it. What is rolled back leaves no trace in the
+/// ledger.
 ///
 /// # Errors
 ///

@@ -1,5 +1,6 @@
 //! What a stage can be asked: whether everything arrived, in which order, and whether the slot was
-//! honest. Every answer comes from PostgreSQL and Kafka; the router's own word is never taken for it.
+//! honest. Every answer comes from PostgreSQL and Kafka; the router's own word is never taken for
+//! it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -106,7 +107,8 @@ impl Stage {
     ///
     /// Fails when the command does, or when the router does not go on.
     pub async fn accept(&mut self) -> anyhow::Result<()> {
-        // Until then the router may still hold the slot, and what it has found is known to nobody else.
+        // Until then the router may still hold the slot, and what it has found is known to nobody
+        // else.
         let is_recorded =
             |status: &Value| status.pointer("/witness/gaps_recorded") == Some(&Value::Bool(true));
         self.router.wait_status("a gap that is written down", SOON, is_recorded).await?;
@@ -178,8 +180,8 @@ impl Stage {
         .await
     }
 
-    /// With the router dead: every event at or before `confirmed_flush_lsn` must be in Kafka, because
-    /// no later session will send it again. Tells how many there are.
+    /// With the router dead: every event at or before `confirmed_flush_lsn` must be in Kafka,
+    /// because no later session will send it again. Tells how many there are.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! A stage: one PostgreSQL with an outbox, a publication and a slot, one Kafka with the topics, and a
-//! router between them.
+//! A stage: one PostgreSQL with an outbox, a publication and a slot, one Kafka with the topics, and
+//! a router between them.
 
 use anyhow::Context;
 use serde_json::Value;

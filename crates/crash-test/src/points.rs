@@ -78,7 +78,7 @@ pub(crate) const POINTS: [Point; 26] = [
     once("delivery-failed", Way::RefuseBatches),
     once("stream-ended", Way::StopServer),
     once("drain-begun", Way::Sigterm),
-    once("drain-told", Way::Sigterm),
+    once("drain-confirmed", Way::Sigterm),
     once("drain-ended", Way::Drain),
 ];
 

@@ -1,8 +1,9 @@
 //! `run`, put together: which tasks there are, and how they end.
 //!
-//! Three things run, and ARCHITECTURE.md says why each exists: the *relay* on a thread of its own, so that nothing
-//! else can delay a status update; the *monitor* and the *admin endpoint* on the main thread. They share no state: two
-//! `watch` channels carry what each tells of itself, one bounded channel the two events that the monitor may send.
+//! Three things run, and ARCHITECTURE.md says why each exists: the *relay* on a thread of its own,
+//! so that nothing else can delay a status update; the *monitor* and the *admin endpoint* on the
+//! main thread. They share no state: two `watch` channels carry what each tells of itself, one
+//! bounded channel the two events that the monitor may send.
 
 use std::{io, net::SocketAddr, thread};
 
@@ -25,7 +26,8 @@ use crate::{
     shell::{Clock, Endpoint, Parts, Running, Shell, Source, WAL_SENDER_TIMEOUT},
 };
 
-/// Events of the monitor that the relay has not taken; each code is told once, so this is never full.
+/// Events of the monitor that the relay has not taken; each code is told once, so this is never
+/// full.
 const MONITOR_EVENTS: usize = 16;
 
 /// Why `run` could not begin.

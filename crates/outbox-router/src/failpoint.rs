@@ -1,8 +1,10 @@
-//! `kill -9` from within, exactly at a place of the core's or the shell's, so that a test can look at what is left.
+//! `kill -9` from within, exactly at a place of the core's or the shell's, so that a test can look
+//! at what is left.
 //!
-//! `OUTBOX_ROUTER_FAILPOINT=after-enqueue:17` ends the process when that place is reached for the 17th time: no destructor,
-//! no flush, no farewell runs. `OUTBOX_ROUTER_FAILPOINT=list` prints the names and ends. All of it exists with the feature
-//! `failpoints` alone, and a build without debug assertions, which a release is, refuses that feature.
+//! `OUTBOX_ROUTER_FAILPOINT=after-enqueue:17` ends the process when that place is reached for the
+//! 17th time: no destructor, no flush, no farewell runs. `OUTBOX_ROUTER_FAILPOINT=list` prints the
+//! names and ends. All of it exists with the feature `failpoints` alone, and a build without debug
+//! assertions, which a release is, refuses that feature.
 
 use std::num::NonZeroU32;
 use std::process::ExitCode;
@@ -71,7 +73,8 @@ fn end_if_armed(point: Failpoint) {
 #[expect(clippy::print_stderr, reason = "the last word of the process, which the test waits for")]
 fn end(armed: &Armed) -> ! {
     eprintln!("failpoint {} reached {} times: SIGKILL", armed.point.as_str(), armed.at);
-    // The signal is delivered before this call returns; should it be refused, abort runs no destructor either.
+    // The signal is delivered before this call returns; should it be refused, abort runs no
+    // destructor either.
     let _refused =
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     std::process::abort()

@@ -15,8 +15,8 @@ use outbox_router::{
 };
 use relay::Outcome;
 
-/// librdkafka allocates in one thread what it frees in another; this halves what that costs. With `override`, its C code
-/// uses it as well.
+/// librdkafka allocates in one thread what it frees in another; this halves what that costs. With
+/// `override`, its C code uses it as well.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,5 +1,6 @@
-//! How numbers and times are spelled for people, in one place, so that the same thing reads the same in logs,
-//! `/status.json` and errors. Sizes are spelled by the core, whose messages name them too.
+//! How numbers and times are spelled for people, in one place, so that the same thing reads the
+//! same in logs, `/status.json` and errors. Sizes are spelled by the core, whose messages name them
+//! too.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What may be typed, what the commands print that connect nowhere, and the exit codes that scripts rely on.
+//! What may be typed, what the commands print that connect nowhere, and the exit codes that scripts
+//! rely on.
 
 use std::{ffi::OsString, io, time::Duration};
 

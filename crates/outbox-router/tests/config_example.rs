@@ -1,5 +1,5 @@
-//! `config/outbox-router.example.toml` is documentation that cannot go stale: it has every key, and what it calls a
-//! default is the default.
+//! `config/outbox-router.example.toml` is documentation that cannot go stale: it has every key, and
+//! what it calls a default is the default.
 
 use std::io::Write as _;
 
@@ -16,8 +16,8 @@ fn load(text: &str) -> Config {
     loaded.unwrap_or_else(|errors| panic!("{errors}")).config
 }
 
-/// The example with every line that is commented out as a key switched on. The password's file is replaced: there is
-/// no file of that name here.
+/// The example with every line that is commented out as a key switched on. The password's file is
+/// replaced: there is no file of that name here.
 fn with_every_key() -> String {
     let switched_on = |line: &'static str| {
         let rest = line.strip_prefix("# ")?;

@@ -1,13 +1,14 @@
-//! The core under a steady load, for counting what an event costs: `scripts/instructions.sh` runs this under callgrind.
+//! The core under a steady load, for counting what an event costs: `scripts/instructions.sh` runs
+//! this under callgrind.
 //!
 //! ```text
 //! instructions                   names the shapes
 //! instructions SHAPE EVENTS      the first EVENTS of SHAPE's events go through the core
 //! ```
-//! It does what the shell does: frames in by passes, acknowledgements back as a broker gives them (by partition), a
-//! status update when one is due. Sockets, timers and the producer are left out. Whatever EVENTS is, all frames are
-//! written before the first is read, so that the difference between two runs is what the core did for the events
-//! between them, and nothing else.
+//! It does what the shell does: frames in by passes, acknowledgements back as a broker gives them
+//! (by partition), a status update when one is due. Sockets, timers and the producer are left out.
+//! Whatever EVENTS is, all frames are written before the first is read, so that the difference
+//! between two runs is what the core did for the events between them, and nothing else.
 
 use std::{
     env,
@@ -168,8 +169,8 @@ impl Shape {
     }
 }
 
-/// Stands in for the producer: keeps tickets by partition until the poll. Its own instructions are not the core's, and
-/// are told apart from them.
+/// Stands in for the producer: keeps tickets by partition until the poll. Its own instructions are
+/// not the core's, and are told apart from them.
 #[derive(Default)]
 struct Broker {
     partitions: [Vec<(Ticket, TopicId)>; 6],
@@ -243,7 +244,7 @@ impl Shell {
         let now = self.now();
         for frame in frames {
             while !self.relay.wants_wal()
-                || self.relay.frame(frame, now, &mut self.broker) == Step::Held
+                || self.relay.frame(frame, now, &mut self.broker) == Step::Blocked
             {
                 self.act();
                 if !self.relay.wants_wal() {

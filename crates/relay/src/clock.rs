@@ -38,6 +38,7 @@ impl Add<Duration> for Moment {
 pub struct Now {
     /// For every deadline.
     pub at: Moment,
-    /// For what leaves the process: the clock field of status updates, and latencies against commit times.
+    /// For what leaves the process: the clock field of status updates, and latencies against commit
+    /// times.
     pub wall: PgTimestamp,
 }

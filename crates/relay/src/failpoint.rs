@@ -1,7 +1,9 @@
-//! Places at which a test ends the process, to look at what is left: `kill -9` exactly there, not somewhere near.
+//! Places at which a test ends the process, to look at what is left: `kill -9` exactly there, not
+//! somewhere near.
 //!
-//! Without the feature `failpoints` [`reached`] is empty and compiled away, so a release has none of this. With it the
-//! process sets one hook, which decides what happens at which place: the simulation unwinds, a test binary kills itself.
+//! Without the feature `failpoints` [`reached`] is empty and compiled away, so a release has none
+//! of this. With it the process sets one hook, which decides what happens at which place: the
+//! simulation unwinds, a test binary kills itself.
 
 /// A place in the life of the process, in the order of one transaction's way through it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,7 +36,8 @@ pub enum Failpoint {
     BeforeAcks,
     /// Acknowledgements were counted.
     AfterAcks,
-    /// Every row that was received of the open transaction is acknowledged; its commit is still to come.
+    /// Every row that was received of the open transaction is acknowledged; its commit is still to
+    /// come.
     AckedButOpen,
     /// The position is about to move.
     BeforeAdvance,
@@ -55,7 +58,7 @@ pub enum Failpoint {
     /// The process was told to stop.
     DrainBegun,
     /// The last position of a drain is decided.
-    DrainTold,
+    DrainConfirmed,
     /// The drain is over, the process is about to leave.
     DrainEnded,
 }
@@ -87,7 +90,7 @@ impl Failpoint {
         Self::DeliveryFailed,
         Self::StreamEnded,
         Self::DrainBegun,
-        Self::DrainTold,
+        Self::DrainConfirmed,
         Self::DrainEnded,
     ];
 
@@ -118,7 +121,7 @@ impl Failpoint {
             Self::DeliveryFailed => "delivery-failed",
             Self::StreamEnded => "stream-ended",
             Self::DrainBegun => "drain-begun",
-            Self::DrainTold => "drain-told",
+            Self::DrainConfirmed => "drain-confirmed",
             Self::DrainEnded => "drain-ended",
         }
     }

@@ -7,14 +7,17 @@ use std::fmt;
 /// What follows from a failure. None puts a row aside and goes on: dead-lettering is not built in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// A passing fault of the way to PostgreSQL or Kafka: reconnect with back-off for as long as it takes.
+    /// A passing fault of the way to PostgreSQL or Kafka: reconnect with back-off for as long as it
+    /// takes.
     Transport,
-    /// End the session and replay from the slot; the third time at the same LSN it becomes [`Class::Mendable`].
+    /// End the session and replay from the slot; the third time at the same LSN it becomes
+    /// [`Class::Mendable`].
     Replay,
     /// Wait for a person, look again every 30 s, go on when the cause is gone.
     Mendable,
-    /// Rows may be missing for ever: never goes on by itself. Only a slot that is missing before the first session is
-    /// looked for again, like a [`Class::Mendable`]: set-up makes it last, so nothing that was ours can be missing.
+    /// Rows may be missing for ever: never goes on by itself. Only a slot that is missing before
+    /// the first session is looked for again, like a [`Class::Mendable`]: set-up makes it last, so
+    /// nothing that was ours can be missing.
     Gap,
 }
 
@@ -68,10 +71,11 @@ codes! {
     SlotInUse = "P012", Transport;
     /// The slot belongs to another plug-in or database, or is physical.
     SlotUnsuitable = "P013", Mendable;
-    /// The slot stands past everything that is acknowledged: it was made again, or advanced by somebody else.
+    /// The slot stands past everything that is acknowledged: it was made again, or advanced by
+    /// somebody else.
     SlotMoved = "P014", Gap;
-    /// The server's history is not the one that Kafka's records come from: another cluster, a restored backup, or a
-    /// promotion that forgot transactions.
+    /// The server's history is not the one that Kafka's records come from: another cluster, a
+    /// restored backup, or a promotion that forgot transactions.
     HistoryChanged = "P015", Gap;
     /// The publication does not exist.
     PublicationMissing = "P020", Gap;
@@ -91,9 +95,11 @@ codes! {
     TableReplaced = "P027", Gap;
     /// The outbox table does not exist.
     TableMissing = "P028", Mendable;
-    /// The outbox table has another name now. Its rows are followed; the configuration is out of date.
+    /// The outbox table has another name now. Its rows are followed; the configuration is out of
+    /// date.
     TableRenamed = "P029", Mendable;
-    /// A table inherits from an outbox: rows that are inserted there are not published as rows of the outbox.
+    /// A table inherits from an outbox: rows that are inserted there are not published as rows of
+    /// the outbox.
     TableInherited = "P030", Gap;
     /// Rows of a partitioned outbox may move between partitions, which publishes them again.
     RowsMove = "P031", Mendable;
@@ -101,7 +107,8 @@ codes! {
     PublicationAltered = "P032", Gap;
     /// The monitor's own connection reaches another server than the one that streams.
     MonitorElsewhere = "P033", Mendable;
-    /// The server goes on with a former publication where somebody was writing while it was altered.
+    /// The server goes on with a former publication where somebody was writing while it was
+    /// altered.
     ServerOutdated = "P034", Mendable;
     /// A table that was an outbox is not configured any more. Told; it stops nothing.
     TableUnconfigured = "P035", Mendable;
@@ -127,7 +134,8 @@ codes! {
     /// The cluster does not allow this principal to produce idempotently.
     ClusterForbidden = "K017", Transport;
     // K018 is not to be used again: a topic that takes small batches ended the session once.
-    /// Records were reported as delivered, but nobody has seen them stored: replaying them mends it.
+    /// Records were reported as delivered, but nobody has seen them stored: replaying them mends
+    /// it.
     AckWithoutOffset = "K019", Transport;
     /// The state topic is not a compacted topic of one partition.
     StateTopicUnsuitable = "K020", Transport;
@@ -135,7 +143,8 @@ codes! {
     ClusterChanged = "K021", Gap;
     /// There is no record of this pipeline in the state topic.
     WitnessMissing = "K022", Mendable;
-    /// A topic limits timestamps or retention so that records may be refused, or deleted before they are read.
+    /// A topic limits timestamps or retention so that records may be refused, or deleted before
+    /// they are read.
     TopicTimestamps = "K023", Mendable;
 
     /// The key column is NULL.
@@ -168,7 +177,8 @@ impl Code {
         Self::ALL.iter().copied().find(|code| code.as_str() == text)
     }
 
-    /// Whether the publication as a whole is gone, or another: a slot decodes nothing of the time before it was made.
+    /// Whether the publication as a whole is gone, or another: a slot decodes nothing of the time
+    /// before it was made.
     pub(crate) fn is_of_whole_publication(self) -> bool {
         matches!(self, Self::PublicationMissing | Self::PublicationReplaced)
     }

@@ -6,22 +6,27 @@
 //!     └─ status update(ConfirmedLsn) ← Ledger ← Acks(ticket) ←──────────────────────────┘
 //! ```
 //!
-//! [`Relay`] is a function of (input, now) that answers with [`Action`]s. It knows the world as two ports, [`RecordSink`]
-//! and [`Acks`], and nothing of sockets, timers, tokio or librdkafka; so every run of it can be replayed from its
-//! inputs.
+//! [`Relay`] is a function of (input, now) that answers with [`Action`]s. It knows the world as two
+//! ports, [`RecordSink`] and [`Acks`], and nothing of sockets, timers, tokio or librdkafka; so
+//! every run of it can be replayed from its inputs.
 //!
 //! # Invariants
 //!
 //! Tests name the invariants that they show.
 //!
-//! * **I1** The confirmed position never passes the end of the last transaction before the oldest unacknowledged one.
+//! * **I1** The confirmed position never passes the end of the last transaction before the oldest
+//!   unacknowledged one.
 //! * **I2** The confirmed position never decreases within a session.
-//! * **I3** A transaction counts only when its commit was seen *and* every one of its records was acknowledged.
-//! * **I4** A keepalive's position is confirmed only when no transaction is open and everything before it is
+//! * **I3** A transaction counts only when its commit was seen *and* every one of its records was
 //!   acknowledged.
-//! * **I5** Records enter the sink in WAL order, and after the first that fails nothing is produced in its session.
-//! * **I6** Everything that grows has a limit: the window, the topics, the headers of a row, the remembered names.
-//! * **I7** No row vanishes: it is produced, or it is of a table that is no outbox, or the relay stops at it.
+//! * **I4** A keepalive's position is confirmed only when no transaction is open and everything
+//!   before it is acknowledged.
+//! * **I5** Records enter the sink in WAL order, and after the first that fails nothing is produced
+//!   in its session.
+//! * **I6** Everything that grows has a limit: the window, the topics, the headers of a row, the
+//!   remembered names.
+//! * **I7** No row vanishes: it is produced, or it is of a table that is no outbox, or the relay
+//!   stops at it.
 //! * **I8** After a gap nothing is produced or confirmed.
 
 #[cfg(all(feature = "failpoints", not(debug_assertions)))]

@@ -1,5 +1,5 @@
-//! The two ports through which the core knows the world: a [`RecordSink`] that takes records, and [`Acks`] that come
-//! back. The source's port is plain calls: frames in, [`crate::Action`]s out.
+//! The two ports through which the core knows the world: a [`RecordSink`] that takes records, and
+//! [`Acks`] that come back. The source's port is plain calls: frames in, [`crate::Action`]s out.
 
 use crate::{
     progress::ticket::{Ticket, TransactionRef},
@@ -9,10 +9,11 @@ use crate::{
 /// Where records go.
 ///
 /// # Contract
-/// * `Ok` means *enqueued*, never acknowledged: the ticket comes back through [`Acks`], or as a failure, or never (the
-///   sink was closed). A ticket that never comes back is never taken for a success.
-/// * Records reach each partition in the order of the calls, without gaps: after the first record that fails, for
-///   whatever reason, the sink is closed and refuses everything that follows.
+/// * `Ok` means *enqueued*, never acknowledged: the ticket comes back through [`Acks`], or as a
+///   failure, or never (the sink was closed). A ticket that never comes back is never taken for a
+///   success.
+/// * Records reach each partition in the order of the calls, without gaps: after the first record
+///   that fails, for whatever reason, the sink is closed and refuses everything that follows.
 /// * The call does not wait and does not keep a reference to the record.
 pub trait RecordSink {
     /// Enqueues one record, or hands the ticket back.
@@ -44,8 +45,8 @@ pub enum RefusalReason {
     Closed,
 }
 
-/// Acknowledgements of one poll, run-length encoded by transaction and topic: a thousand records of one transaction
-/// are one entry. Reused between polls, so that it allocates nothing once warm.
+/// Acknowledgements of one poll, run-length encoded by transaction and topic: a thousand records of
+/// one transaction are one entry. Reused between polls, so that it allocates nothing once warm.
 #[derive(Debug, Default)]
 pub struct Acks {
     runs: Vec<AckRun>,

@@ -1,5 +1,5 @@
-//! What is said between the core and its shell: the settings it starts from, the inputs it is given, the actions it asks
-//! for.
+//! What is said between the core and its shell: the settings it starts from, the inputs it is
+//! given, the actions it asks for.
 
 use std::{num::NonZeroI32, time::Duration};
 
@@ -60,7 +60,8 @@ pub enum OnFatal {
     Exit,
 }
 
-/// Everything that can happen to the core, but for frames, which come through [`crate::Relay::frame`].
+/// Everything that can happen to the core, but for frames, which come through
+/// [`crate::Relay::frame`].
 #[derive(Debug)]
 pub enum Input<'a> {
     /// [`Action::ReadState`] with this number was answered.
@@ -77,12 +78,14 @@ pub enum Input<'a> {
     Slot(SlotLook),
     /// [`Action::ReadCatalog`] was answered.
     Catalog(Catalog),
-    /// [`Action::StartReplication`] succeeded: the server is streaming, by this process of it, if no pooler hides it.
+    /// [`Action::StartReplication`] succeeded: the server is streaming, by this process of it, if
+    /// no pooler hides it.
     Connected(Option<i32>),
-    /// Something that was asked of PostgreSQL failed, or the connection broke. After [`Action::Disconnect`] the connection
-    /// that it closed is not heard of again.
+    /// Something that was asked of PostgreSQL failed, or the connection broke. After
+    /// [`Action::Disconnect`] the connection that it closed is not heard of again.
     Disconnected(Failure),
-    /// Part of a frame arrived: the server is alive, though it may take long to complete a large row.
+    /// Part of a frame arrived: the server is alive, though it may take long to complete a large
+    /// row.
     BytesArrived,
     /// Another process streams from the slot.
     SlotHeld(Option<i32>),
@@ -107,7 +110,8 @@ pub enum Input<'a> {
     SinkTrouble(Option<Failure>),
     /// [`Action::LookUpTopic`] was answered.
     Topic(TopicId, Result<TopicFacts, Failure>),
-    /// A topic in use was looked at again: it has so many partitions. Says nothing about a topic that is not in use.
+    /// A topic in use was looked at again: it has so many partitions. Says nothing about a topic
+    /// that is not in use.
     Partitions(TopicId, NonZeroI32),
     /// A topic in use was looked at again: it is not there any more.
     TopicGone(TopicId),
@@ -117,9 +121,9 @@ pub enum Input<'a> {
     SourceSeen(&'a SlotLook, &'a Catalog),
     /// The monitor saw that the server is stopping: once is enough for a session.
     ServerStopping,
-    /// This process did nothing for so long, although it had to, that the server may have given the slot to another: it was
-    /// stopped (SIGSTOP, a frozen container), or starved.
-    StoodStill(Duration),
+    /// This process did nothing for so long, although it had to, that the server may have given the
+    /// slot to another: it was stopped (SIGSTOP, a frozen container), or starved.
+    ProcessStalled(Duration),
     /// SIGTERM.
     Shutdown,
     /// Time passed.
@@ -171,19 +175,22 @@ pub struct Write {
 pub enum Action {
     /// Read the pipeline's records from the state topic. Answer: [`Input::State`] with this number.
     ReadState(u64),
-    /// The same, if anybody else may have written there since it was read last. Answer: [`Input::State`] or
-    /// [`Input::StateUntouched`], with this number.
+    /// The same, if anybody else may have written there since it was read last. Answer:
+    /// [`Input::State`] or [`Input::StateUntouched`], with this number.
     LookAtState(u64),
-    /// Write to the state topic. Answer: [`Input::StateWritten`], or [`Input::DeliveryFailed`] as for any record.
+    /// Write to the state topic. Answer: [`Input::StateWritten`], or [`Input::DeliveryFailed`] as
+    /// for any record.
     WriteState(Write),
-    /// Make the replication connection, ask the server who it is. Answer: [`Input::Opened`] or [`Input::Disconnected`].
+    /// Make the replication connection, ask the server who it is. Answer: [`Input::Opened`] or
+    /// [`Input::Disconnected`].
     Connect,
-    /// On that connection, read the history of this timeline. Answer: [`Input::Timelines`] or [`Input::Disconnected`].
+    /// On that connection, read the history of this timeline. Answer: [`Input::Timelines`] or
+    /// [`Input::Disconnected`].
     ReadTimelines(u32),
     /// On that connection, read the slot. Answer: [`Input::Slot`] or [`Input::Disconnected`].
     ReadSlot,
-    /// On that connection, read the publication and the outbox tables, also those of this catalog. Answer:
-    /// [`Input::Catalog`] or [`Input::Disconnected`].
+    /// On that connection, read the publication and the outbox tables, also those of this catalog.
+    /// Answer: [`Input::Catalog`] or [`Input::Disconnected`].
     ReadCatalog(Option<Box<Catalog>>),
     /// Start streaming from that server; the slot can still be read beside the stream. Answer:
     /// [`Input::Connected`], [`Input::SlotHeld`] or [`Input::Disconnected`].
@@ -191,14 +198,15 @@ pub enum Action {
     /// See by SQL whether the slot is free. Answer: [`Input::SlotFree`], [`Input::SlotHeld`] or
     /// [`Input::Disconnected`].
     WatchSlot,
-    /// Close the replication connection, or give up making it, and drop what was read from it. A status update that
-    /// was asked for before is still sent, if that can be done without waiting.
+    /// Close the replication connection, or give up making it, and drop what was read from it. A
+    /// status update that was asked for before is still sent, if that can be done without waiting.
     Disconnect,
     /// Send a status update.
     Status(StatusUpdate),
     /// Send `CopyDone`, then read until the server's. Answer: [`Input::StreamEnded`].
     CopyDone,
-    /// Purge and destroy the producer, at once, and make a new one after this wait. Answer: [`Input::SinkReady`].
+    /// Purge and destroy the producer, at once, and make a new one after this wait. Answer:
+    /// [`Input::SinkReady`].
     ReplaceSink {
         /// Zero, unless one after the other fails.
         wait: Duration,
@@ -209,12 +217,14 @@ pub enum Action {
     Exit(Outcome),
 }
 
-/// What the server is told. `flush` and `apply` are the same position, and only the ledger makes it.
+/// What the server is told. `flush` and `apply` are the same position, and only the ledger makes
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatusUpdate {
     /// Received: the server does not keep it, but shows it in `pg_stat_replication`.
     pub write: Lsn,
-    /// Delivered: the slot's `confirmed_flush_lsn`. `0/0`, as long as nothing may be confirmed, tells the server nothing.
+    /// Delivered: the slot's `confirmed_flush_lsn`. `0/0`, as long as nothing may be confirmed,
+    /// tells the server nothing.
     pub flush: ConfirmedLsn,
     /// Our clock.
     pub clock: PgTimestamp,
@@ -228,7 +238,7 @@ pub enum Step {
     /// Done with it.
     Taken,
     /// Not now: offer the same frame again when [`crate::Relay::wants_wal`] says so.
-    Held,
+    Blocked,
 }
 
 /// How the process ends.
@@ -236,8 +246,8 @@ pub enum Step {
 pub enum Outcome {
     /// Everything that was read is delivered and confirmed.
     Drained,
-    /// Events were read but not confirmed, because the shutdown deadline passed, the session had broken, or the rest of
-    /// their transaction waits for a person: they will come again.
+    /// Events were read but not confirmed, because the shutdown deadline passed, the session had
+    /// broken, or the rest of their transaction waits for a person: they will come again.
     DeadlinePassed,
     /// A person must decide.
     Fatal,
@@ -245,14 +255,15 @@ pub enum Outcome {
 
 /// How eagerly to read.
 ///
-/// The walsender wakes a waiting reader for every message, and that costs both more than the message. A reader that lets the
-/// socket fill instead makes the *server* faster, and what it reads in one go reaches Kafka in fewer requests.
-/// `docs/performance-log.md` has the figures behind the constants.
+/// The walsender wakes a waiting reader for every message, and that costs both more than the
+/// message. A reader that lets the socket fill instead makes the *server* faster, and what it reads
+/// in one go reaches Kafka in fewer requests. `docs/performance-log.md` has the figures behind the
+/// constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// Nothing is gained by letting anything gather: commits are far apart, or the rest of a transaction is right behind
-    /// what was read of it.
+    /// Nothing is gained by letting anything gather: commits are far apart, or the rest of a
+    /// transaction is right behind what was read of it.
     AtOnce,
     /// Once something was read, let the socket fill for so long.
-    InGulps(Duration),
+    Coalesce(Duration),
 }

@@ -1,5 +1,5 @@
-//! What the core tells of itself: plain numbers, counted by the one task that owns them and copied out as a
-//! [`Snapshot`] for whoever shows them.
+//! What the core tells of itself: plain numbers, counted by the one task that owns them and copied
+//! out as a [`Snapshot`] for whoever shows them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -102,7 +102,8 @@ pub struct Snapshot {
     pub topics: Vec<TopicTotals>,
     /// Committed transactions that carried at least one event.
     pub transactions: u64,
-    /// Changes that are no events: rows of tables that are no outbox of ours, updates, deletes, truncates.
+    /// Changes that are no events: rows of tables that are no outbox of ours, updates, deletes,
+    /// truncates.
     pub rows_ignored: u64,
     /// Connections made again, by peer.
     pub reconnects: Reconnects,
@@ -129,7 +130,8 @@ pub struct WitnessReport {
     pub generation: u64,
     /// What nobody has accepted.
     pub gaps: Vec<Gap>,
-    /// The server is not the one that it speaks of: what that would mean, which is not written down.
+    /// The server is not the one that it speaks of: what that would mean, which is not written
+    /// down.
     pub elsewhere: Option<Gap>,
     /// Whether all gaps are in Kafka, and so outlive this process.
     pub are_gaps_recorded: bool,

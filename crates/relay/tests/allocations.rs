@@ -1,8 +1,9 @@
-//! Once warm, the core allocates nothing per event: not for routing, not for the ledger, not for acknowledgements. At a
-//! hundred thousand events a second that is the difference between a router and an allocator with a side business.
+//! Once warm, the core allocates nothing per event: not for routing, not for the ledger, not for
+//! acknowledgements. At a hundred thousand events a second that is the difference between a router
+//! and an allocator with a side business.
 //!
-//! Warm means that the topics, and rows and transactions of the size, were seen before. Ids and keys never repeat: what
-//! would remember them is found here.
+//! Warm means that the topics, and rows and transactions of the size, were seen before. Ids and
+//! keys never repeat: what would remember them is found here.
 
 #![expect(
     clippy::unwrap_used,
@@ -42,8 +43,8 @@ thread_local! {
 }
 
 #[allow(unsafe_code, reason = "an allocator cannot be counted without being one")]
-// SAFETY: every call goes to the system's allocator as it came; counting touches a thread-local without a destructor and
-// allocates nothing.
+// SAFETY: every call goes to the system's allocator as it came; counting touches a thread-local
+// without a destructor and allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
@@ -70,7 +71,8 @@ fn allocations() -> u64 {
     ALLOCATIONS.with(Cell::get)
 }
 
-/// Stands in for the producer: keeps tickets by partition until they are acknowledged, and nothing else.
+/// Stands in for the producer: keeps tickets by partition until they are acknowledged, and nothing
+/// else.
 #[derive(Default)]
 struct Broker {
     partitions: [Vec<(Ticket, TopicId)>; PARTITIONS],
@@ -342,10 +344,11 @@ impl Shell {
     /// Frames in, acknowledgements back, a status update out.
     fn pass(&mut self, frames: &[Vec<u8>]) {
         for frame in frames {
-            while self.relay.frame(frame, self.now(), &mut self.broker) == Step::Held {
+            while self.relay.frame(frame, self.now(), &mut self.broker) == Step::Blocked {
                 self.act();
                 if !self.relay.wants_wal() {
-                    // The queue was full: acknowledgements make room, or, where none are owed, time does.
+                    // The queue was full: acknowledgements make room, or, where none are owed, time
+                    // does.
                     self.acknowledge();
                     self.pass_time();
                 }
@@ -437,8 +440,8 @@ fn records_that_are_offered_twice_allocate_nothing() {
     assert_eq!(allocated_by(Shape { full_every: Some(17), ..BATCHES }), 0);
 }
 
-/// The exception: what cannot be borrowed from the row is put together on the heap by the JSON parser. Two per member at
-/// the most, and none stays.
+/// The exception: what cannot be borrowed from the row is put together on the heap by the JSON
+/// parser. Two per member at the most, and none stays.
 #[test]
 fn escapes_and_nesting_in_a_row_s_headers_allocate_within_a_bound() {
     let nested = Value::Text(r#"{"tenant": "a", "n": [[1]], "none": null, "deep": {"x": [1]}}"#);

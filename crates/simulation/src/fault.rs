@@ -65,7 +65,8 @@ faults! {
     RejectBatch = "reject-batch";
     /// One record is refused until somebody mends it.
     RejectRecord = "reject-record";
-    /// The producer meets an error after which it may not go on; or for a while every one does that is made.
+    /// The producer meets an error after which it may not go on; or for a while every one does that
+    /// is made.
     FatalProducer = "fatal-producer";
     /// A topic that is there is reported missing.
     MetadataFlap = "metadata-flap";
@@ -152,8 +153,8 @@ impl Fault {
             Self::WithholdInserts => &[Code::PublicationLacksInsert, Code::PublicationAltered],
             Self::TableOut => &[Code::PublicationLacksTable],
             Self::PromoteLagging => &[Code::HistoryChanged],
-            // Who still sends what the server has forgotten saw more WAL than who has the slot by now: the record of the former
-            // counts, and the slot stands past it.
+            // Who still sends what the server has forgotten saw more WAL than who has the slot by
+            // now: the record of the former counts, and the slot stands past it.
             Self::RestoreSnapshot => &[Code::HistoryChanged, Code::SlotMoved],
             // The monitor has its own connection: it may see the other server first.
             Self::ExchangeServer => &[Code::HistoryChanged, Code::PublicationReplaced],

@@ -27,7 +27,8 @@ struct Arguments {
     /// Begin at a seed that nobody has chosen.
     #[arg(long, conflicts_with = "start")]
     fresh: bool,
-    /// Stop after this many seconds, however many seeds were run; later, if something was not reached by then.
+    /// Stop after this many seconds, however many seeds were run; later, if something was not
+    /// reached by then.
     #[arg(long)]
     seconds: Option<u64>,
     /// One seed alone, with its plan.
@@ -46,8 +47,8 @@ struct Arguments {
 
 /// Below this nobody can expect that every rare thing has happened.
 const SEEDS_FOR_COVERAGE: u64 = 10_000;
-/// How many times as long a run goes on that was given its time, while something was not reached: whether a rare thing
-/// happens in so many seeds is chance, and a slow machine runs fewer.
+/// How many times as long a run goes on that was given its time, while something was not reached:
+/// whether a rare thing happens in so many seeds is chance, and a slow machine runs fewer.
 const PATIENCE: u32 = 6;
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! I9: nothing is left behind by an event. Not a matter of faults and their order, so it is looked
+//! S9: nothing is left behind by an event. Not a matter of faults and their order, so it is looked
 //! at once, over many events of one session, by the memory that the process holds.
 
 use std::{num::NonZeroI32, time::Duration};
@@ -34,7 +34,7 @@ pub fn probe() -> Result<(), Violation> {
     let growth = resident().saturating_sub(before);
     if growth > GROWTH_MAX {
         let what = format!("{EVENTS} events left {growth} bytes behind");
-        return Err(Violation { invariant: Invariant::I9Resources, what });
+        return Err(Violation { invariant: Invariant::S9Resources, what });
     }
     Ok(())
 }
@@ -110,7 +110,7 @@ impl Stream {
     }
 
     fn offer(&mut self, frame: &[u8]) {
-        while self.relay.frame(frame, self.now(), &mut self.sink) == Step::Held {
+        while self.relay.frame(frame, self.now(), &mut self.sink) == Step::Blocked {
             self.handle(Input::Tick);
         }
     }

@@ -12,7 +12,8 @@ use crate::{
 /// Runs a plan.
 ///
 /// # Errors
-/// The first invariant that did not hold; a panic of the core counts as a failure that nobody caused.
+/// The first invariant that did not hold; a panic of the core counts as a failure that nobody
+/// caused.
 pub fn run(plan: Plan, coverage: &mut Coverage) -> Result<(), Violation> {
     let result = catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::new(plan);
@@ -30,7 +31,7 @@ pub fn run(plan: Plan, coverage: &mut Coverage) -> Result<(), Violation> {
                 .cloned()
                 .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
             let what = text.unwrap_or_else(|| "a panic without words".to_owned());
-            Err(Violation { invariant: Invariant::I11Loudness, what: format!("panic: {what}") })
+            Err(Violation { invariant: Invariant::S11Loudness, what: format!("panic: {what}") })
         }
     }
 }

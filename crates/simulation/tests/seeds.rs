@@ -25,7 +25,8 @@ fn a_seed_replays_exactly() {
 #[test]
 fn a_failing_plan_shrinks_to_faults_that_it_needs() {
     coverage::watch_failpoints();
-    // What the core does with it is beside the point: a failure is what some of the faults make together.
+    // What the core does with it is beside the point: a failure is what some of the faults make
+    // together.
     let fails = |plan: Plan| {
         let mut coverage = Coverage::default();
         run(plan, &mut coverage).is_err() || coverage.duplicates > 0

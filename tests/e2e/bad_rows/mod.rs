@@ -1,6 +1,6 @@
-//! What a person has to mend: a coded error with the remedy, nothing lost, resumed from that row when
-//! mended. Rows that cannot become records are in [`rows`], topics that cannot take them in [`topics`],
-//! servers that cannot be streamed from in [`starts`].
+//! What a person has to mend: a coded error with the remedy, nothing lost, resumed from that row
+//! when mended. Rows that cannot become records are in [`rows`], topics that cannot take them in
+//! [`topics`], servers that cannot be streamed from in [`starts`].
 
 use std::time::Duration;
 
@@ -81,8 +81,8 @@ async fn expect_ids(stage: &Stage, topic: &str, expected: &[String]) {
     assert_eq!(ids(stage, topic).await, expected);
 }
 
-/// Waits until everything before a position is confirmed. Where the session ended before its record was stored, the next one
-/// does it.
+/// Waits until everything before a position is confirmed. Where the session ended before its record
+/// was stored, the next one does it.
 async fn expect_confirmed(stage: &Stage, settled: PgLsn) {
     eventually(MENDED, format!("what came before {settled} to be confirmed"), async || {
         Ok((stage.confirmed().await? >= settled).then_some(()))

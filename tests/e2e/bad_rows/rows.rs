@@ -1,5 +1,5 @@
-//! Rows that cannot become records. The remedy lies in the configuration, because what is in the WAL
-//! cannot be changed any more.
+//! Rows that cannot become records. The remedy lies in the configuration, because what is in the
+//! WAL cannot be changed any more.
 
 use e2e::{Config, SOON, Stage};
 use serde_json::json;
@@ -125,7 +125,8 @@ async fn a_row_that_cannot_become_a_record_stops_the_router_there_until_it_can()
     }
 }
 
-/// Everything that was produced is confirmed, so there is nothing to wait for and nothing to repeat.
+/// Everything that was produced is confirmed, so there is nothing to wait for and nothing to
+/// repeat.
 async fn stop(stage: &mut Stage) {
     stage.router.sigterm().unwrap();
     assert_eq!(stage.router.wait_exit(SOON).await.unwrap().code(), Some(0));

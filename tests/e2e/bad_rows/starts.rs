@@ -12,7 +12,8 @@ use super::{GOOD, MENDED, expect_ids, expect_told, insert};
 /// Passwords that may appear nowhere.
 const SECRETS: [&str; 2] = ["canary-of-postgresql", "canary-of-kafka"];
 
-/// One router on a server that others are tried on, too: with a slot, a role and a topic of its own.
+/// One router on a server that others are tried on, too: with a slot, a role and a topic of its
+/// own.
 struct Candidate {
     name: &'static str,
     code: &'static str,

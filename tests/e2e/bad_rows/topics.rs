@@ -1,5 +1,5 @@
-//! Topics that are missing or take no record of this size. What stands in the way lies in Kafka, so the
-//! router goes on by itself when it is gone.
+//! Topics that are missing or take no record of this size. What stands in the way lies in Kafka, so
+//! the router goes on by itself when it is gone.
 
 use e2e::{SOON, Stage, text};
 use serde_json::Value;
@@ -57,8 +57,8 @@ async fn a_missing_topic_is_made_where_the_configuration_says_so() {
     stage.router.wait_state("streaming", SOON).await.unwrap();
 }
 
-/// Without compression the router knows that a record is too large before it produces it; with it, the
-/// broker alone can tell.
+/// Without compression the router knows that a record is too large before it produces it; with it,
+/// the broker alone can tell.
 async fn expect_room_is_waited_for(compression: &str) {
     let mut stage = Stage::builder()
         .without_topics()

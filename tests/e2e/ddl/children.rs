@@ -1,4 +1,5 @@
-//! Tables that inherit from the outbox: their rows are its rows to the application, and another table's to the stream.
+//! Tables that inherit from the outbox: their rows are its rows to the application, and another
+//! table's to the stream.
 
 use e2e::{PUBLICATION, SOON, Stage, text};
 use testbed::postgres::Session;

@@ -1,5 +1,5 @@
-//! The outbox table changes: its columns here, its name in [`renames`], what inherits from it in [`children`], in which
-//! partition its rows are in [`moves`].
+//! The outbox table changes: its columns here, its name in [`renames`], what inherits from it in
+//! [`children`], in which partition its rows are in [`moves`].
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ mod renames;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The number of an aggregate that no load writes to: our own transactions wait for no writer's lock.
+/// The number of an aggregate that no load writes to: our own transactions wait for no writer's
+/// lock.
 const OURS: i32 = 1_000;
 
 async fn own_aggregate(session: &Session) {

@@ -1,5 +1,5 @@
-//! Rows of a partitioned outbox that move to another partition go out again. Nothing in the stream tells them from new
-//! ones; that somebody may move them is told.
+//! Rows of a partitioned outbox that move to another partition go out again. Nothing in the stream
+//! tells them from new ones; that somebody may move them is told.
 
 use e2e::{PUBLICATION, ROLE, SOON, Stage, text};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! The outbox gets another name, or another table gets its name. A table is its OID: what it is called says whom a row
-//! is produced for, and never that it may be left out.
+//! The outbox gets another name, or another table gets its name. A table is its OID: what it is
+//! called says whom a row is produced for, and never that it may be left out.
 
 use e2e::{SLOT, SOON, Stage, text};
 use serde_json::Value;
@@ -167,7 +167,8 @@ async fn a_swapped_table_is_a_gap_after_which_the_rows_of_both_tables_are_produc
     expect_everything(&stage).await;
 }
 
-/// Rows of the former table that bear neither the configured name nor its OID now, written before the swap and after it.
+/// Rows of the former table that bear neither the configured name nor its OID now, written before
+/// the swap and after it.
 #[tokio::test]
 async fn a_table_that_was_renamed_and_then_replaced_loses_none_of_its_rows() {
     let (mut stage, session) = flowing().await;
@@ -199,7 +200,8 @@ async fn a_table_that_was_renamed_and_then_replaced_loses_none_of_its_rows() {
     expect_everything(&stage).await;
 }
 
-/// A migration that was rolled back: for a while another table, which nobody published, had the name.
+/// A migration that was rolled back: for a while another table, which nobody published, had the
+/// name.
 #[tokio::test]
 async fn a_table_that_was_swapped_and_swapped_back_is_told() {
     let (mut stage, session) = flowing().await;

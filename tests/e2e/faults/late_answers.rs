@@ -10,8 +10,9 @@ use tokio::time::{Instant, interval};
 
 use super::{DEADLINE, load, write};
 
-/// Longer than either time limit: the server's, and the ten seconds that the router asks for at start-up
-/// (which is the one in force: a start-up packet is stronger than file, database and role).
+/// Longer than either time limit: the server's, and the ten seconds that the router asks for at
+/// start-up (which is the one in force: a start-up packet is stronger than file, database and
+/// role).
 const HELD: Duration = Duration::from_secs(13);
 
 const WINDOW: u64 = 500;
@@ -44,7 +45,8 @@ async fn answers_held_back_hold_the_slot_but_neither_the_walsender_nor_memory() 
     let in_kafka = stage.seen().await.unwrap().len();
     assert!(in_kafka > 100, "requests do not pass: this is an outage, not a silence");
     let memory = stage.router.process().unwrap().resident_bytes().unwrap();
-    // librdkafka's thread for the broker may poll without pause meanwhile: docs/performance.md. Nobody else may.
+    // librdkafka's thread for the broker may poll without pause meanwhile: docs/performance.md.
+    // Nobody else may.
     let pid = stage.router.process().unwrap().pid();
     let of_broker = || thread_cpu_time(pid, "rdk:broker1").unwrap();
     let cpu = || cpu_time(pid).unwrap().saturating_sub(of_broker());

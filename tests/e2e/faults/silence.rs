@@ -1,4 +1,5 @@
-//! A peer that is connected and says nothing: the server's side is noticed by us, ours by the server.
+//! A peer that is connected and says nothing: the server's side is noticed by us, ours by the
+//! server.
 
 use std::fmt;
 use std::time::Duration;
@@ -74,7 +75,8 @@ async fn noticed_and_healed(mode: Mode) -> anyhow::Result<Noticed> {
 
 #[tokio::test]
 async fn a_frozen_router_loses_its_slot_after_the_time_that_it_asked_for_itself() {
-    // The router's start-up packet says ten seconds, and that is stronger than anything set on the server.
+    // The router's start-up packet says ten seconds, and that is stronger than anything set on the
+    // server.
     const SERVERS: Duration = Duration::from_secs(6);
     let mut stage = Stage::builder().postgres("wal_sender_timeout", "6s").start().await.unwrap();
     stage

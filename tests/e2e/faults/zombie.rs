@@ -1,5 +1,5 @@
-//! A router that comes back when another has taken over: thawed, with what it held, or after its connection
-//! was cut. Where the slot stands then is the successor's work, and no gap.
+//! A router that comes back when another has taken over: thawed, with what it held, or after its
+//! connection was cut. Where the slot stands then is the successor's work, and no gap.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A gap is closed by a person, by the commands that the hints name, and the router goes on by itself.
+//! A gap is closed by a person, by the commands that the hints name, and the router goes on by
+//! itself.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -203,7 +204,8 @@ async fn a_pipeline_that_was_set_up_leaves_nothing_behind() {
     }
 }
 
-/// All rows of a transaction have one time, and those of such sizes do not lie in the order in which they were written.
+/// All rows of a transaction have one time, and those of such sizes do not lie in the order in
+/// which they were written.
 async fn write_two_transactions(session: &Session) {
     for transaction in 0..2 {
         let rows = format!(
@@ -242,8 +244,9 @@ fn numbers(seen: &[Seen]) -> Vec<u64> {
     .collect()
 }
 
-/// By the README: what is told is mended and published from the table, for the interval that `accept` shows, begun earlier by
-/// the longest transaction. One of these was open when all was well for the last time.
+/// By the README: what is told is mended and published from the table, for the interval that
+/// `accept` shows, begun earlier by the longest transaction. One of these was open when all was
+/// well for the last time.
 #[tokio::test]
 async fn what_a_table_left_out_until_it_was_mended_is_published_by_the_recipe() {
     let mut stage = flowing(Stage::builder().witnessed()).await;

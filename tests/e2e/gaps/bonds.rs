@@ -1,5 +1,6 @@
-//! What befell publication, schemas and partitions while no router ran, when all looks well again: rows that were written
-//! meanwhile are missing, and identities are all that tells it. What leaves no row out stops nothing.
+//! What befell publication, schemas and partitions while no router ran, when all looks well again:
+//! rows that were written meanwhile are missing, and identities are all that tells it. What leaves
+//! no row out stops nothing.
 
 use e2e::{PUBLICATION, SOON, Stage, text};
 use serde_json::Value;
@@ -7,7 +8,8 @@ use testbed::wait::eventually;
 
 use super::{expect_told, has_interval, looked_again, write};
 
-/// A stage whose publication and table were altered before the first router; its events are confirmed, and the router is gone.
+/// A stage whose publication and table were altered before the first router; its events are
+/// confirmed, and the router is gone.
 async fn abandoned(before: &[&str]) -> Stage {
     let mut stage = Stage::builder().set("monitor.interval", "1s").prepare().await.unwrap();
     run(&stage, before).await;

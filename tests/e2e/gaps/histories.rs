@@ -1,5 +1,5 @@
-//! The server that comes back is not the one that went: its slot is gone, or its WAL ends before what was
-//! confirmed.
+//! The server that comes back is not the one that went: its slot is gone, or its WAL ends before
+//! what was confirmed.
 
 use std::time::Duration;
 
@@ -53,7 +53,8 @@ async fn a_promoted_standby_without_the_slot_is_a_gap() {
     expect_standstill(&mut stage, &["P010"]).await;
 }
 
-/// Rows that are in Kafka and confirmed have never happened in the history of the server that comes back.
+/// Rows that are in Kafka and confirmed have never happened in the history of the server that comes
+/// back.
 async fn expect_another_history(how: Comeback, away: Duration) {
     let mut stage = flowing(Stage::builder()).await;
     stage.postgres.stop(Stop::Fast, SOON).await.unwrap();

@@ -1,6 +1,7 @@
-//! Rows may be missing for ever: the router stops, says which interval, and never goes on by itself. Servers
-//! that come back as others are in [`histories`], what happened while no router ran in [`away`], publications
-//! that were wrong unseen in [`moments`], what is told before a slot is lost in [`warnings`].
+//! Rows may be missing for ever: the router stops, says which interval, and never goes on by
+//! itself. Servers that come back as others are in [`histories`], what happened while no router ran
+//! in [`away`], publications that were wrong unseen in [`moments`], what is told before a slot is
+//! lost in [`warnings`].
 
 use std::path::Path;
 use std::process::Command;
@@ -48,7 +49,8 @@ fn copy_files(from: &Path, to: &Path) {
 /// What somebody did to the server.
 struct Damage {
     at: Instant,
-    /// The interval begins here at the latest. The router may go on after the damage, up to the first row that is missing.
+    /// The interval begins here at the latest. The router may go on after the damage, up to the
+    /// first row that is missing.
     latest_from: PgLsn,
 }
 
@@ -66,8 +68,8 @@ async fn damage_and_write(stage: &mut Stage, sql: &str) -> Damage {
     Damage { latest_from: (behind_the_row - 1).into(), ..damage }
 }
 
-/// The router says within ten seconds that rows may be missing, since when and until when; and then it
-/// does nothing more, whatever is written.
+/// The router says within ten seconds that rows may be missing, since when and until when; and then
+/// it does nothing more, whatever is written.
 async fn expect_gap(stage: &mut Stage, codes: &[&str], damage: &Damage) -> Value {
     let left = WITHIN.saturating_sub(damage.at.elapsed());
     let status = stage
@@ -117,7 +119,8 @@ async fn expect_told(stage: &Stage, codes: &[&str]) {
     assert_eq!(ready.status, 503, "{}", ready.body);
     assert!(codes.iter().any(|code| ready.body.contains(code)), "{}", ready.body);
     assert_eq!(stage.router.get("/livez").await.unwrap().status, 200);
-    // The page is made when it is asked for; the log is written a moment after the state has changed.
+    // The page is made when it is asked for; the log is written a moment after the state has
+    // changed.
     let logged = eventually(SOON, "an error in the log", async || {
         let log = stage.router.log();
         let mut errors = log.lines().filter(|line| line.contains("ERROR"));

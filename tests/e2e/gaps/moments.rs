@@ -1,5 +1,5 @@
-//! Publications that went wrong in a way that a name or a list does not show, or for a moment only: what was
-//! not published then is missing for ever.
+//! Publications that went wrong in a way that a name or a list does not show, or for a moment only:
+//! what was not published then is missing for ever.
 
 use e2e::{PUBLICATION, SOON, Stage, text};
 use serde_json::Value;
@@ -41,7 +41,8 @@ async fn a_generated_payload_that_postgresql_does_not_publish_stops_the_router_b
     assert_eq!(produced(&stage).await.iter().sum::<i64>(), 0, "a record without its payload");
 }
 
-/// A row is written while the publication is wrong, and is missing, although all is right again when somebody looks.
+/// A row is written while the publication is wrong, and is missing, although all is right again
+/// when somebody looks.
 async fn lost_in_a_moment(wrong: &str, right: &str) -> Stage {
     // The monitor looks once a second; right behind a look there is time enough for a moment.
     let mut stage = flowing(Stage::builder()).await;

@@ -1,5 +1,5 @@
-//! Nobody learns of a lost slot by losing it: far behind is told before, twice, with what to blame and how
-//! much is left.
+//! Nobody learns of a lost slot by losing it: far behind is told before, twice, with what to blame
+//! and how much is left.
 
 use e2e::{SOON, Stage};
 use testbed::postgres::Session;

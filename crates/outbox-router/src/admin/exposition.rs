@@ -1,6 +1,7 @@
-//! Prometheus' text format 0.0.4, written by hand: every reader takes it, and each name leaves exactly as it is spelled
-//! in [`super::metrics`]. (The registries of client libraries write OpenMetrics, which derives sample names from family
-//! names, and want their numbers kept twice: ours already lie in a snapshot.)
+//! Prometheus' text format 0.0.4, written by hand: every reader takes it, and each name leaves
+//! exactly as it is spelled in [`super::metrics`]. (The registries of client libraries write
+//! OpenMetrics, which derives sample names from family names, and want their numbers kept twice:
+//! ours already lie in a snapshot.)
 
 use std::fmt::Write as _;
 
@@ -33,8 +34,8 @@ impl Page {
         Self { text: String::with_capacity(8 << 10), common: text }
     }
 
-    /// Begins a family. A family without samples is left out by not beginning it: a series that is absent says "not
-    /// known", which no number can.
+    /// Begins a family. A family without samples is left out by not beginning it: a series that is
+    /// absent says "not known", which no number can.
     pub(super) fn family(&mut self, name: &'static str, kind: Type, help: &str) -> Family<'_> {
         let kind = match kind {
             Type::Counter => "counter",

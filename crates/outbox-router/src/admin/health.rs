@@ -1,5 +1,5 @@
-//! The two probes. *Alive* asks only about our own tasks: restarting the router mends neither PostgreSQL nor Kafka.
-//! *Ready* asks whether rows flow.
+//! The two probes. *Alive* asks only about our own tasks: restarting the router mends neither
+//! PostgreSQL nor Kafka. *Ready* asks whether rows flow.
 
 use relay::{State, source::publication::is_note};
 use serde::Serialize;

@@ -1,5 +1,5 @@
-//! Connections to the admin endpoint, bounded in number and in time: a client that opens many, or one and then nothing,
-//! costs the router a fixed amount.
+//! Connections to the admin endpoint, bounded in number and in time: a client that opens many, or
+//! one and then nothing, costs the router a fixed amount.
 
 use std::{
     io,

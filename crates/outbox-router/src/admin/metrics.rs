@@ -1,7 +1,8 @@
 //! Every metric: its name, its labels and its meaning. `outbox_slot_bytes_behind` is the headline.
 //!
-//! All carry `pipeline`; those of the slot carry `slot`. Label values come from closed sets, except `topic`, of which a
-//! hundred are told apart. While PostgreSQL does not answer, the slot's numbers are absent, not frozen.
+//! All carry `pipeline`; those of the slot carry `slot`. Label values come from closed sets, except
+//! `topic`, of which a hundred are told apart. While PostgreSQL does not answer, the slot's numbers
+//! are absent, not frozen.
 
 use relay::{Code, LATENCY_BOUNDS, Latencies, Snapshot, State, TopicTotals, source::Kept};
 
@@ -28,7 +29,8 @@ pub fn encode(view: &View<'_>) -> String {
     of_thresholds(&mut slot, view);
     match &view.monitor.slot {
         SlotView::Seen(health) => of_slot(&mut slot, health, view.monitor.seconds_to_limit),
-        // Nobody streams from a slot that is not there: the alert on an inactive slot must not fall silent.
+        // Nobody streams from a slot that is not there: the alert on an inactive slot must not fall
+        // silent.
         SlotView::Missing => slot.gauge(ACTIVE, ACTIVE_HELP, 0),
         SlotView::Unknown => {}
     }
@@ -212,7 +214,8 @@ struct Row<'t> {
     latencies: Latencies,
 }
 
-/// One row per topic up to [`TOPICS_MAX`], in the order of first use, so that a topic keeps its row; the rest as one.
+/// One row per topic up to [`TOPICS_MAX`], in the order of first use, so that a topic keeps its
+/// row; the rest as one.
 fn capped(topics: &[TopicTotals]) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = Vec::new();
     let mut other = Row { name: OTHER_TOPICS, acked: 0, latencies: Latencies::default() };

@@ -1,5 +1,5 @@
-//! The admin endpoint: what people, probes and Prometheus are told. Reading only, and nothing of any event's content:
-//! no payload, no key, no id.
+//! The admin endpoint: what people, probes and Prometheus are told. Reading only, and nothing of
+//! any event's content: no payload, no key, no id.
 //!
 //! | path | who asks | answer |
 //! |---|---|---|

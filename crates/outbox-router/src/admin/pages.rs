@@ -1,4 +1,5 @@
-//! Paths and answers. Every answer closes its connection: who asks once in 15 s gains nothing from keeping one open.
+//! Paths and answers. Every answer closes its connection: who asks once in 15 s gains nothing from
+//! keeping one open.
 
 use axum::{
     Router,
@@ -30,7 +31,8 @@ pub(super) fn router(settings: Settings, sources: Sources) -> Router {
 }
 
 impl Admin {
-    /// The same moment of both for one answer. The guards are dropped at once: writers must not wait for a client.
+    /// The same moment of both for one answer. The guards are dropped at once: writers must not
+    /// wait for a client.
     fn view(&self) -> View<'_> {
         View {
             settings: &self.settings,

@@ -1,4 +1,5 @@
-//! A failure as `/status.json` and the probes show it: code, what happened, what to type, what is at risk.
+//! A failure as `/status.json` and the probes show it: code, what happened, what to type, what is
+//! at risk.
 
 use relay::Failure;
 use serde::Serialize;

@@ -1,5 +1,6 @@
-//! `/status.json`: the whole picture in one document. Its shape is a contract: fields are added, never renamed. Positions
-//! are texts as PostgreSQL writes them (`0/16B3748`), sizes are bytes, durations seconds, unknown is `null`.
+//! `/status.json`: the whole picture in one document. Its shape is a contract: fields are added,
+//! never renamed. Positions are texts as PostgreSQL writes them (`0/16B3748`), sizes are bytes,
+//! durations seconds, unknown is `null`.
 
 use std::{
     collections::BTreeMap,

@@ -7,10 +7,12 @@ use tokio::time::Instant;
 use super::Settings;
 use crate::monitor::{Gap, Lag, MonitorReport, RelayReport};
 
-/// The relay's task publishes at least every few seconds; blocking calls into librdkafka may hold it for a few more.
+/// The relay's task publishes at least every few seconds; blocking calls into librdkafka may hold
+/// it for a few more.
 pub const RELAY_STALE_AFTER: Duration = Duration::from_secs(30);
 
-/// A round of the monitor is at most four answers of 5 s each after its interval, which may be a minute.
+/// A round of the monitor is at most four answers of 5 s each after its interval, which may be a
+/// minute.
 pub const MONITOR_STALE_AFTER: Duration = Duration::from_secs(120);
 
 /// What one answer is made from.
@@ -45,7 +47,8 @@ impl View<'_> {
         witness.gaps.first().or(self.monitor.gap.as_ref()).or(witness.elsewhere.as_ref())
     }
 
-    /// The split of what the slot is behind; `None` when the slot is not seen or another router holds it.
+    /// The split of what the slot is behind; `None` when the slot is not seen or another router
+    /// holds it.
     pub(super) fn lag(&self) -> Option<Lag> {
         Lag::split(&self.relay.snapshot, self.monitor.slot.seen()?)
     }

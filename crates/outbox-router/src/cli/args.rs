@@ -1,5 +1,5 @@
-//! What may be typed: commands, flags and their help. Flags that say yes or no are enums: at the place where they are
-//! used, `Write::Apply` reads better than `true`.
+//! What may be typed: commands, flags and their help. Flags that say yes or no are enums: at the
+//! place where they are used, `Write::Apply` reads better than `true`.
 
 use std::{
     convert::Infallible, ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::OnceLock,
@@ -32,7 +32,8 @@ impl Cli {
     /// Reads a command line, the program's name first.
     ///
     /// # Errors
-    /// What is wrong with it, or the text of `--help` or `--version`: `clap` prints either and knows the exit code.
+    /// What is wrong with it, or the text of `--help` or `--version`: `clap` prints either and
+    /// knows the exit code.
     pub fn read(
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Self, clap::Error> {
@@ -53,8 +54,8 @@ impl Cli {
     }
 }
 
-/// `--set`, before or after the command. No global argument of `clap`'s: of those typed in both places it would forget
-/// the first in silence.
+/// `--set`, before or after the command. No global argument of `clap`'s: of those typed in both
+/// places it would forget the first in silence.
 #[derive(Debug, Args)]
 pub struct Overrides {
     /// Set any key, before environment and file: --set limits.window_events=1000
@@ -100,7 +101,8 @@ pub enum Task {
     /// Check the configuration without connecting anywhere, and show it with every default
     #[command(after_help = "Example:\n  outbox-router check --config shop.toml")]
     Check(CheckArgs),
-    /// How far behind the slot is, who is to blame, how long until PostgreSQL drops it, what to type
+    /// How far behind the slot is, who is to blame, how long until PostgreSQL drops it, what to
+    /// type
     #[command(
         after_help = "Examples:\n  outbox-router status --watch\n  outbox-router status --json"
     )]
@@ -139,7 +141,8 @@ pub struct SetupArgs {
     #[arg(long = "create-table", num_args = 0, default_value = "expect")]
     #[arg(default_missing_value = "create")]
     pub table: MissingTable,
-    /// Make the role that the router runs as: it may log in, connect and replicate, and read no table
+    /// Make the role that the router runs as: it may log in, connect and replicate, and read no
+    /// table
     #[arg(long, value_name = "NAME")]
     pub role: Option<String>,
     /// Leave out the first record in the state topic: the router then begins without it, and warns

@@ -1,7 +1,7 @@
 //! SQL sessions for the commands, and what PostgreSQL's errors mean to them.
 //!
-//! A connection has to be driven while it is used. There is no task to do it: [`with_connection`] polls it beside the
-//! work, and ends with the work.
+//! A connection has to be driven while it is used. There is no task to do it: [`with_connection`]
+//! polls it beside the work, and ends with the work.
 
 use std::pin::pin;
 

@@ -1,5 +1,6 @@
-//! One GET to the admin endpoint of a router beside us. HTTP/1.0, so that the answer ends where the connection does
-//! and is never chunked; a few lines instead of a client library for one request to one server of our own.
+//! One GET to the admin endpoint of a router beside us. HTTP/1.0, so that the answer ends where the
+//! connection does and is never chunked; a few lines instead of a client library for one request to
+//! one server of our own.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -11,12 +12,14 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A router that does not answer at once is in trouble, and PostgreSQL's answer should not wait for it.
+/// A router that does not answer at once is in trouble, and PostgreSQL's answer should not wait for
+/// it.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The document is a few kilobytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// The body of an answer with any status from 200 to 599; `None` where nobody answers, or not in HTTP.
+/// The body of an answer with any status from 200 to 599; `None` where nobody answers, or not in
+/// HTTP.
 pub(super) async fn get(listen: SocketAddr, path: &str) -> Option<String> {
     tokio::time::timeout(PATIENCE, request(reachable(listen), path)).await.ok()?
 }

@@ -1,8 +1,8 @@
-//! The command line: what may be typed, and the commands that do their work and end. `run` is only read here; the
-//! program carries it out.
+//! The command line: what may be typed, and the commands that do their work and end. `run` is only
+//! read here; the program carries it out.
 //!
-//! Commands write to a [`Terminal`] that they are given, so that tests read what a person would. Printed SQL is exactly
-//! what `--apply` runs; nothing is created or dropped without `--apply`.
+//! Commands write to a [`Terminal`] that they are given, so that tests read what a person would.
+//! Printed SQL is exactly what `--apply` runs; nothing is created or dropped without `--apply`.
 
 mod accept;
 mod args;

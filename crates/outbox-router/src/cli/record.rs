@@ -6,7 +6,7 @@ use relay::{
     Code, Failure, Outboxes, TopicName,
     source::{
         Baseline, Expectations, Gap, Interval, Kept, Obstacle, Present, SlotHealth, gaps_since,
-        judge, publication,
+        preflight, publication,
     },
     witness::{Open, Pipeline, StateRecord, Witness, combine},
 };
@@ -111,9 +111,10 @@ impl Records {
 /// How often both are read again, until nobody writes the record meanwhile.
 const LOOKS: u32 = 5;
 
-/// Looks at the source and at the record, as they are at one moment: a router that runs writes the record again and again,
-/// and a record that is newer than the look at the server would speak of WAL that the look has not seen. While a router
-/// streams, that cannot be had, and need not be: see [`found`].
+/// Looks at the source and at the record, as they are at one moment: a router that runs writes the
+/// record again and again, and a record that is newer than the look at the server would speak of
+/// WAL that the look has not seen. While a router streams, that cannot be had, and need not be: see
+/// [`found`].
 pub(super) async fn see(records: &Records, source: &Source) -> Result<(Seen, Stored), Failure> {
     let mut stored = records.read().await?;
     let mut looks = 0;
@@ -141,8 +142,9 @@ fn first(gaps: Vec<Gap>) -> Failure {
     first.map_or_else(|| Failure::new(Code::SlotMoved, "rows may be missing"), |gap| gap.failure)
 }
 
-/// The source as a stream could start from it now. What is wrong with it is told as it is open: the source alone knows no
-/// earlier moment than where the slot stands, and rows may be missing from before that.
+/// The source as a stream could start from it now. What is wrong with it is told as it is open: the
+/// source alone knows no earlier moment than where the slot stands, and rows may be missing from
+/// before that.
 ///
 /// # Errors
 /// It could not: what is wrong, or who holds the slot.
@@ -164,7 +166,8 @@ pub(super) fn baseline(config: &Config, seen: Seen, open: &[Open]) -> Result<Bas
     })
 }
 
-/// The open gap that this belongs to. Of several with the code it is the one with the same remedy, or the widest.
+/// The open gap that this belongs to. Of several with the code it is the one with the same remedy,
+/// or the widest.
 fn unmended(wrong: &Failure, open: &[Open]) -> Option<Failure> {
     let gaps = open.iter().filter_map(|open| match open {
         Open::Gap(gap) => Some(gap),
@@ -211,7 +214,7 @@ pub(super) fn nothing_open(record: &Witness) -> Result<(), Failure> {
 fn judged(config: &Config, witness: Option<&Witness>, seen: Seen) -> Result<Baseline, Obstacle> {
     let outboxes = config.outboxes();
     let expected = expected(config, &outboxes, witness);
-    judge(expected, seen.server, &seen.look, seen.catalog)
+    preflight(expected, seen.server, &seen.look, seen.catalog)
 }
 
 fn refusal(config: &Config, obstacle: Obstacle) -> Failure {
@@ -257,8 +260,8 @@ pub(super) fn in_use(slot: &str, pid: i32) -> Failure {
     ))
 }
 
-/// The record with every gap that a router would find at its next start: nobody has written them down yet. One that streams
-/// judges by itself, and is further than any look of ours.
+/// The record with every gap that a router would find at its next start: nobody has written them
+/// down yet. One that streams judges by itself, and is further than any look of ours.
 pub(super) fn found(config: &Config, record: &Witness, cluster: &str, seen: &Seen) -> Witness {
     if is_held(seen) {
         return record.clone();
@@ -275,7 +278,8 @@ pub(super) fn found(config: &Config, record: &Witness, cluster: &str, seen: &See
     record.with_found(&gaps, &seen.look.mark())
 }
 
-/// Alterations since the record was written that explain themselves: a router would tell them at its next start.
+/// Alterations since the record was written that explain themselves: a router would tell them at
+/// its next start.
 pub(super) fn alterations(config: &Config, record: &Witness, seen: &Seen) -> Vec<Failure> {
     let between = Interval { from: record.checked.clone(), to: seen.look.mark() };
     publication::alterations(

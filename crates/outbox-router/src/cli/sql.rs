@@ -1,4 +1,5 @@
-//! The statements that `setup` and `teardown` print and run: one text for both, with every name quoted here.
+//! The statements that `setup` and `teardown` print and run: one text for both, with every name
+//! quoted here.
 
 use relay::{OutboxTable, Preset, Role, TableName};
 
@@ -10,7 +11,8 @@ use crate::{
 /// The version from which a slot can survive a failover.
 pub(super) const FAILOVER_SINCE: i32 = 17_00_00;
 
-/// A value as a string literal; with a backslash the escape form, which does not depend on a setting.
+/// A value as a string literal; with a backslash the escape form, which does not depend on a
+/// setting.
 pub(super) fn literal(value: &str) -> String {
     let quoted = value.replace('\'', "''");
     if quoted.contains('\\') {
@@ -94,11 +96,13 @@ pub(super) fn create_slot(slot: &str, version: i32) -> String {
     )
 }
 
-/// Whether a slot has a row to send, and whether it has more than the first `messages`. Not every message is a row: before
-/// PostgreSQL 15 a transaction that wrote elsewhere sends its two ends, and a publication may publish more than inserts.
+/// Whether a slot has a row to send, and whether it has more than the first `messages`. Not every
+/// message is a row: before PostgreSQL 15 a transaction that wrote elsewhere sends its two ends,
+/// and a publication may publish more than inserts.
 ///
-/// The server reads on to the end of the transaction that holds the last of them, and keeps what it has read until it
-/// answers: up to `work_mem` in memory, and up to `logical_decoding_work_mem` of what it decodes; the rest on its disk.
+/// The server reads on to the end of the transaction that holds the last of them, and keeps what it
+/// has read until it answers: up to `work_mem` in memory, and up to `logical_decoding_work_mem` of
+/// what it decodes; the rest on its disk.
 pub(super) fn peek(slot: &str, publication: &str, messages: i32) -> String {
     format!(
         "select coalesce(bool_or(get_byte(data, 0) = ascii('I')), false), count(*) >= {messages} \

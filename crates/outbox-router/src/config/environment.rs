@@ -1,9 +1,11 @@
-//! Overrides from outside the file: `OUTBOX_ROUTER__KAFKA__BOOTSTRAP_SERVERS=…` and `--set kafka.bootstrap_servers=…`.
+//! Overrides from outside the file: `OUTBOX_ROUTER__KAFKA__BOOTSTRAP_SERVERS=…` and `--set
+//! kafka.bootstrap_servers=…`.
 //!
-//! In a variable's name two underscores separate the parts of a key and a number picks one of several tables:
-//! `OUTBOX_ROUTER__OUTBOX__0__TABLE`. librdkafka's property names contain dots, which a variable's name cannot: below
-//! `KAFKA__PROPERTIES` every single underscore stands for a dot (`…__SASL_PASSWORD` is `sasl.password`; no property of
-//! librdkafka contains an underscore). The process's environment is handed in, never looked up here.
+//! In a variable's name two underscores separate the parts of a key and a number picks one of
+//! several tables: `OUTBOX_ROUTER__OUTBOX__0__TABLE`. librdkafka's property names contain dots,
+//! which a variable's name cannot: below `KAFKA__PROPERTIES` every single underscore stands for a
+//! dot (`…__SASL_PASSWORD` is `sasl.password`; no property of librdkafka contains an underscore).
+//! The process's environment is handed in, never looked up here.
 
 use std::{collections::BTreeMap, ffi::OsString};
 
@@ -26,8 +28,8 @@ pub fn variable(key: &str) -> String {
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// From `std::env::vars_os()`, or from a test's own list. Variables that are not UTF-8 are left out: no key of ours
-    /// could take them.
+    /// From `std::env::vars_os()`, or from a test's own list. Variables that are not UTF-8 are left
+    /// out: no key of ours could take them.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let text = |(name, value): (OsString, OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))

@@ -1,5 +1,6 @@
-//! What can be wrong with a configuration, and how it is told: a stable code, what is wrong with which key, where it
-//! was set, and what to write instead. All problems are reported at once; a value that may be secret is never quoted.
+//! What can be wrong with a configuration, and how it is told: a stable code, what is wrong with
+//! which key, where it was set, and what to write instead. All problems are reported at once; a
+//! value that may be secret is never quoted.
 
 use std::fmt;
 
@@ -144,8 +145,8 @@ impl From<ConfigError> for ConfigErrors {
     }
 }
 
-/// Why a value is not accepted, before it is known which key it was for. The message continues the sentence that key
-/// and value begin: ``postgres.slot "A-B"`` *is no slot name*.
+/// Why a value is not accepted, before it is known which key it was for. The message continues the
+/// sentence that key and value begin: ``postgres.slot "A-B"`` *is no slot name*.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rejection {
     pub(super) code: Code,

@@ -1,5 +1,6 @@
-//! Names of PostgreSQL's objects, checked where they enter. PostgreSQL would cut a name that is too long and fold one
-//! that is not quoted; both would make the router follow something other than what was meant, so both are refused.
+//! Names of PostgreSQL's objects, checked where they enter. PostgreSQL would cut a name that is too
+//! long and fold one that is not quoted; both would make the router follow something other than
+//! what was meant, so both are refused.
 
 use std::fmt;
 

@@ -34,7 +34,8 @@ impl Lines {
     }
 }
 
-/// A TOML basic string. `${` is doubled, so that nothing is taken for a reference when it is read again.
+/// A TOML basic string. `${` is doubled, so that nothing is taken for a reference when it is read
+/// again.
 pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.replace("${", "$${").replace("$${aggregate_type}", "${aggregate_type}").chars() {

@@ -1,5 +1,6 @@
-//! Takes typed values out of the tree, one table at a time. Whatever is wrong is noted with its place and reading goes
-//! on, so that a person sees all problems at once; whatever is left when a table has been read is an unknown key.
+//! Takes typed values out of the tree, one table at a time. Whatever is wrong is noted with its
+//! place and reading goes on, so that a person sees all problems at once; whatever is left when a
+//! table has been read is an unknown key.
 
 use std::ops::RangeInclusive;
 

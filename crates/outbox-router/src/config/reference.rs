@@ -1,5 +1,6 @@
-//! `${env:NAME}` and `${file:/path}` inside of texts, resolved after parsing: what they bring is never read as TOML, nor
-//! searched for further references. `$${` writes a literal `${`; `${aggregate_type}` is left for the topic.
+//! `${env:NAME}` and `${file:/path}` inside of texts, resolved after parsing: what they bring is
+//! never read as TOML, nor searched for further references. `$${` writes a literal `${`;
+//! `${aggregate_type}` is left for the topic.
 
 use std::{io::Read, path::Path};
 

@@ -1,5 +1,5 @@
-//! Values that are never printed, and the two places where part of one may be: a connection string without its
-//! password, and a librdkafka property that is known to be harmless.
+//! Values that are never printed, and the two places where part of one may be: a connection string
+//! without its password, and a librdkafka property that is known to be harmless.
 
 use std::fmt;
 
@@ -34,8 +34,8 @@ impl<T> fmt::Display for Secret<T> {
     }
 }
 
-/// Connection parameters that hold no secret. A list of what may be shown, since a list of what may not would miss
-/// the next parameter that libpq learns.
+/// Connection parameters that hold no secret. A list of what may be shown, since a list of what may
+/// not would miss the next parameter that libpq learns.
 const SHOWN: [&str; 21] = [
     "host",
     "hostaddr",
@@ -60,8 +60,8 @@ const SHOWN: [&str; 21] = [
     "tcp_user_timeout",
 ];
 
-/// A PostgreSQL connection string with everything that may be secret replaced; where it cannot be understood, all of
-/// it.
+/// A PostgreSQL connection string with everything that may be secret replaced; where it cannot be
+/// understood, all of it.
 pub fn without_password(conninfo: &Secret<String>) -> String {
     let text = conninfo.expose();
     match text.split_once("://") {
@@ -70,7 +70,8 @@ pub fn without_password(conninfo: &Secret<String>) -> String {
     }
 }
 
-/// The user part ends at the *last* `@`: a password with an unescaped `/`, `?` or `@` must not come out either.
+/// The user part ends at the *last* `@`: a password with an unescaped `/`, `?` or `@` must not come
+/// out either.
 fn url(scheme: &str, rest: &str) -> String {
     let (user, address) = match rest.rsplit_once('@') {
         Some((user, address)) => (Some(user), address),

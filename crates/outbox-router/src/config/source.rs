@@ -1,5 +1,5 @@
-//! The configuration file as text: from a byte range to `file:line:column` and the line itself, without what may be
-//! secret in it. A message with an excerpt ends up in logs and tickets.
+//! The configuration file as text: from a byte range to `file:line:column` and the line itself,
+//! without what may be secret in it. A message with an excerpt ends up in logs and tickets.
 
 use std::{fmt, ops::Range, path::PathBuf};
 
@@ -61,8 +61,9 @@ impl fmt::Display for Excerpt {
     }
 }
 
-/// A line may be shown whole when it is a heading or sets a key that never holds a secret. Anything else — a
-/// password under a misspelt key, a line inside of a certificate — is cut after the `=`, or hidden.
+/// A line may be shown whole when it is a heading or sets a key that never holds a secret. Anything
+/// else — a password under a misspelt key, a line inside of a certificate — is cut after the `=`,
+/// or hidden.
 fn without_secrets(line: &str, known: &[Entry]) -> String {
     let trimmed = line.trim();
     if trimmed.is_empty() || trimmed.starts_with('[') || trimmed.starts_with('#') {
@@ -79,8 +80,8 @@ fn without_secrets(line: &str, known: &[Entry]) -> String {
     format!("{key}= …")
 }
 
-/// Keys of ours, with the tables written inline, that hold no secret. Misspelt ones cannot be told from
-/// `passwrd`, so they do not count.
+/// Keys of ours, with the tables written inline, that hold no secret. Misspelt ones cannot be told
+/// from `passwrd`, so they do not count.
 fn is_harmless(name: &str, known: &[Entry]) -> bool {
     known.iter().any(|entry| entry.leaf() == name && entry.is_public())
 }

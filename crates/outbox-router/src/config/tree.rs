@@ -1,6 +1,6 @@
-//! The configuration as a tree in which every value knows where it was set: the file's values, then the overrides of
-//! environment and flags laid upon them one at a time. Nothing here knows a key's meaning, except that the names below
-//! `kafka.properties` contain dots.
+//! The configuration as a tree in which every value knows where it was set: the file's values, then
+//! the overrides of environment and flags laid upon them one at a time. Nothing here knows a key's
+//! meaning, except that the names below `kafka.properties` contain dots.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -153,7 +153,8 @@ fn node(value: Spanned<DeValue<'_>>) -> Node {
     Node { origin, value }
 }
 
-/// `compression.type = "lz4"` without quotes is a table within a table for TOML; for librdkafka it is one name.
+/// `compression.type = "lz4"` without quotes is a table within a table for TOML; for librdkafka it
+/// is one name.
 fn join_names(
     prefix: &str,
     nested: Table,

@@ -39,7 +39,8 @@ use tokio::time::Instant;
 
 use super::ffi::{TopicAddress, TopicHandle, TopicUuid};
 
-/// Far below the time after which a broker forgets a producer, far above any pause in which a round trip would count.
+/// Far below the time after which a broker forgets a producer, far above any pause in which a round
+/// trip would count.
 const QUIET: Duration = Duration::from_secs(3600);
 
 /// The topics that were bound, by our number and by librdkafka's address.
@@ -48,7 +49,8 @@ pub(super) struct Topics {
     /// The largest batch that the producer makes.
     batch_bytes: usize,
     by_address: HashMap<TopicAddress, TopicId>,
-    /// Reports come in batches of one partition: the next is nearly always of the topic of the last.
+    /// Reports come in batches of one partition: the next is nearly always of the topic of the
+    /// last.
     last: Option<(TopicAddress, TopicId)>,
     opened: Instant,
     /// Since `opened`, as of the last [`Topics::tick`].

@@ -1,5 +1,6 @@
-//! Whether Kafka answers, from what the client complains of. One broker of several may be restarting, or be refused by
-//! a firewall, while the others do the work: its complaint is a suspicion, not a state.
+//! Whether Kafka answers, from what the client complains of. One broker of several may be
+//! restarting, or be refused by a firewall, while the others do the work: its complaint is a
+//! suspicion, not a state.
 
 use rdkafka::types::RDKafkaErrorCode;
 use relay::{Code, Failure};
@@ -18,7 +19,8 @@ pub enum Health<'h> {
 /// The client_errors since Kafka last answered.
 #[derive(Debug, Default)]
 pub(super) struct ClientErrors {
-    /// The most telling: a refused credential explains an unreachable cluster, not the other way round.
+    /// The most telling: a refused credential explains an unreachable cluster, not the other way
+    /// round.
     reason: Option<Failure>,
     reach: Reach,
 }

@@ -1,5 +1,5 @@
-//! Making a producer. It blocks (threads, files of certificates), so it belongs on a blocking thread of the runtime
-//! whose I/O will wake the sink.
+//! Making a producer. It blocks (threads, files of certificates), so it belongs on a blocking
+//! thread of the runtime whose I/O will wake the sink.
 
 use rdkafka::{config::ClientConfig, error::KafkaError};
 use relay::{Code, Failure, TopicName};
@@ -13,13 +13,15 @@ use super::{
 
 /// Makes a producer.
 ///
-/// It connects in the background: that no broker can be reached is told by [`KafkaSink::health`], not here.
+/// It connects in the background: that no broker can be reached is told by [`KafkaSink::health`],
+/// not here.
 ///
 /// # Panics
 /// Outside a tokio runtime that does I/O.
 ///
 /// # Errors
-/// When librdkafka refuses the settings as a whole, a certificate cannot be read, or the machine is out of threads.
+/// When librdkafka refuses the settings as a whole, a certificate cannot be read, or the machine is
+/// out of threads.
 pub fn open(settings: &KafkaSettings) -> Result<KafkaSink, Failure> {
     let cluster = Cluster::new(&settings.bootstrap_servers);
     let config = settings
@@ -63,7 +65,8 @@ fn reason(error: &KafkaError) -> String {
     if let KafkaError::ClientCreation(reason) = error { reason.clone() } else { error.to_string() }
 }
 
-/// With TLS or SASL nearly every failed start is a certificate, a key or a mechanism: a person's work.
+/// With TLS or SASL nearly every failed start is a certificate, a key or a mechanism: a person's
+/// work.
 fn code_of_failed_start(settings: &KafkaSettings) -> Code {
     if settings.is_plaintext() { Code::ProducerFatal } else { Code::KafkaAuthentication }
 }

@@ -1,5 +1,5 @@
-//! Which librdkafka properties a user may set: any that weakens no promise. The rest is refused at start, by name and
-//! with the reason, under every spelling that librdkafka knows.
+//! Which librdkafka properties a user may set: any that weakens no promise. The rest is refused at
+//! start, by name and with the reason, under every spelling that librdkafka knows.
 
 use std::{collections::BTreeMap, fmt, net::IpAddr};
 
@@ -153,7 +153,8 @@ fn refuse_other_protocols(
     Ok(())
 }
 
-/// PLAIN sends the password itself and OAUTHBEARER a token: not over a network without TLS. SCRAM sends neither.
+/// PLAIN sends the password itself and OAUTHBEARER a token: not over a network without TLS. SCRAM
+/// sends neither.
 fn refuse_secrets_in_the_open(
     accepted: &BTreeMap<String, String>,
     bootstrap_servers: &str,

@@ -1,5 +1,6 @@
-//! What Kafka knows of a topic: looked up before the first record, so that nothing is ever produced to a topic that
-//! might not be there (gapless does not cover that), and made only where the configuration says so. It blocks.
+//! What Kafka knows of a topic: looked up before the first record, so that nothing is ever produced
+//! to a topic that might not be there (gapless does not cover that), and made only where the
+//! configuration says so. It blocks.
 
 use std::{ffi::CStr, num::NonZeroI32, sync::Arc, thread, time::Duration};
 
@@ -44,8 +45,8 @@ pub struct Seen {
     pub uuid: Option<TopicUuid>,
 }
 
-/// Asks the cluster about topics through the sink's own client, from any thread, while the sink is in use. It keeps
-/// the producer alive: let go of it before the sink is closed.
+/// Asks the cluster about topics through the sink's own client, from any thread, while the sink is
+/// in use. It keeps the producer alive: let go of it before the sink is closed.
 #[derive(Clone)]
 pub struct TopicDirectory {
     producer: Arc<Producer>,
@@ -56,7 +57,8 @@ pub struct TopicDirectory {
 
 const MISSING: RDKafkaErrorCode = RDKafkaErrorCode::UnknownTopicOrPartition;
 
-/// How long one question may take: a connection to a broker that has to be found first, and the answer.
+/// How long one question may take: a connection to a broker that has to be found first, and the
+/// answer.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// librdkafka looks each topic of an answer up among those asked for, one by one.
@@ -240,7 +242,8 @@ impl TopicDirectory {
         self.metadata(name).map_err(Failure::from)
     }
 
-    /// Silence is silence; any other answer leaves a topic that is missing, for the reason that the broker gives.
+    /// Silence is silence; any other answer leaves a topic that is missing, for the reason that the
+    /// broker gives.
     fn not_made(&self, name: &TopicName, error: &AdminError) -> Failure {
         let failure = self.cluster.failure(error.code, Some(name.as_str()), &error.text);
         if failure.code == Code::KafkaUnreachable {
@@ -263,7 +266,8 @@ impl TopicDirectory {
                 Ok(told) => return Ok(told),
                 Err(error) => error,
             };
-            // The metadata knows the topic, so it is new, and this part of the broker has not heard of it yet.
+            // The metadata knows the topic, so it is new, and this part of the broker has not heard
+            // of it yet.
             if error.code == MISSING {
                 thread::sleep(APPEARS_AFTER);
                 continue;

@@ -1,4 +1,5 @@
-//! The log lines about how far behind the slot is: how far, who is to blame, how long, what to type.
+//! The log lines about how far behind the slot is: how far, who is to blame, how long, what to
+//! type.
 
 use std::time::Duration;
 

@@ -1,12 +1,13 @@
-//! The monitor's SQL connection: how it is opened (by whoever knows how), driven without a task of its own, and how
-//! its errors become [`Failure`]s.
+//! The monitor's SQL connection: how it is opened (by whoever knows how), driven without a task of
+//! its own, and how its errors become [`Failure`]s.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
 use relay::{Code, Failure};
 use tokio_postgres::Client;
 
-/// The other half of a `tokio_postgres` connection: must be polled for anything to move, ends with the connection.
+/// The other half of a `tokio_postgres` connection: must be polled for anything to move, ends with
+/// the connection.
 pub type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// An open SQL connection.
@@ -17,12 +18,14 @@ pub struct SqlSession {
     pub driver: Driver,
 }
 
-/// Opens SQL connections. The way to the server (addresses, TLS, password) is not the monitor's business.
+/// Opens SQL connections. The way to the server (addresses, TLS, password) is not the monitor's
+/// business.
 pub trait Connect {
     /// Opens one.
     ///
     /// # Errors
-    /// With [`Code::ServerNotReady`] when the server answered that it is starting or stopping (57P03).
+    /// With [`Code::ServerNotReady`] when the server answered that it is starting or stopping
+    /// (57P03).
     fn connect(&self) -> impl Future<Output = Result<SqlSession, Failure>> + Send;
 }
 

@@ -19,7 +19,8 @@ pub struct Lag {
 }
 
 impl Lag {
-    /// Splits what the slot is behind. `None` while another router holds the slot: then only that one knows.
+    /// Splits what the slot is behind. `None` while another router holds the slot: then only that
+    /// one knows.
     pub fn split(snapshot: &Snapshot, slot: &SlotHealth) -> Option<Self> {
         if snapshot.condition.state == State::Standby {
             return None;

@@ -1,16 +1,18 @@
-//! The monitor: looks at the slot and the publication from outside the stream, so that somebody notices when the
-//! stream itself cannot.
+//! The monitor: looks at the slot and the publication from outside the stream, so that somebody
+//! notices when the stream itself cannot.
 //!
-//! A stream that is silent and a publication that no longer publishes look alike from within. The monitor has its
-//! own SQL connection and looks every few seconds, on a standby instance too. It tells the relay what it saw
-//! ([`MonitorEvent`]): all well, a gap suspected, the server is stopping. Everything else it learns it publishes as a
-//! [`MonitorReport`], which is data and decides nothing.
+//! A stream that is silent and a publication that no longer publishes look alike from within. The
+//! monitor has its own SQL connection and looks every few seconds, on a standby instance too. It
+//! tells the relay what it saw ([`MonitorEvent`]): all well, a gap suspected, the server is
+//! stopping. Everything else it learns it publishes as a [`MonitorReport`], which is data and
+//! decides nothing.
 //!
 //! It never creates, drops, alters or advances anything.
 //!
-//! Read in this order: [`server`], [`slot`] and [`catalog`] (what is read, by SQL, here and on the connection that will
-//! stream), [`task`] (the loop); [`lag`], [`pace`] and [`threshold`] make the numbers that people look at.
-//! What was read is data of [`relay::source`], and what is wrong with it is judged there, by plain functions.
+//! Read in this order: [`server`], [`slot`] and [`catalog`] (what is read, by SQL, here and on the
+//! connection that will stream), [`task`] (the loop); [`lag`], [`pace`] and [`threshold`] make the
+//! numbers that people look at. What was read is data of [`relay::source`], and what is wrong with
+//! it is judged there, by plain functions.
 
 mod announce;
 pub mod catalog;

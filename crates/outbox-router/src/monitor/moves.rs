@@ -1,4 +1,5 @@
-//! Who may move rows of a partitioned outbox to another partition; what that does is said in [`relay::source`].
+//! Who may move rows of a partitioned outbox to another partition; what that does is said in
+//! [`relay::source`].
 
 use relay::{
     Failure, TableName,
@@ -8,9 +9,10 @@ use tokio_postgres::{Client, Row};
 
 use crate::postgres::sql_failure;
 
-/// PostgreSQL records each column that a partition key is made of, plainly or in an expression, as an internal dependency
-/// of the column on its table (`StorePartitionKey` in heap.c), at each level of partitioning. The right to update such a
-/// column through the root is given for the table or for the column.
+/// PostgreSQL records each column that a partition key is made of, plainly or in an expression, as
+/// an internal dependency of the column on its table (`StorePartitionKey` in heap.c), at each level
+/// of partitioning. The right to update such a column through the root is given for the table or
+/// for the column.
 const MAY_MOVE: &str = "\
     select n.nspname::text as schema, c.relname::text as name, \
       array_agg(distinct a.attname::text order by a.attname::text) as columns, \

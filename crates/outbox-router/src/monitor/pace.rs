@@ -1,5 +1,5 @@
-//! How fast WAL is written and how fast the slot falls behind, smoothed; and from that, how long until PostgreSQL drops
-//! the slot.
+//! How fast WAL is written and how fast the slot falls behind, smoothed; and from that, how long
+//! until PostgreSQL drops the slot.
 
 use std::time::Duration;
 
@@ -73,8 +73,8 @@ impl Pace {
         self.rates
     }
 
-    /// How long until the slot is in danger at the present pace, in seconds: infinite while it does not fall behind,
-    /// `None` where no limit is set or nothing is known yet.
+    /// How long until the slot is in danger at the present pace, in seconds: infinite while it does
+    /// not fall behind, `None` where no limit is set or nothing is known yet.
     pub fn seconds_to_limit(&self, slot: &SlotHealth) -> Option<f64> {
         let safe = number(slot.safe_wal_bytes?);
         let growth = self.rates?.retained;

@@ -1,12 +1,14 @@
-//! Who keeps WAL from being removed when it is not the router: the oldest transaction that has written something.
-//! Decoding must be able to start before it, so `restart_lsn` waits for it however fast rows are confirmed.
+//! Who keeps WAL from being removed when it is not the router: the oldest transaction that has
+//! written something. Decoding must be able to start before it, so `restart_lsn` waits for it
+//! however fast rows are confirmed.
 
 use relay::{Failure, source::SlotHealth};
 use tokio_postgres::{Client, Row};
 
 use crate::postgres::sql_failure;
 
-/// Retained beyond what is behind before it is worth asking who is to blame; some segments are always kept.
+/// Retained beyond what is behind before it is worth asking who is to blame; some segments are
+/// always kept.
 const WORTH_ASKING: u64 = 64 << 20;
 
 /// What holds `restart_lsn` back.

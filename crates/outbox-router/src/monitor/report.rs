@@ -10,8 +10,9 @@ use tokio::time::Instant;
 
 use super::{pace::Rates, pins::WalPin};
 
-/// The relay's side: its snapshot, and when it was taken. The relay's task renews it at least every few seconds, whatever
-/// state it is in: a number that is not renewed means that the task no longer runs.
+/// The relay's side: its snapshot, and when it was taken. The relay's task renews it at least every
+/// few seconds, whatever state it is in: a number that is not renewed means that the task no longer
+/// runs.
 #[derive(Debug, Clone)]
 pub struct RelayReport {
     /// The core at that moment.
@@ -33,11 +34,12 @@ pub struct MonitorReport {
     pub trouble: Option<Failure>,
     /// What is wrong with slot, publication and tables now, the gravest first.
     pub findings: Vec<Failure>,
-    /// What was altered, since this process began or before that while no router ran, and explains itself: rows may have been
-    /// left out before it, of which nothing is left.
+    /// What was altered, since this process began or before that while no router ran, and explains
+    /// itself: rows may have been left out before it, of which nothing is left.
     pub alterations: Vec<Failure>,
-    /// The first gap that was found since the relay's latest session began. It stays when its cause is gone, because what
-    /// was missed is missed: until a person has accepted it, or another router has begun a session since.
+    /// The first gap that was found since the relay's latest session began. It stays when its cause
+    /// is gone, because what was missed is missed: until a person has accepted it, or another
+    /// router has begun a session since.
     pub gap: Option<Gap>,
     /// Who keeps WAL from being removed, when it is not the router.
     pub pin: Option<WalPin>,
@@ -56,8 +58,8 @@ pub struct Polled {
     pub wall: SystemTime,
 }
 
-/// The slot as it was last seen, and whether it was seen at all: a number from before PostgreSQL went away must not
-/// pass for a present one.
+/// The slot as it was last seen, and whether it was seen at all: a number from before PostgreSQL
+/// went away must not pass for a present one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SlotView {
     /// PostgreSQL did not answer.

@@ -1,5 +1,5 @@
-//! What must be true of the server before a stream can start, and which server it is: asked by SQL, where a wrong answer
-//! has a code and a remedy. The walsender checks little, and late.
+//! What must be true of the server before a stream can start, and which server it is: asked by SQL,
+//! where a wrong answer has a code and a remedy. The walsender checks little, and late.
 
 use relay::{
     Code, Failure,
@@ -30,7 +30,8 @@ const SERVER: &str = "\
 /// Asks.
 ///
 /// # Errors
-/// The server is a standby, does not write what decoding needs, or the role may not replicate; or it did not answer.
+/// The server is a standby, does not write what decoding needs, or the role may not replicate; or
+/// it did not answer.
 pub async fn settings(sql: &mut impl TextQuery) -> Result<ServerSettings, Failure> {
     let mut row = one_row(sql, "the server's settings", SERVER).await?;
     let version = row.parsed()?;
@@ -73,8 +74,8 @@ fn is_standby() -> Failure {
 /// `server_version_num`.
 ///
 /// # Errors
-/// The server did not answer; or it is a standby, which has the primary's name, system identifier and timeline, and neither
-/// its slots nor the present state of its catalog.
+/// The server did not answer; or it is a standby, which has the primary's name, system identifier
+/// and timeline, and neither its slots nor the present state of its catalog.
 pub async fn version(sql: &mut impl TextQuery) -> Result<i32, Failure> {
     let statement = "select current_setting('server_version_num'), pg_is_in_recovery()";
     let mut row = one_row(sql, "the server's version", statement).await?;
@@ -82,9 +83,10 @@ pub async fn version(sql: &mut impl TextQuery) -> Result<i32, Failure> {
     if row.boolean()? { Err(is_standby()) } else { Ok(version) }
 }
 
-/// The minor versions since which decoding takes note of a publication that was altered while a transaction was open, for what
-/// comes after that transaction (release notes of these, "Avoid data loss when DDL operations that don't take a strong lock
-/// affect tables that are being logically replicated").
+/// The minor versions since which decoding takes note of a publication that was altered while a
+/// transaction was open, for what comes after that transaction (release notes of these, "Avoid data
+/// loss when DDL operations that don't take a strong lock affect tables that are being logically
+/// replicated").
 const PUBLICATIONS_SINCE: [(i32, i32); 5] = [(13, 21), (14, 18), (15, 13), (16, 9), (17, 5)];
 
 /// Whether an alteration of the publication may leave rows out for longer than it lasts.
@@ -104,8 +106,8 @@ pub fn outdated(version: i32) -> Option<Failure> {
     })
 }
 
-/// The control file has the timeline of the last checkpoint, and after a promotion the next may be minutes away; what is
-/// written now is written on the present one.
+/// The control file has the timeline of the last checkpoint, and after a promotion the next may be
+/// minutes away; what is written now is written on the present one.
 const IDENTITY: &str = "\
     select s.system_identifier, case \
       when pg_is_in_recovery() then (select c.timeline_id from pg_control_checkpoint() c) \

@@ -1,5 +1,5 @@
-//! The slot as `pg_replication_slots` shows it, in one statement, on PostgreSQL 13 to 18. Reading only; what is wrong with
-//! it is judged in [`relay::source`].
+//! The slot as `pg_replication_slots` shows it, in one statement, on PostgreSQL 13 to 18. Reading
+//! only; what is wrong with it is judged in [`relay::source`].
 
 use relay::{
     Failure, Lsn,
@@ -21,7 +21,8 @@ pub async fn look(sql: &mut impl TextQuery, version: i32, slot: &str) -> Result<
     read(one_row(sql, "the slot", &statement(version, slot)).await?)
 }
 
-/// One text per family of versions. `left join`: the position and the clock are wanted when the slot is not there too.
+/// One text per family of versions. `left join`: the position and the clock are wanted when the
+/// slot is not there too.
 fn statement(version: i32, slot: &str) -> String {
     let since = |first: i32, column: &'static str, absent: &'static str| {
         if version >= first { column } else { absent }

@@ -43,8 +43,8 @@ impl Watch {
         Self { limits, level: Level::Normal }
     }
 
-    /// Takes the number, and says whether a limit was crossed since the last. A level ends at four fifths of its limit:
-    /// a number that hovers around it is told once.
+    /// Takes the number, and says whether a limit was crossed since the last. A level ends at four
+    /// fifths of its limit: a number that hovers around it is told once.
     pub fn observe(&mut self, bytes_behind: u64) -> Option<Crossing> {
         let reached = self.level_at(bytes_behind, |limit| limit);
         let held = self.level_at(bytes_behind, |limit| limit / 5 * 4).min(self.level);

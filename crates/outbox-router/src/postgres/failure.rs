@@ -1,4 +1,5 @@
-//! PostgreSQL's troubles in the core's words: the one place where they get their code, whichever connection met them.
+//! PostgreSQL's troubles in the core's words: the one place where they get their code, whichever
+//! connection met them.
 
 use std::{error::Error, io};
 

@@ -1,7 +1,7 @@
 //! Transport, frame buffer and output in one place: what both commands and streaming stand on.
 //!
-//! Reading and writing are separate polls that never wait for each other: a peer that does not take our bytes must
-//! not keep us from taking its.
+//! Reading and writing are separate polls that never wait for each other: a peer that does not take
+//! our bytes must not keep us from taking its.
 
 use std::future::poll_fn;
 use std::io;
@@ -106,9 +106,9 @@ impl Link {
         self.fill(|transport, room| Pin::new(transport).poll_read(cx, room))
     }
 
-    /// The same, asking the kernel itself and not the runtime, which learns what has arrived only while it waits. Under TLS
-    /// it is the runtime that is asked: what it has not learnt of is left to `poll_fill`, like whatever else there is to
-    /// say. Returns how many bytes came.
+    /// The same, asking the kernel itself and not the runtime, which learns what has arrived only
+    /// while it waits. Under TLS it is the runtime that is asked: what it has not learnt of is left
+    /// to `poll_fill`, like whatever else there is to say. Returns how many bytes came.
     pub(super) fn fill_now(&mut self) -> usize {
         match self.fill(Transport::read_now) {
             Poll::Ready(Ok(Fill::Bytes(count))) => count,

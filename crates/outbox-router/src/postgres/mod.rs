@@ -1,4 +1,5 @@
-//! PostgreSQL as seen from the wire: where to connect, how to be sure who answers, and the replication stream.
+//! PostgreSQL as seen from the wire: where to connect, how to be sure who answers, and the
+//! replication stream.
 //!
 //! No published client speaks the replication protocol, so the connection is ours: small, on the
 //! message builders and SCRAM of `postgres-protocol`, with its own framing because a frame's
@@ -8,9 +9,10 @@
 //! Both connections start in the same place (`startup`), so that what one refuses the other
 //! refuses too.
 //!
-//! Read in this order: [`conninfo`] (text → [`ConnInfo`]), `transport` and [`tls`] (a byte stream to the right
-//! server), `auth` and `startup` (a session on it), [`replication`] (commands), [`stream`] (the walsender's
-//! frames and our status updates), [`errors`] (what can go wrong, classified once).
+//! Read in this order: [`conninfo`] (text → [`ConnInfo`]), `transport` and [`tls`] (a byte stream
+//! to the right server), `auth` and `startup` (a session on it), [`replication`] (commands),
+//! [`stream`] (the walsender's frames and our status updates), [`errors`] (what can go wrong,
+//! classified once).
 
 mod auth;
 pub mod conninfo;

@@ -11,8 +11,8 @@ pub struct Options {
     pub application_name: String,
     /// The encoding rows arrive in.
     pub client_encoding: ClientEncoding,
-    /// After how much silence of ours the server frees the slot. Short, so that a frozen holder does not keep a
-    /// standby waiting; our status updates are far more frequent.
+    /// After how much silence of ours the server frees the slot. Short, so that a frozen holder
+    /// does not keep a standby waiting; our status updates are far more frequent.
     pub wal_sender_timeout: Duration,
     /// The read buffer's usual size: also the most that one pass reads.
     pub read_buffer: usize,
@@ -40,8 +40,9 @@ impl Default for Options {
 pub enum ClientEncoding {
     /// For every database but the one below.
     Utf8,
-    /// For a database whose `server_encoding` is SQL_ASCII: it holds bytes of no known encoding, a conversion to UTF8 fails at
-    /// the first row that is none, and the stream would stand there for ever.
+    /// For a database whose `server_encoding` is SQL_ASCII: it holds bytes of no known encoding, a
+    /// conversion to UTF8 fails at the first row that is none, and the stream would stand there for
+    /// ever.
     SqlAscii,
 }
 

@@ -1,7 +1,9 @@
-//! A connection in replication mode, before it streams: connect, ask who the server is, run replication commands.
+//! A connection in replication mode, before it streams: connect, ask who the server is, run
+//! replication commands.
 //!
-//! [`ReplicationConnection::start_replication`] turns it into a [`ReplicationStream`]; that the two are different types is what keeps
-//! a command from being sent into a running stream. Time limits other than that of connecting are the caller's.
+//! [`ReplicationConnection::start_replication`] turns it into a [`ReplicationStream`]; that the two
+//! are different types is what keeps a command from being sent into a running stream. Time limits
+//! other than that of connecting are the caller's.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +20,8 @@ use super::stream::ReplicationStream;
 use super::transport::Transport;
 use super::{CommandError, ConnInfo, ConnectError, ProtocolError, ServerMessage};
 
-/// More than any answer has: that about a publication of a hundred thousand partitions has some 30 MB.
+/// More than any answer has: that about a publication of a hundred thousand partitions has some 30
+/// MB.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// A row of a replication command's answer, in text form.
@@ -51,7 +54,8 @@ pub struct ReplicationConnection {
 }
 
 impl ReplicationConnection {
-    /// Connects, encrypts, authenticates and pins the session's parameters, all within `connect_timeout`.
+    /// Connects, encrypts, authenticates and pins the session's parameters, all within
+    /// `connect_timeout`.
     ///
     /// # Errors
     /// Whatever stands in the way; see [`ConnectError`].
@@ -96,7 +100,8 @@ impl ReplicationConnection {
     /// The content of a timeline's history file (`TIMELINE_HISTORY`).
     ///
     /// # Errors
-    /// When the command fails, as it does for the first timeline, or its answer is not what every PostgreSQL gives.
+    /// When the command fails, as it does for the first timeline, or its answer is not what every
+    /// PostgreSQL gives.
     pub async fn timeline_history(&mut self, timeline: u32) -> Result<String, CommandError> {
         let command = "TIMELINE_HISTORY";
         let rows = self.query(command, &format!("{command} {timeline}")).await?;
@@ -108,12 +113,14 @@ impl ReplicationConnection {
         content.ok_or(CommandError::Protocol { command, source })
     }
 
-    /// Runs a replication command (or, on this kind of connection, an SQL statement) and returns its rows as text.
+    /// Runs a replication command (or, on this kind of connection, an SQL statement) and returns
+    /// its rows as text.
     ///
     /// `name` stands for the command in errors; `text` is never shown.
     ///
     /// # Errors
-    /// When the server refuses, in which case the connection stays usable, or the connection breaks.
+    /// When the server refuses, in which case the connection stays usable, or the connection
+    /// breaks.
     pub async fn query(
         &mut self,
         name: &'static str,
@@ -148,7 +155,8 @@ impl ReplicationConnection {
         }
     }
 
-    /// Starts streaming from where the slot stands; the slot is the only cursor, so there is no position to give.
+    /// Starts streaming from where the slot stands; the slot is the only cursor, so there is no
+    /// position to give.
     ///
     /// Protocol version 1 and nothing else asked for: whole transactions in commit order, in text.
     ///

@@ -1,7 +1,8 @@
 //! One message of the server outside of streaming, as a value.
 //!
-//! Bodies are parsed by `postgres-protocol`, which may be trusted with a frame that is already whole: it is its
-//! framing alone that reserves whatever length is announced. CopyBothResponse it does not know.
+//! Bodies are parsed by `postgres-protocol`, which may be trusted with a frame that is already
+//! whole: it is its framing alone that reserves whatever length is announced. CopyBothResponse it
+//! does not know.
 
 use std::fmt;
 
@@ -80,7 +81,8 @@ impl Reply {
         let body = frame.get(5..).unwrap_or_default();
         match tag {
             b'W' => return Ok(Self::CopyBoth),
-            // Their fields are read leniently here: an error that cannot be read is still the error.
+            // Their fields are read leniently here: an error that cannot be read is still the
+            // error.
             b'E' => return Ok(Self::Error(Box::new(ServerMessage::parse(body)))),
             b'N' => return Ok(Self::Notice(Box::new(ServerMessage::parse(body)))),
             _ => {}

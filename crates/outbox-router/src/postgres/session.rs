@@ -8,7 +8,8 @@ use super::reply::BackendKey;
 /// More than any server sends before it is ready. One that sends more is not waited for until
 /// `connect_timeout`: what it sends costs us time that the connections of other servers may need.
 pub(super) const MESSAGES_MAX: usize = 1000;
-/// A server reports some fifteen parameters and rarely a notice; the limits stop one that would not end.
+/// A server reports some fifteen parameters and rarely a notice; the limits stop one that would not
+/// end.
 const PARAMETERS_MAX: usize = 128;
 pub(super) const NOTICES_MAX: usize = 16;
 

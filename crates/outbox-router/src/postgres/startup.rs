@@ -3,8 +3,8 @@
 //!
 //! A session that streams has every parameter pinned that could change the bytes of a row.
 //!
-//! `ALTER ROLE … SET bytea_output = 'escape'` must not alter what reaches Kafka, so the parameters travel in the start-up
-//! message, where they override the settings of role and database.
+//! `ALTER ROLE … SET bytea_output = 'escape'` must not alter what reaches Kafka, so the parameters
+//! travel in the start-up message, where they override the settings of role and database.
 
 use postgres_protocol::message::frontend;
 

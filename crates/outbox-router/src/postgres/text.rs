@@ -1,9 +1,11 @@
-//! SQL over the simple query protocol, whose values are texts: the one form that both connections speak. A walsender
-//! takes SQL in that protocol alone (PostgreSQL manual, "Streaming Replication Protocol"), and what is judged before a
-//! stream starts is read on the connection that will stream. The monitor reads the same by the same statements.
+//! SQL over the simple query protocol, whose values are texts: the one form that both connections
+//! speak. A walsender takes SQL in that protocol alone (PostgreSQL manual, "Streaming Replication
+//! Protocol"), and what is judged before a stream starts is read on the connection that will
+//! stream. The monitor reads the same by the same statements.
 //!
-//! There are no parameters, so values travel as literals ([`super::quote_literal`]). Both connections pin
-//! `standard_conforming_strings`, without which a backslash would end such a literal early.
+//! There are no parameters, so values travel as literals ([`super::quote_literal`]). Both
+//! connections pin `standard_conforming_strings`, without which a backslash would end such a
+//! literal early.
 
 use std::{future::Future, str::FromStr};
 

@@ -1,8 +1,9 @@
 //! A byte stream to the server: TCP, TCP under TLS, or a unix socket, behind one type.
 //!
-//! The TLS rules of libpq's `sslmode` live here: encryption is asked for with one SSLRequest; plain text follows only
-//! a clear "no" and only where the mode allows it, never a failed handshake. Exactly one byte is read as the answer, so
-//! nothing an attacker slips in behind it can be taken for decrypted data: it would reach the handshake and break it.
+//! The TLS rules of libpq's `sslmode` live here: encryption is asked for with one SSLRequest; plain
+//! text follows only a clear "no" and only where the mode allows it, never a failed handshake.
+//! Exactly one byte is read as the answer, so nothing an attacker slips in behind it can be taken
+//! for decrypted data: it would reach the handshake and break it.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +24,8 @@ use super::{ConnInfo, Host, SslMode, tls};
 /// What to ask of the operating system.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketOptions {
-    /// How long sent data may stay unacknowledged by the peer's kernel before the connection counts as dead.
+    /// How long sent data may stay unacknowledged by the peer's kernel before the connection counts
+    /// as dead.
     pub user_timeout: Duration,
 }
 
@@ -33,14 +35,15 @@ impl Default for SocketOptions {
     }
 }
 
-/// Idle time before the kernel probes a silent peer, and between probes. Together with three lost probes: half a minute.
+/// Idle time before the kernel probes a silent peer, and between probes. Together with three lost
+/// probes: half a minute.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// What TLS takes from the kernel in one go. By itself it asks for 4 KiB, and every such read acknowledges, so that the
-/// server sends on in small packets: 0.6 times the events a second (`docs/performance-log.md`). Pages that are never filled
-/// cost nothing.
+/// What TLS takes from the kernel in one go. By itself it asks for 4 KiB, and every such read
+/// acknowledges, so that the server sends on in small packets: 0.6 times the events a second
+/// (`docs/performance-log.md`). Pages that are never filled cost nothing.
 const READ_AHEAD: usize = 1024 * 1024;
 
 /// The stream.
@@ -101,10 +104,12 @@ impl Transport {
         matches!(self, Self::Tls(..))
     }
 
-    /// How long the socket may be left alone while the server sends, without making the server wait.
+    /// How long the socket may be left alone while the server sends, without making the server
+    /// wait.
     ///
-    /// TCP has the sender's buffer and ours, megabytes each. A unix socket has the sender's alone, 208 KiB
-    /// (`net.core.wmem_default`), of which every message takes some 0.75 KiB however small it is: half a millisecond's worth.
+    /// TCP has the sender's buffer and ours, megabytes each. A unix socket has the sender's alone,
+    /// 208 KiB (`net.core.wmem_default`), of which every message takes some 0.75 KiB however small
+    /// it is: half a millisecond's worth.
     #[must_use]
     pub fn rest(&self) -> Duration {
         match self {
@@ -126,7 +131,8 @@ impl Transport {
         }
     }
 
-    /// Reads what is there without asking the runtime, which learns of it only while its task waits.
+    /// Reads what is there without asking the runtime, which learns of it only while its task
+    /// waits.
     pub(super) fn read_now(&mut self, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(stream) => received(SockRef::from(&*stream), room),
@@ -138,7 +144,8 @@ impl Transport {
         }
     }
 
-    /// Connects and, where the mode wants it, encrypts. The caller sets the time limit for the whole.
+    /// Connects and, where the mode wants it, encrypts. The caller sets the time limit for the
+    /// whole.
     pub(super) async fn connect(
         info: &ConnInfo,
         options: &SocketOptions,
@@ -193,11 +200,12 @@ async fn connect_tcp(
 async fn connect_address(address: SocketAddr, options: &SocketOptions) -> io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     let raw = SockRef::from(&socket);
-    // SO_RCVBUF is left to the kernel, since a fixed buffer can be overrun. Linux (6.6 and later) judges by large segments how
-    // much data its memory holds, and offers that much; small messages need more. While nobody reads, because Kafka is away,
-    // it then drops what it had offered room for, and all that lies beyond, even the acknowledgements of our own status
-    // updates. The walsender backs off, hears nothing of us, and ends the connection after `wal_sender_timeout`. A buffer that
-    // the kernel tunes grows instead, and drains as fast (`docs/performance-log.md`).
+    // SO_RCVBUF is left to the kernel, since a fixed buffer can be overrun. Linux (6.6 and later)
+    // judges by large segments how much data its memory holds, and offers that much; small messages
+    // need more. While nobody reads, because Kafka is away, it then drops what it had offered room
+    // for, and all that lies beyond, even the acknowledgements of our own status updates. The
+    // walsender backs off, hears nothing of us, and ends the connection after `wal_sender_timeout`.
+    // A buffer that the kernel tunes grows instead, and drains as fast (`docs/performance-log.md`).
     raw.set_tcp_nodelay(true)?;
     raw.set_tcp_user_timeout(Some(options.user_timeout))?;
     raw.set_tcp_keepalive(

@@ -1,14 +1,14 @@
 //! How WAL is read: coalesced.
 //!
 //! A walsender sends each message by itself and wakes a reader that waits for it. On single-row
-//! transactions that is more than half of the walsender's work, and as much of ours. So after a read
-//! the thread sleeps while the kernel's buffer fills, and then hands on what has gathered at once.
-//! That also makes the batches for Kafka: all records of one read reach the producer together,
-//! without any linger. When nothing has gathered, a pause gains nothing, and the next commit is
-//! waited for.
+//! transactions that is more than half of the walsender's work, and as much of ours. So after a
+//! read the thread sleeps while the kernel's buffer fills, and then hands on what has gathered at
+//! once. That also makes the batches for Kafka: all records of one read reach the producer
+//! together, without any linger. When nothing has gathered, a pause gains nothing, and the next
+//! commit is waited for.
 //!
-//! After a read that filled the buffer there is more, and it is read at once. The core says how long
-//! to sleep ([`relay::Pace`]); the transport says how long the socket can be left alone
+//! After a read that filled the buffer there is more, and it is read at once. The core says how
+//! long to sleep ([`relay::Pace`]); the transport says how long the socket can be left alone
 //! ([`ReplicationStream::rest`]). Where that is shorter, the socket is emptied several times before
 //! anything is handed on.
 
@@ -66,21 +66,23 @@ impl Coalesce {
     pub(super) fn handed_on(&mut self, pace: Pace) {
         if *self == Self::Taken {
             *self = match pace {
-                Pace::InGulps(length) => Self::Due(length),
+                Pace::Coalesce(length) => Self::Due(length),
                 Pace::AtOnce => Self::AtOnce,
             };
         }
     }
 
-    /// This thread sleeps, for as long as the socket may be left alone, and reads what is there by then.
+    /// This thread sleeps, for as long as the socket may be left alone, and reads what is there by
+    /// then.
     pub(super) fn rest_and_read(&mut self, stream: &mut ReplicationStream) -> Option<Fill> {
         let Self::Open { until } = *self else { return None };
         let left = until.saturating_duration_since(Instant::now());
         std::thread::sleep(stream.rest().min(left));
         match stream.fill_now() {
             0 => {
-                // The server has no more, there is no room for it, or (TLS) only the runtime can tell: what there is must not
-                // wait any longer, and what comes is waited for as ever.
+                // The server has no more, there is no room for it, or (TLS) only the runtime can
+                // tell: what there is must not wait any longer, and what comes is waited for as
+                // ever.
                 *self = Self::AtOnce;
                 None
             }
@@ -152,7 +154,7 @@ mod tests {
     }
 
     const LENGTH: Duration = Duration::from_millis(4);
-    const COALESCE: Pace = Pace::InGulps(LENGTH);
+    const COALESCE: Pace = Pace::Coalesce(LENGTH);
 
     #[test]
     fn the_rest_of_a_transaction_is_read_at_once() {
@@ -174,7 +176,7 @@ mod tests {
         assert!(coalesce.is_open(), "what has gathered says nothing yet");
         coalesce.took(now + LENGTH);
         assert_eq!(coalesce, Coalesce::Taken);
-        coalesce.handed_on(Pace::InGulps(LENGTH / 2));
+        coalesce.handed_on(Pace::Coalesce(LENGTH / 2));
         assert_eq!(
             coalesce,
             Coalesce::Due(LENGTH / 2),

@@ -1,4 +1,5 @@
-//! What the core asks of PostgreSQL before a stream: each step on a replication connection, each with its limit. What the answers mean is the core's to say.
+//! What the core asks of PostgreSQL before a stream: each step on a replication connection, each
+//! with its limit. What the answers mean is the core's to say.
 
 use std::{future::Future, time::Duration};
 
@@ -70,8 +71,8 @@ enum Pids {
     OfPooler,
 }
 
-/// The slot was there a moment ago. That it is not on this connection may mean that the address led to a standby; whether it
-/// is gone is judged when everything is read again.
+/// The slot was there a moment ago. That it is not on this connection may mean that the address led
+/// to a standby; whether it is gone is judged when everything is read again.
 fn unjudged(failure: Failure) -> Failure {
     if !matches!(failure.code, Code::SlotMissing | Code::SlotLost) {
         return failure;
@@ -152,7 +153,8 @@ impl Source {
         let (history, wal_end) = identify(&mut connection).await?;
         let server = Server { version, encoding, history: history.clone(), wal_end };
         let encoding = match server.encoding {
-            // The server cannot convert what has no known encoding: the first row that is no UTF-8 would end every stream.
+            // The server cannot convert what has no known encoding: the first row that is no UTF-8
+            // would end every stream.
             Encoding::SqlAscii => ClientEncoding::SqlAscii,
             Encoding::Known(_) => ClientEncoding::Utf8,
         };
@@ -212,14 +214,16 @@ impl Postgres for Source {
         Ok((open, look))
     }
 
-    /// By SQL: a second replication connection may be one too many for `max_wal_senders`. The same address may lead to another
-    /// server by now, which knows nothing about the slot, or about one of the same name.
+    /// By SQL: a second replication connection may be one too many for `max_wal_senders`. The same
+    /// address may lead to another server by now, which knows nothing about the slot, or about one
+    /// of the same name.
     async fn look_beside(&self, history: &History) -> Result<SlotLook, Failure> {
         let look = async {
             let SqlSession { client, mut driver } = self.endpoint.sql().await?;
             let mut sql = &client;
             let look = async {
-                // A role may be kept from asking. Whatever else goes wrong goes wrong again at once.
+                // A role may be kept from asking. Whatever else goes wrong goes wrong again at
+                // once.
                 match monitor::server::identity(&mut sql).await {
                     Ok(here) if here != *history => return Err(elsewhere(&here, history)),
                     Ok(_) => {}
@@ -248,9 +252,10 @@ impl Postgres for Source {
         Ok((open, catalog))
     }
 
-    /// On a connection that has run no SQL. A walsender decodes by its relation cache, and SQL fills that with the tables as
-    /// they are now: rows from before a rename, or before a column was dropped, would be sent with the name and the columns
-    /// of today (seen on 15 and 18). So the server is asked again who it is.
+    /// On a connection that has run no SQL. A walsender decodes by its relation cache, and SQL
+    /// fills that with the tables as they are now: rows from before a rename, or before a column
+    /// was dropped, would be sent with the name and the columns of today (seen on 15 and 18). So
+    /// the server is asked again who it is.
     async fn start(&self, judged: Open) -> Result<Started, Failure> {
         let Open { connection, encoding, history, pids, .. } = judged;
         drop(connection);

@@ -62,7 +62,8 @@ pub(super) enum Done<P: Postgres, K: Kafka> {
 
 impl<P: Postgres, K: Kafka> Done<P, K> {
     /// # Panics
-    /// When the job did: our bug, which must end the process instead of leaving it waiting for ever.
+    /// When the job did: our bug, which must end the process instead of leaving it waiting for
+    /// ever.
     pub(super) fn from_join(joined: Result<Self, JoinError>) -> Self {
         match joined {
             Ok(done) => done,

@@ -70,11 +70,13 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.connecting = Some(handle);
     }
 
-    /// Reads the state topic. What an attempt to connect has read at its beginning is enough until it has its stream, unless
-    /// somebody has written since; what was read in an earlier one may be of another cluster.
+    /// Reads the state topic. What an attempt to connect has read at its beginning is enough until
+    /// it has its stream, unless somebody has written since; what was read in an earlier one may be
+    /// of another cluster.
     fn read_state(&mut self, number: u64) {
         let Some(state) = self.refresher.state().cloned() else {
-            // Without a producer there is nobody to ask through: the core asks again when there is one.
+            // Without a producer there is nobody to ask through: the core asks again when there is
+            // one.
             let failure = Failure::new(Code::KafkaUnreachable, "the producer is being replaced");
             self.input(Input::State(number, Err(failure)));
             return;
@@ -102,8 +104,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         });
     }
 
-    /// The old producer is gone before the new one is made, its threads and its memory with it; and before the wait, or what is
-    /// left in its queue would still be sent meanwhile.
+    /// The old producer is gone before the new one is made, its threads and its memory with it; and
+    /// before the wait, or what is left in its queue would still be sent meanwhile.
     fn replace_sink(&mut self, wait: Duration) {
         let kafka = self.kafka.clone();
         // Begun here, so that it is done even if the job is called off.
@@ -148,7 +150,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     pub(super) fn finished(&mut self, done: Done<P, K>) {
         match done {
-            // One that was called off, but was done before it heard so: its connection is dropped here.
+            // One that was called off, but was done before it heard so: its connection is dropped
+            // here.
             Done::Opened(_)
             | Done::Timelines(_)
             | Done::Slot(_)
@@ -185,7 +188,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.input(Input::StateUntouched(number));
             }
             Done::StateRead(generation, number, read) => {
-                // A former producer's client has read the same topic, but what it says may be old by now.
+                // A former producer's client has read the same topic, but what it says may be old
+                // by now.
                 let read = match read {
                     Ok((cache, read)) if generation == self.refresher.generation() => {
                         self.announcer.cautions(cache.cautions());
@@ -243,7 +247,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.input(Input::SinkReady);
             }
             Err(failure) => {
-                // Settings were checked at the start, so this is a file or a limit of the machine: it may pass.
+                // Settings were checked at the start, so this is a file or a limit of the machine:
+                // it may pass.
                 tracing::error!(code = %failure.code, hint = failure.hint, "{failure}");
                 self.input(Input::SinkTrouble(Some(failure)));
                 self.refresher.failed_to_open();
@@ -264,7 +269,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             // Asked every second: that it blocks is said once, when the state changes.
             Err(failure) => tracing::debug!(code = %failure.code, "{failure}"),
         }
-        // The limit holds for what goes over the wire: how small a record compresses, the broker alone will see.
+        // The limit holds for what goes over the wire: how small a record compresses, the broker
+        // alone will see.
         let compresses = self.kafka.compresses();
         let answer = answer.map(|Found { facts, .. }| TopicFacts {
             max_message_bytes: facts.max_message_bytes.filter(|_| !compresses),

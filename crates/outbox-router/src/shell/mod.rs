@@ -1,16 +1,18 @@
-//! The shell around the core: sockets, timers and delivery reports become [`Input`]s, [`Action`]s become deeds.
+//! The shell around the core: sockets, timers and delivery reports become [`Input`]s, [`Action`]s
+//! become deeds.
 //!
-//! One task owns everything that streams, and one place waits (`wait.rs`), or sleeps so that WAL gathers (`coalesce.rs`).
-//! The core decides what a failure means, when to connect and by which steps, what is produced and
-//! what may be confirmed. Decided here is only when something is asked or tried again: how long WAL
-//! gathers in the socket (`coalesce`), when Kafka is asked about topics and a producer that could not be
-//! made is tried again (`topic_refresher`), when the state topic must be read to know what it holds (`state`).
-//! None of these makes a position confirmable.
-//! Work that blocks or takes long (connecting, asking Kafka for a topic, making and destroying a producer) runs beside
-//! the task as a `Job`, so that status updates never wait for it.
+//! One task owns everything that streams, and one place waits (`wait.rs`), or sleeps so that WAL
+//! gathers (`coalesce.rs`). The core decides what a failure means, when to connect and by which
+//! steps, what is produced and what may be confirmed. Decided here is only when something is asked
+//! or tried again: how long WAL gathers in the socket (`coalesce`), when Kafka is asked about
+//! topics and a producer that could not be made is tried again (`topic_refresher`), when the state
+//! topic must be read to know what it holds (`state`). None of these makes a position confirmable.
+//! Work that blocks or takes long (connecting, asking Kafka for a topic, making and destroying a
+//! producer) runs beside the task as a `Job`, so that status updates never wait for it.
 //!
-//! Read in this order: [`Shell::run`], `wait` (for an `event`), `coalesce` (how WAL is read), `pass` (frames), `jobs` (what runs
-//! beside). What the shell calls of PostgreSQL and Kafka stands in `ports`.
+//! Read in this order: [`Shell::run`], `wait` (for an `event`), `coalesce` (how WAL is read),
+//! `pass` (frames), `jobs` (what runs beside). What the shell calls of PostgreSQL and Kafka stands
+//! in `ports`.
 
 mod announce;
 mod clock;
@@ -169,12 +171,12 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         None
     }
 
-    /// One that is woken long after it had to be was stopped meanwhile: the core must know before anything is read or
-    /// produced.
+    /// One that is woken long after it had to be was stopped meanwhile: the core must know before
+    /// anything is read or produced.
     fn look_at_the_time(&mut self, due: Instant) {
         let late = Instant::now().saturating_duration_since(due);
         if late >= WAL_SENDER_TIMEOUT / 2 {
-            self.input(Input::StoodStill(late));
+            self.input(Input::ProcessStalled(late));
         }
     }
 
@@ -201,7 +203,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Event::Written(Err(error)) => self.disconnected(failure::broken(&error)),
         }
         self.collect_acks();
-        // An update that moves the window leaves before the window is filled again: a crash in between would repeat both.
+        // An update that moves the window leaves before the window is filled again: a crash in
+        // between would repeat both.
         self.act();
         if !self.coalesce.is_open() {
             self.pass();
@@ -252,8 +255,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
-    /// Gives a write to the sink. What its queue has no room for is given again; a closed sink needs no answer, because the
-    /// failure that closed it is on its way to the core.
+    /// Gives a write to the sink. What its queue has no room for is given again; a closed sink
+    /// needs no answer, because the failure that closed it is on its way to the core.
     fn write_state(&mut self, write: Write) {
         self.last_write = write.number;
         let Some(sink) = &mut self.sink else { return };
@@ -299,7 +302,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         if let Some(sink) = &self.sink {
             let trouble = match sink.health() {
                 Health::Well => None,
-                // One broker of several may complain while the others do the work: a look will tell.
+                // One broker of several may complain while the others do the work: a look will
+                // tell.
                 Health::Suspect => {
                     self.refresher.troubled();
                     None
@@ -326,8 +330,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     fn disconnect(&mut self) {
         if let Some(mut stream) = self.stream.take() {
-            // A last status update may be queued: what it confirms need not come again. Whatever goes wrong, the server
-            // keeps what it was told before.
+            // A last status update may be queued: what it confirms need not come again. Whatever
+            // goes wrong, the server keeps what it was told before.
             let mut now = Context::from_waker(Waker::noop());
             let _unsent = stream.poll_flush_out(&mut now);
         }
@@ -337,8 +341,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
-    /// As far as the socket takes it. The window has moved with the update: rows that are produced before it has left would
-    /// come twice without being counted.
+    /// As far as the socket takes it. The window has moved with the update: rows that are produced
+    /// before it has left would come twice without being counted.
     fn flush_at_once(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         let mut now = Context::from_waker(Waker::noop());
@@ -362,7 +366,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.reports.send_replace(RelayReport { snapshot, published_at: now });
     }
 
-    /// Destroying a producer flushes for up to half a second and joins its threads: not on this task, and not for ever.
+    /// Destroying a producer flushes for up to half a second and joins its threads: not on this
+    /// task, and not for ever.
     async fn leave(mut self) {
         const PATIENCE: Duration = Duration::from_secs(2);
         self.report(Instant::now());
@@ -370,7 +375,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.refresher.release();
         if let Some(sink) = self.sink.take() {
             let closing = tokio::task::spawn_blocking(move || sink.close());
-            // What was not acknowledged was not confirmed: however this ends, nothing depends on it.
+            // What was not acknowledged was not confirmed: however this ends, nothing depends on
+            // it.
             if tokio::time::timeout(PATIENCE, closing).await.is_err() {
                 tracing::warn!("the producer takes long to close: leaving without it");
             }

@@ -110,7 +110,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             };
             match step {
                 Step::Taken => stream.consume(),
-                Step::Held => return None,
+                Step::Blocked => return None,
             }
         }
         None

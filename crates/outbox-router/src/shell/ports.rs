@@ -1,8 +1,8 @@
 //! What the shell asks of PostgreSQL and of Kafka: exactly its calls, so that a test can play both.
 //!
-//! The shell is compiled for its two peers, so nothing is looked up while it runs. In the product they are [`super::Source`] and
-//! [`KafkaSettings`]; in `tests` both are scripted. WAL itself needs no port: it comes through a `ReplicationStream`, and
-//! a test sits at the other end of its socket.
+//! The shell is compiled for its two peers, so nothing is looked up while it runs. In the product
+//! they are [`super::Source`] and [`KafkaSettings`]; in `tests` both are scripted. WAL itself needs
+//! no port: it comes through a `ReplicationStream`, and a test sits at the other end of its socket.
 
 use std::future::Future;
 
@@ -20,7 +20,8 @@ use crate::{
     postgres::ReplicationStream,
 };
 
-/// The way to a stream. Each step takes the connection and gives it back; dropping a step drops its connection.
+/// The way to a stream. Each step takes the connection and gives it back; dropping a step drops its
+/// connection.
 pub trait Postgres: Send + Sync + 'static {
     /// A connection between two steps: ready for a command.
     type Open: Send + 'static;
@@ -131,7 +132,8 @@ pub trait Directory: Clone + Send + 'static {
 
 /// The state topic. Blocks.
 pub trait StateTopic: Clone + Send + 'static {
-    /// Sees to it that the topic exists, and that it is fit for its purpose; what speaks against it all the same.
+    /// Sees to it that the topic exists, and that it is fit for its purpose; what speaks against it
+    /// all the same.
     fn open(&self) -> Result<Vec<Failure>, Failure>;
     /// Where it ends.
     fn end(&self) -> Result<StateEnd, Failure>;

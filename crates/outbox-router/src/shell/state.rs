@@ -1,4 +1,5 @@
-//! The state topic on the shell's side: read on a blocking thread, and not read again while nobody writes to it.
+//! The state topic on the shell's side: read on a blocking thread, and not read again while nobody
+//! writes to it.
 
 use std::sync::Arc;
 
@@ -47,8 +48,9 @@ pub(super) struct Untouched {
     own: i64,
 }
 
-/// Reads the records whose keys begin with `prefix`. The topic is read twice for each session, within milliseconds; the
-/// second time, with what was found at the first, it is mostly enough to ask where it ends.
+/// Reads the records whose keys begin with `prefix`. The topic is read twice for each session,
+/// within milliseconds; the second time, with what was found at the first, it is mostly enough to
+/// ask where it ends.
 ///
 /// # Errors
 /// The topic is not as it must be, or nobody answers.
@@ -68,9 +70,10 @@ pub(super) fn read(
     Ok(taken(topic.read(prefix)?, cautions))
 }
 
-/// The same while a session streams: others write to the topic, too, and only what is new is read; `None` where that is
-/// nothing. What was on its way when the topic was read last is not counted among our own writes, so a topic that ends elsewhere
-/// may still be untouched, and is read once more; never the other way round.
+/// The same while a session streams: others write to the topic, too, and only what is new is read;
+/// `None` where that is nothing. What was on its way when the topic was read last is not counted
+/// among our own writes, so a topic that ends elsewhere may still be untouched, and is read once
+/// more; never the other way round.
 ///
 /// # Errors
 /// As [`read`].

@@ -1,5 +1,6 @@
-//! What is asked of Kafka beside the stream, and when: the partitions of the topics in use, and whether anybody
-//! answers at all. Everything belongs to one producer; what a former producer's client still answers is thrown away.
+//! What is asked of Kafka beside the stream, and when: the partitions of the topics in use, and
+//! whether anybody answers at all. Everything belongs to one producer; what a former producer's
+//! client still answers is thrown away.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -10,7 +11,8 @@ use super::ports::Kafka;
 
 /// How often the partition counts of the topics in use are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// The same while Kafka is in trouble: the look that succeeds is what ends `blocked` on an idle outbox.
+/// The same while Kafka is in trouble: the look that succeeds is what ends `blocked` on an idle
+/// outbox.
 const LOOK_WHEN_TROUBLED: Duration = Duration::from_secs(1);
 /// How long after a producer could not be made the next is tried.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
@@ -155,7 +157,8 @@ impl<K: Kafka> TopicRefresher<K> {
         }
     }
 
-    /// When to ask for [`TopicRefresher::due`] again. While something is under way its end is an event of its own.
+    /// When to ask for [`TopicRefresher::due`] again. While something is under way its end is an
+    /// event of its own.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Opening => None,

@@ -16,8 +16,8 @@ use crate::postgres::{Fill, Output, ReplicationStream};
 impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Waits for the next thing to do. Cancel-safe, although nobody cancels it.
     ///
-    /// The order is the priority: what empties comes before what fills, so a flood of rows can starve neither the
-    /// acknowledgements nor the timers.
+    /// The order is the priority: what empties comes before what fills, so a flood of rows can
+    /// starve neither the acknowledgements nor the timers.
     pub(super) async fn next_event(&mut self) -> Event<P, K> {
         let wants_wal = self.relay.wants_wal();
         if wants_wal && let Some(fill) = self.gather() {
@@ -45,8 +45,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Some(done) = jobs.join_next(), if !jobs.is_empty() => Event::Job(Box::new(Done::from_join(done))),
             // 5. Deadlines: feedback to the server, back-off, pauses.
             () = sleep_until(wake_at) => Event::Due,
-            // 6. Status updates on their way out, written while reading stands still, too; then WAL, and only if there
-            //    is room for it: back-pressure is not reading the socket.
+            // 6. Status updates on their way out, written while reading stands still, too; then
+            //    WAL, and only if there is room for it: back-pressure is not reading the socket.
             event = exchanged(stream, reads) => event,
             // 7. Or what was read before and left by a pass that had run long enough.
             () = std::future::ready(()), if has_frames => Event::Due,

@@ -178,7 +178,8 @@ async fn a_source_that_is_not_right_now_is_refused_with_the_remedy() {
     refused(&["P010: slot \"outbox_router\" does not exist", "outbox-router setup --apply"]).await;
 }
 
-/// Rows are published by the interval that is told, so it is told once: the slot has moved on since all was seen to be well.
+/// Rows are published by the interval that is told, so it is told once: the slot has moved on since
+/// all was seen to be well.
 #[tokio::test]
 async fn a_gap_that_is_not_mended_is_refused_as_it_was_shown() {
     let scene = Scene::with(&stopped(Vec::new())).await;
@@ -292,8 +293,8 @@ async fn without_a_record_there_is_nothing_to_accept() {
     assert!(elsewhere.err.contains("name the database postgres in --admin-url"), "{elsewhere:?}");
 }
 
-/// Found at three, mended at five: what was written at four is in no slot. The router begins anew, so what it would have told at
-/// its next start is told now.
+/// Found at three, mended at five: what was written at four is in no slot. The router begins anew,
+/// so what it would have told at its next start is told now.
 #[tokio::test]
 async fn what_was_left_out_until_it_was_mended_is_told_and_what_was_altered_meanwhile() {
     let scene = Scene::with(&stopped(Vec::new())).await;

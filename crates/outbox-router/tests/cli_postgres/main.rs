@@ -1,5 +1,6 @@
-//! The commands against a real PostgreSQL: what they make, what they refuse, and what they say. Each test has a server
-//! of its own, because making a slot waits for every transaction of the cluster.
+//! The commands against a real PostgreSQL: what they make, what they refuse, and what they say.
+//! Each test has a server of its own, because making a slot waits for every transaction of the
+//! cluster.
 
 mod accept;
 mod kafka;

@@ -217,8 +217,8 @@ async fn a_record_is_forgotten_where_somebody_says_so() {
     assert!(done(&scene.typed(&forget).await).contains("record: not there\n"));
 }
 
-/// A server before version 15 sends two messages of every transaction of another table; any server sends what else is
-/// published. However much that is, it is no row.
+/// A server before version 15 sends two messages of every transaction of another table; any server
+/// sends what else is published. However much that is, it is no row.
 #[tokio::test]
 async fn the_record_of_a_slot_that_has_much_to_send_and_no_row_goes_with_it() {
     let scene = Scene::start();

@@ -18,8 +18,8 @@ use crate::{
     state::{offset_of_first_record, pairs, put, read},
 };
 
-/// Reads on from `known`, to which a record is added that no topic holds: whether it is still there tells a topic that was
-/// read on from one that was read from its beginning.
+/// Reads on from `known`, to which a record is added that no topic holds: whether it is still there
+/// tells a topic that was read on from one that was read from its beginning.
 async fn read_on(settings: &KafkaSettings, topic: &str, known: &StateRead) -> (StateRead, Course) {
     let mut known = known.clone();
     known.records.insert(0, StateRecord { key: b"mark".into(), value: b"".into(), offset: -1 });

@@ -37,7 +37,8 @@ fn assert_passes_over(failure: &Failure, expected: &[&str]) {
     assert!(failure.hint.as_ref().unwrap().contains("postgres.url"), "{failure:?}");
 }
 
-/// As behind a load balancer, where each connection may reach another. There is no such slot, and that says nothing.
+/// As behind a load balancer, where each connection may reach another. There is no such slot, and
+/// that says nothing.
 #[tokio::test]
 async fn another_server_says_nothing_about_the_slot() {
     let (streamed, other) = tokio::join!(Postgres::start(&[]), Postgres::start(&[]));

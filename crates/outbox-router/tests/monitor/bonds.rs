@@ -1,5 +1,5 @@
-//! Identities by which a table's place in the publication, and its rows' place in the WAL, is known: who writes them, and
-//! who does not.
+//! Identities by which a table's place in the publication, and its rows' place in the WAL, is
+//! known: who writes them, and who does not.
 
 use relay::{Code, State};
 

@@ -1,4 +1,5 @@
-//! Everything that makes rows go missing is told to the relay by its code, with the interval at risk.
+//! Everything that makes rows go missing is told to the relay by its code, with the interval at
+//! risk.
 
 use outbox_router::monitor::MonitorReport;
 use relay::{Code, Outboxes, State};

@@ -1,4 +1,5 @@
-//! The monitor and preflight on a real PostgreSQL: what they see, what they tell, and what they keep to themselves.
+//! The monitor and preflight on a real PostgreSQL: what they see, what they tell, and what they
+//! keep to themselves.
 
 #![expect(clippy::unwrap_used, reason = "in the helpers of a test, too, what is missing fails it")]
 

@@ -14,7 +14,8 @@ use crate::{
     postgres::Postgres,
 };
 
-/// Writes WAL that belongs to no table. Transactional, so that it is written out when the call returns.
+/// Writes WAL that belongs to no table. Transactional, so that it is written out when the call
+/// returns.
 async fn write_wal(client: &Client, bytes: i32) {
     let query = "select pg_logical_emit_message(true, 'noise', repeat('x', $1))";
     client.query_one(query, &[&bytes]).await.unwrap();

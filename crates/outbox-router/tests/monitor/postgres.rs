@@ -1,4 +1,5 @@
-//! A throw-away PostgreSQL 15 for one test: own directory, own port, loopback only, gone with the value.
+//! A throw-away PostgreSQL 15 for one test: own directory, own port, loopback only, gone with the
+//! value.
 
 use std::{
     net::TcpListener,

@@ -8,7 +8,7 @@ use outbox_router::monitor::{
 };
 use relay::{
     Code, Failure, Lsn,
-    source::{Expectations, Kept, Obstacle, judge, judge_slot},
+    source::{Expectations, Kept, Obstacle, check_slot, preflight},
     witness::Witness,
 };
 use tokio_postgres::Client;
@@ -30,11 +30,11 @@ async fn judged(
     let look = slot::look(&mut &*client, version, slot).await?;
     let server = Server { version, encoding, history, wal_end: look.current_wal_lsn };
     let expected = Expectations { slot, publication, outboxes, witness, kept: Kept::InKafka };
-    judge_slot(expected, &look)?;
+    check_slot(expected, &look)?;
     let remembered = witness.map(|witness| &witness.catalog);
     let sought = Sought { publication, outboxes, remembered };
     let catalog = catalog::look(&mut &*client, version, sought).await?;
-    judge(expected, server, &look, catalog)
+    preflight(expected, server, &look, catalog)
 }
 
 pub(crate) async fn fit(client: &Client, name: &str, witness: Option<&Witness>) -> Baseline {

@@ -31,7 +31,8 @@ async fn entries(client: &Client, publication: &str) -> Vec<(String, bool, u32)>
     rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
 }
 
-/// Another outbox of the same publication stays in it, and what inherits from the table stays as it is.
+/// Another outbox of the same publication stays in it, and what inherits from the table stays as it
+/// is.
 #[tokio::test]
 async fn the_remedy_for_a_table_is_typed_as_it_stands_and_touches_no_other() {
     let postgres = Postgres::start(&[]).await;

@@ -38,8 +38,9 @@ impl TextQuery for Interrupted<'_> {
     }
 }
 
-/// The function that the view of published tables calls sees the catalog as it is at that moment, and not as the snapshot
-/// has it: a table that came back in between looked published by nothing, and its next entry was compared with none.
+/// The function that the view of published tables calls sees the catalog as it is at that moment,
+/// and not as the snapshot has it: a table that came back in between looked published by nothing,
+/// and its next entry was compared with none.
 #[tokio::test]
 async fn a_table_that_comes_back_while_the_catalog_is_read_has_been_out() {
     let postgres = Postgres::start(&[]).await;

@@ -1,4 +1,5 @@
-//! A throw-away PostgreSQL: started for the tests that need it, stopped when the last of them lets go.
+//! A throw-away PostgreSQL: started for the tests that need it, stopped when the last of them lets
+//! go.
 
 use std::fs;
 use std::net::TcpListener;

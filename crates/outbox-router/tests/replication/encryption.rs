@@ -104,8 +104,8 @@ async fn a_pinned_self_signed_certificate_is_verified_in_every_mode() {
     connect(&info(&cluster, "postgres", &more)).await.unwrap();
 }
 
-/// More than all buffers hold, read with and without the runtime by turns: what TLS has decrypted and not handed out yet is
-/// not forgotten by either.
+/// More than all buffers hold, read with and without the runtime by turns: what TLS has decrypted
+/// and not handed out yet is not forgotten by either.
 #[tokio::test]
 async fn rows_stream_through_tls_whole_and_in_order_up_to_the_end_of_the_connection() {
     const ROWS: usize = 20_000;

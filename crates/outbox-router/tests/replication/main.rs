@@ -1,7 +1,7 @@
 //! The wire layer against a real PostgreSQL: every way in, and what comes over a running stream.
 //!
-//! The server's binaries are taken from `PATH` or Debian's directories. A missing server fails the tests: skipping
-//! them would look like success.
+//! The server's binaries are taken from `PATH` or Debian's directories. A missing server fails the
+//! tests: skipping them would look like success.
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test names the one event it waits for")]
 

@@ -1,4 +1,5 @@
-//! A reader that is good enough for tests: it takes frames apart by position and answers keepalives.
+//! A reader that is good enough for tests: it takes frames apart by position and answers
+//! keepalives.
 
 use std::future::poll_fn;
 

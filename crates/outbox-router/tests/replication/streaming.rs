@@ -152,7 +152,8 @@ async fn a_stopping_server_says_good_bye() {
     let mut confirmed = commit(&mut stream).await;
     confirm(&mut stream, confirmed).await;
     let mut stop = cluster.begin_fast_stop();
-    // A server stops once everything is confirmed, its own last words included: keepalives carry their position.
+    // A server stops once everything is confirmed, its own last words included: keepalives carry
+    // their position.
     loop {
         match next(&mut stream).await {
             Event::Keepalive { wal_end } => {

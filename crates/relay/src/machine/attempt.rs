@@ -8,7 +8,7 @@ use crate::{
 
 /// What an attempt to connect has found so far.
 pub(super) struct Attempt {
-    pub(super) step: Step,
+    pub(super) step: Awaited,
     /// The witness that everything is held against, with the present history.
     pub(super) witness: Option<Witness>,
     pub(super) cluster: String,
@@ -35,7 +35,7 @@ pub(super) struct Found {
 
 /// What is awaited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum Awaited {
     State,
     Open,
     Timelines,
@@ -49,7 +49,7 @@ pub(super) enum Step {
 impl Attempt {
     /// Whether there is a connection, or one is being made.
     pub(super) fn has_begun(&self) -> bool {
-        self.step != Step::State
+        self.step != Awaited::State
     }
 
     /// What the session begins with, once everything was judged.
@@ -61,7 +61,7 @@ impl Attempt {
 
     /// Whether there is a connection.
     pub(super) fn is_connected(&self) -> bool {
-        !matches!(self.step, Step::State | Step::Open)
+        !matches!(self.step, Awaited::State | Awaited::Open)
     }
 
     /// Whether there is a slot that a stream can be started from.

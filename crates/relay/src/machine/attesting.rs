@@ -12,8 +12,8 @@ use crate::{
 
 /// How long a process that leaves because of a gap waits for the gap to be written down.
 const RECORD_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
-/// How often a router looks what others have written: one that has halted, whether somebody has accepted the gap; one
-/// that streams, whether another router has found one.
+/// How often a router looks what others have written: one that has halted, whether somebody has
+/// accepted the gap; one that streams, whether another router has found one.
 pub(super) const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
 impl Relay {
@@ -85,7 +85,8 @@ impl Relay {
 
     /// While it streams, a router looks now and then what others have written.
     pub(super) fn look_at_state(&mut self, now: Now) {
-        // The session may have ended in this pass, and the process with it: nobody would wait for the answer.
+        // The session may have ended in this pass, and the process with it: nobody would wait for
+        // the answer.
         if !matches!(self.phase, Phase::Streaming(_)) {
             return;
         }
@@ -102,8 +103,8 @@ impl Relay {
         }
     }
 
-    /// What the state topic holds while this router streams. A router that lost the slot may have found a gap, or a
-    /// person may have accepted that the pipeline began without a record.
+    /// What the state topic holds while this router streams. A router that lost the slot may have
+    /// found a gap, or a person may have accepted that the pipeline began without a record.
     pub(super) fn state_looked_at(&mut self, read: Result<StateRead, Failure>, at: Moment) {
         self.look_at = self.next_look_at(at);
         // That it cannot be read now says nothing; it is read again.
@@ -136,7 +137,8 @@ impl Relay {
         }
     }
 
-    /// Whether a process that leaves because of a gap has waited long enough for the gap to be written down.
+    /// Whether a process that leaves because of a gap has waited long enough for the gap to be
+    /// written down.
     pub(super) fn has_waited(halt: &Halt, at: Moment) -> bool {
         at >= halt.since + RECORD_PATIENCE
     }
@@ -147,7 +149,8 @@ impl Relay {
             (leaves && !self.keeper.has_recorded_gaps()).then(|| halt.since + RECORD_PATIENCE);
         let look = halt.look_at.filter(|_| self.keeper.has_recorded_gaps());
         let work = [self.keeper.deadline(), look];
-        // While the sink is being replaced nothing can be written or read: its arrival is an input of its own.
+        // While the sink is being replaced nothing can be written or read: its arrival is an input
+        // of its own.
         let work = work.into_iter().flatten().filter(|_| self.sink.is_ready());
         work.chain(patience).min()
     }

@@ -1,8 +1,10 @@
-//! How long to stay away after a failure: exponential with jitter, so that a fleet does not return all at once.
+//! How long to stay away after a failure: exponential with jitter, so that a fleet does not return
+//! all at once.
 
 use std::time::Duration;
 
-/// A session or a producer that lasted this long was no failed attempt: the next wait starts small again.
+/// A session or a producer that lasted this long was no failed attempt: the next wait starts small
+/// again.
 pub(super) const STEADY: Duration = Duration::from_secs(10);
 
 /// The first wait. Short: most faults are a restart or a failover that is already over.

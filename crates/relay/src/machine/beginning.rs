@@ -71,8 +71,9 @@ impl Relay {
             Ordering::Equal => {}
             // Its last transaction tells whether what the server sends again is what it covers.
             Ordering::Greater if is_kept && has_last => {}
-            // Without a state topic another router may have held the slot meanwhile: taken it further, after a transaction
-            // that we do not know, or sent part of what the server sends again. Then the rest has to follow.
+            // Without a state topic another router may have held the slot meanwhile: taken it
+            // further, after a transaction that we do not know, or sent part of what the server
+            // sends again. Then the rest has to follow.
             Ordering::Less | Ordering::Greater => {
                 witness.position = baseline.confirmed();
                 witness.last = None;

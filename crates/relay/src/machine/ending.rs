@@ -65,8 +65,9 @@ impl Relay {
         }
     }
 
-    /// Confirms what is settled before we end a session of ourselves. Not when the connection failed, which would not
-    /// carry it, nor after a gap or when the stream or the books cannot be trusted: these confirm nothing more.
+    /// Confirms what is settled before we end a session of ourselves. Not when the connection
+    /// failed, which would not carry it, nor after a gap or when the stream or the books cannot be
+    /// trusted: these confirm nothing more.
     pub(super) fn send_final_status(&mut self, now: Now) {
         if let Phase::Streaming(session) = &mut self.phase
             && let Some(update) = session.final_status(now)
@@ -75,7 +76,8 @@ impl Relay {
         }
     }
 
-    /// Gaps: nothing is produced or confirmed from now on. They stay open until a person accepts them, also in the witness.
+    /// Gaps: nothing is produced or confirmed from now on. They stay open until a person accepts
+    /// them, also in the witness.
     pub(super) fn halt(&mut self, gaps: Vec<Gap>, at: Moment) {
         match self.phase {
             Phase::Halted(_) | Phase::Over => return,
@@ -119,7 +121,8 @@ impl Relay {
         let unacked = session.ledger.unacked();
         self.owed_since = None;
         self.actions.push_back(Action::Disconnect);
-        // Tickets tell the present session from one earlier: no third may be in flight, nor a third window of memory.
+        // Tickets tell the present session from one earlier: no third may be in flight, nor a third
+        // window of memory.
         if self.left_in_flight > 0 {
             self.replace_sink(None, at);
         }
@@ -144,9 +147,10 @@ impl Relay {
         self.sink_failed(transaction, failure, now.at);
     }
 
-    /// Whether a failure of the producer changes nothing any more. The server's goodbye is read on without it, because closing
-    /// with unread bytes can lose the last status update; the deadline ends that, too. Records that an earlier session has
-    /// left come late: they are thrown away with the session.
+    /// Whether a failure of the producer changes nothing any more. The server's goodbye is read on
+    /// without it, because closing with unread bytes can lose the last status update; the deadline
+    /// ends that, too. Records that an earlier session has left come late: they are thrown away
+    /// with the session.
     fn has_nothing_to_produce(&self) -> bool {
         match &self.phase {
             Phase::Streaming(session) => {
@@ -189,8 +193,9 @@ impl Relay {
     pub(super) fn without_sink(&mut self, failure: Failure, at: Moment) {
         match &self.phase {
             Phase::Streaming(_) => self.lost(failure, at),
-            // Its session would read nothing, and a server that stops would wait for it; and the state was read before the
-            // producer that will write it was made: it may be another cluster's by then.
+            // Its session would read nothing, and a server that stops would wait for it; and the
+            // state was read before the producer that will write it was made: it may be another
+            // cluster's by then.
             Phase::Connecting(_) => {
                 self.give_up_connecting();
                 self.totals.count_error(failure.code);

@@ -1,10 +1,11 @@
-//! What ended the last session or keeps the next from beginning, for as long as it has not been overcome; and the count
-//! that turns a failure which repeats itself into one for a person.
+//! What ended the last session or keeps the next from beginning, for as long as it has not been
+//! overcome; and the count that turns a failure which repeats itself into one for a person.
 //!
-//! A person who is needed stays needed: between two attempts the process reconnects, replays, perhaps loses the server
-//! for a while, and none of that may make the state flap between `failed` and something more cheerful. The same goes
-//! for a record that Kafka refuses: each session gets as far as its place and ends there, so it stands in the way until
-//! the confirmed position has passed that place.
+//! A person who is needed stays needed: between two attempts the process reconnects, replays,
+//! perhaps loses the server for a while, and none of that may make the state flap between `failed`
+//! and something more cheerful. The same goes for a record that Kafka refuses: each session gets as
+//! far as its place and ends there, so it stands in the way until the confirmed position has passed
+//! that place.
 
 use pgoutput::Lsn;
 
@@ -64,11 +65,13 @@ impl FailureHistory {
         };
         let class = match (failure.class(), place) {
             (Class::Replay, Some(place)) => self.count(failure.code, place),
-            // One that is noted here, and not halted at, was found before the first session: set-up is a person's work.
+            // One that is noted here, and not halted at, was found before the first session: set-up
+            // is a person's work.
             (Class::Gap, _) => Class::Mendable,
             (class, _) => class,
         };
-        // A place that was made up for counting is no place to wait for: an idle slot may never pass it.
+        // A place that was made up for counting is no place to wait for: an idle slot may never
+        // pass it.
         let lasting = failure.lsn.or(place.filter(|_| class == Class::Mendable));
         let trouble = Trouble { failure, class, during };
         match lasting {
@@ -81,7 +84,8 @@ impl FailureHistory {
         class
     }
 
-    /// The same data failure at the same place again and again is for a person; transport failures never count.
+    /// The same data failure at the same place again and again is for a person; transport failures
+    /// never count.
     fn count(&mut self, code: Code, place: Lsn) -> Class {
         let times = match &self.repeated {
             Some(known) if known.code == code && known.place == place => {
@@ -104,7 +108,8 @@ impl FailureHistory {
         self.repeated.take_if(|known| confirmed > known.place);
     }
 
-    /// Why there is no session, or what stands in this one's way: what a person is needed for, else the latest.
+    /// Why there is no session, or what stands in this one's way: what a person is needed for, else
+    /// the latest.
     pub(super) fn reason(&self) -> Option<&Failure> {
         let all = || self.passing.iter().chain(self.lasting.iter().map(|(trouble, _)| trouble));
         all()
@@ -126,7 +131,8 @@ impl FailureHistory {
         is_it.then_some(&trouble.failure)
     }
 
-    /// What Kafka refuses at a place that has not been passed, unless something else is in the way before it.
+    /// What Kafka refuses at a place that has not been passed, unless something else is in the way
+    /// before it.
     pub(super) fn refusal(&self) -> Option<&Failure> {
         match (&self.passing, &self.lasting) {
             (None, Some((Trouble { failure, class: Class::Transport, .. }, _)))

@@ -73,7 +73,7 @@ impl Relay {
                     session.release_by(at + STOPPING_PATIENCE);
                 }
             }
-            Input::StoodStill(duration) => self.stood_still(duration, at),
+            Input::ProcessStalled(duration) => self.process_stalled(duration, at),
             Input::Shutdown => {
                 self.drain_by = Some(self.drain_by.unwrap_or(at + self.drain));
                 failpoint::reached(Failpoint::DrainBegun);
@@ -92,8 +92,9 @@ impl Relay {
         }
     }
 
-    /// Only whoever holds the slot knows what is acknowledged and how everything was: written down by another, a gap would
-    /// hide what the holder writes. Who holds none remembers it until the slot is held: it may leave no trace until then.
+    /// Only whoever holds the slot knows what is acknowledged and how everything was: written down
+    /// by another, a gap would hide what the holder writes. Who holds none remembers it until the
+    /// slot is held: it may leave no trace until then.
     fn gap_suspected(&mut self, gap: Gap, at: Moment) {
         let streams = matches!(self.phase, Phase::Streaming(_));
         if streams || self.keeper.kept() == Kept::InMemory {
@@ -117,10 +118,11 @@ impl Relay {
         }
     }
 
-    /// Whoever stands still for longer than the server waits has lost the slot to another, and does not know it yet: what
-    /// lies in the socket was read there meanwhile, and what lies in the producer's queue comes late. Both are thrown away;
-    /// if the slot is ours after all, it replays them.
-    fn stood_still(&mut self, duration: Duration, at: Moment) {
+    /// Whoever stands still for longer than the server waits has lost the slot to another, and does
+    /// not know it yet: what lies in the socket was read there meanwhile, and what lies in the
+    /// producer's queue comes late. Both are thrown away; if the slot is ours after all, it replays
+    /// them.
+    fn process_stalled(&mut self, duration: Duration, at: Moment) {
         let is_connecting =
             matches!(&self.phase, Phase::Connecting(attempt) if attempt.is_connected());
         let has_something = matches!(self.phase, Phase::Streaming(_)) || self.left_in_flight > 0;
@@ -144,8 +146,8 @@ impl Relay {
     }
 
     fn notice(&mut self, notice: &ServerNotice, at: Moment) {
-        // 55000 within the stream is PostgreSQL 18's "skipped loading publication": rows are being skipped, and this
-        // warning is all that ever says so.
+        // 55000 within the stream is PostgreSQL 18's "skipped loading publication": rows are being
+        // skipped, and this warning is all that ever says so.
         if notice.code == "55000" && matches!(self.phase, Phase::Streaming(_)) {
             let failure = Failure::new(
                 Code::PublicationMissing,
@@ -163,7 +165,8 @@ impl Relay {
 
     fn acknowledged(&mut self, acks: &Acks, now: Now) {
         let mut broken = None;
-        // What only others than the oldest wait for says nothing about what the confirmed position waits for.
+        // What only others than the oldest wait for says nothing about what the confirmed position
+        // waits for.
         let mut oldest = Place::Behind;
         for run in acks.runs() {
             let credit = match &mut self.phase {
@@ -234,7 +237,8 @@ impl Relay {
         }
         let answer = answer.map(|facts| self.pin(id, facts));
         match (self.topics.facts(id), answer) {
-            // It is in use, and was looked up for its limit: a failure says nothing about it, producing will tell.
+            // It is in use, and was looked up for its limit: a failure says nothing about it,
+            // producing will tell.
             (Some(_), Err(_)) => {}
             (Some(old), Ok(new)) if old.partitions != new.partitions => {
                 self.partitions_changed(id, old, new, now);
@@ -244,7 +248,8 @@ impl Relay {
                 self.topics.vouch(self.keeper.vouched());
                 if let Phase::Streaming(session) = &mut self.phase {
                     session.topic_found(id);
-                    // Offered under the limit that it exceeds, the row would only put off the look that may raise it.
+                    // Offered under the limit that it exceeds, the row would only put off the look
+                    // that may raise it.
                     if known != Some(facts) {
                         session.topic_differs(id);
                     }
@@ -254,7 +259,8 @@ impl Relay {
         }
     }
 
-    /// A look at a topic in use. One that is not in use must be looked up first: there is more to know of it.
+    /// A look at a topic in use. One that is not in use must be looked up first: there is more to
+    /// know of it.
     fn partitions(&mut self, id: TopicId, partitions: NonZeroI32, now: Now) {
         if let Some(old) = self.topics.facts(id) {
             let new = self.pin(id, TopicFacts { partitions, ..old });
@@ -264,8 +270,8 @@ impl Relay {
         }
     }
 
-    /// What an earlier session had in flight may come again, and must go to the partitions that it went to. So a count
-    /// that has grown since is used only when all of that has passed.
+    /// What an earlier session had in flight may come again, and must go to the partitions that it
+    /// went to. So a count that has grown since is used only when all of that has passed.
     fn pin(&mut self, id: TopicId, facts: TopicFacts) -> TopicFacts {
         if let Phase::Streaming(session) = &self.phase {
             self.pinned.take_if(|pinned| session.ledger.confirmable() >= pinned.until);
@@ -291,8 +297,8 @@ impl Relay {
         }
     }
 
-    /// A topic in use is not there any more. Records that are on their way to it will say so by failing; without any,
-    /// the next one looks it up, and waits for it.
+    /// A topic in use is not there any more. Records that are on their way to it will say so by
+    /// failing; without any, the next one looks it up, and waits for it.
     fn topic_gone(&mut self, id: TopicId) {
         if self.topics.in_flight(id) == 0 {
             self.topics.gone(id);

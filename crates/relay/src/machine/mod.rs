@@ -7,10 +7,11 @@
 //!    └──────────────────────────────  halted
 //!                     accepted by a person
 //! ```
-//! The shell turns sockets, timers and delivery reports into [`Input`]s and carries [`Action`]s out; nothing here
-//! waits, reads a clock, or knows tokio, a socket or librdkafka. How a connection is made is in `connecting`, how a session
-//! begins in `beginning`, what each input means in `inputs`, how a session ends in `ending`, when a producer is replaced in `sink`, what
-//! follows from the state by itself in `proceed`, and how the witness is written in `attesting`.
+//! The shell turns sockets, timers and delivery reports into [`Input`]s and carries [`Action`]s
+//! out; nothing here waits, reads a clock, or knows tokio, a socket or librdkafka. How a connection
+//! is made is in `connecting`, how a session begins in `beginning`, what each input means in
+//! `inputs`, how a session ends in `ending`, when a producer is replaced in `sink`, what follows
+//! from the state by itself in `proceed`, and how the witness is written in `attesting`.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -86,22 +87,25 @@ pub struct Relay {
     state_topic: Option<TopicName>,
     /// What the last session found.
     baseline: Option<Arc<Baseline>>,
-    /// Gaps that the monitor has seen while there was no session, with the generation of the record then.
+    /// Gaps that the monitor has seen while there was no session, with the generation of the record
+    /// then.
     suspected: Vec<(Gap, u64)>,
     /// What would follow if the server that was reached last took the place of the right one.
     elsewhere: Option<Box<Gap>>,
-    /// Partition counts of an earlier session, and the position up to which they are kept: what that session had in
-    /// flight may come again, and must go where it went.
+    /// Partition counts of an earlier session, and the position up to which they are kept: what
+    /// that session had in flight may come again, and must go where it went.
     pinned: Option<Pinned>,
     drain: Duration,
     on_fatal: OnFatal,
     phase: Phase,
-    /// While it is being replaced there is no session, and none is begun: [`Relay::handle`] asserts it.
+    /// While it is being replaced there is no session, and none is begun: [`Relay::handle`] asserts
+    /// it.
     sink: Sink,
     sink_trouble: Option<Failure>,
     failures: FailureHistory,
     topics: Topics,
-    /// Where the last session failed, until that place is passed: the next sessions take care there.
+    /// Where the last session failed, until that place is passed: the next sessions take care
+    /// there.
     isolate_at: Option<Lsn>,
     session_id: SessionId,
     /// Records of an ended session that the sink has not acknowledged.
@@ -111,7 +115,8 @@ pub struct Relay {
     backoff: Backoff,
     /// When a shutdown must be over.
     drain_by: Option<Moment>,
-    /// Since when the broker owes an acknowledgement of the oldest record, or an answer about a topic.
+    /// Since when the broker owes an acknowledgement of the oldest record, or an answer about a
+    /// topic.
     owed_since: Option<Moment>,
     slot_holder: Option<i32>,
     /// The last position told to the server in any session.
@@ -190,29 +195,31 @@ impl Relay {
         }
     }
 
-    /// One `CopyData` payload of the stream. Never waits; [`Step::Held`] means that the frame was not taken.
+    /// One `CopyData` payload of the stream. Never waits; [`Step::Blocked`] means that the frame
+    /// was not taken.
     #[inline]
     pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> Step {
         let Phase::Streaming(session) = &mut self.phase else { return Step::Taken };
         match session.frame(payload, now, &self.terms, &mut self.topics, sink) {
             Ok(Step::Taken) => Step::Taken,
-            Ok(Step::Held) => self.held(now.at),
+            Ok(Step::Blocked) => self.held(now.at),
             Err(failure) => {
                 self.lost(failure, now.at);
-                Step::Held
+                Step::Blocked
             }
         }
     }
 
-    /// A frame larger than `row_bytes` was thrown away while it streamed in; only `prefix` was kept.
+    /// A frame larger than `row_bytes` was thrown away while it streamed in; only `prefix` was
+    /// kept.
     pub fn oversized(&mut self, announced: usize, prefix: &[u8], now: Now) -> Step {
         let Phase::Streaming(session) = &mut self.phase else { return Step::Taken };
         match session.oversized(announced, prefix, now, &self.terms) {
             Ok(Step::Taken) => Step::Taken,
-            Ok(Step::Held) => self.held(now.at),
+            Ok(Step::Blocked) => self.held(now.at),
             Err(failure) => {
                 self.lost(failure, now.at);
-                Step::Held
+                Step::Blocked
             }
         }
     }
@@ -262,14 +269,14 @@ impl Relay {
         self.actions.pop_front()
     }
 
-    /// What a session that has begun found altered since the record was written, for people to hear of. It is said now: the
-    /// session's own record will not show it to the next one.
+    /// What a session that has begun found altered since the record was written, for people to hear
+    /// of. It is said now: the session's own record will not show it to the next one.
     pub fn take_alterations(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.alterations)
     }
 
-    /// When [`Input::Tick`] is due at the latest, if no other input comes first. After a tick it lies ahead; frames may
-    /// bring it closer.
+    /// When [`Input::Tick`] is due at the latest, if no other input comes first. After a tick it
+    /// lies ahead; frames may bring it closer.
     pub fn deadline(&self) -> Option<Moment> {
         let phase = match &self.phase {
             // Not before the sink is there: its arrival is an input of its own.
@@ -307,7 +314,7 @@ impl Relay {
                 | None => {}
             }
         }
-        Step::Held
+        Step::Blocked
     }
 
     fn look_up(&mut self, topic: TopicId, at: Moment) {

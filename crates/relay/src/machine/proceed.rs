@@ -1,4 +1,5 @@
-//! What follows from the state by itself, after every input: connecting, status updates, draining, giving up.
+//! What follows from the state by itself, after every input: connecting, status updates, draining,
+//! giving up.
 
 use std::time::Duration;
 
@@ -123,7 +124,7 @@ impl Relay {
                 if session.is_drained(&self.topics) && !session.ledger.has_unattested() =>
             {
                 let update = session.last_update(now);
-                failpoint::reached(Failpoint::DrainTold);
+                failpoint::reached(Failpoint::DrainConfirmed);
                 self.actions.extend([Action::Status(update), Action::CopyDone]);
                 if drain_by <= now.at {
                     // At the last moment: nobody can wait for the server's goodbye.

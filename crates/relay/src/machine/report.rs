@@ -76,7 +76,8 @@ impl Relay {
         }
     }
 
-    /// What keeps every producer from working, whoever makes it: a person's work, or it is refused again and again.
+    /// What keeps every producer from working, whoever makes it: a person's work, or it is refused
+    /// again and again.
     pub(super) fn trouble_of_sink(&self, at: Moment) -> Option<&Failure> {
         let known = self.sink_trouble.as_ref();
         known.filter(|trouble| trouble.class() == Class::Mendable).or_else(|| self.sink.trouble(at))

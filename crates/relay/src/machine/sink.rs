@@ -1,8 +1,9 @@
 //! The producer as the core knows it: there or on its way, and whether one after the other fails.
 //!
-//! One that the cluster refuses as a whole fails as soon as it is made. So the first failure of a row is replaced at once, and
-//! each further one after a wait, or producers would be made and destroyed in a loop. What they fail for is told all the
-//! while: between two failures everything looks well for a moment, and a state that changes with it says nothing.
+//! One that the cluster refuses as a whole fails as soon as it is made. So the first failure of a
+//! row is replaced at once, and each further one after a wait, or producers would be made and
+//! destroyed in a loop. What they fail for is told all the while: between two failures everything
+//! looks well for a moment, and a state that changes with it says nothing.
 
 use std::time::Duration;
 
@@ -46,8 +47,8 @@ impl Sink {
         self.presence = Presence::Ready { since: at };
     }
 
-    /// The producer is given up, because of its own failure or for another reason: how long the next one is waited for. `None`:
-    /// that one is on its way already.
+    /// The producer is given up, because of its own failure or for another reason: how long the
+    /// next one is waited for. `None`: that one is on its way already.
     pub(super) fn replace(&mut self, why: Option<&Failure>, at: Moment) -> Option<Duration> {
         if !self.is_ready() {
             return None;

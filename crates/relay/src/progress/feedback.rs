@@ -1,10 +1,11 @@
 //! When to tell the server how far we are, and when its silence means that it is gone.
 //!
-//! A walsender that hears nothing for `wal_sender_timeout` closes the connection, so an update goes out well within
-//! it, whatever else happens. A reply that the server asks for is given at once, but never more than ten a second: a
-//! server that is stopping while something is unconfirmed asks again after every reply, tens of thousands of times a
-//! second. In the other direction, a server that has nothing to send must still answer a question; one that does not
-//! is gone, even if the connection looks alive.
+//! A walsender that hears nothing for `wal_sender_timeout` closes the connection, so an update goes
+//! out well within it, whatever else happens. A reply that the server asks for is given at once,
+//! but never more than ten a second: a server that is stopping while something is unconfirmed asks
+//! again after every reply, tens of thousands of times a second. In the other direction, a server
+//! that has nothing to send must still answer a question; one that does not is gone, even if the
+//! connection looks alive.
 
 use std::time::Duration;
 

@@ -4,10 +4,11 @@
 //! 63      56 55                        20 19                  0
 //! [session  ][transaction               ][size in 64 B units   ]
 //! ```
-//! The session number keeps a late acknowledgement of an earlier connection out of the ledger of the present one: 8
-//! bits are enough, since at most one earlier session is in flight: the relay replaces the sink before there are two.
-//! The transaction number counts ledger entries and is compared modulo 2³⁶. The size lets the window shrink by exactly
-//! what it grew, without a table of records in flight; it saturates at 64 MiB.
+//! The session number keeps a late acknowledgement of an earlier connection out of the ledger of
+//! the present one: 8 bits are enough, since at most one earlier session is in flight: the relay
+//! replaces the sink before there are two. The transaction number counts ledger entries and is
+//! compared modulo 2³⁶. The size lets the window shrink by exactly what it grew, without a table of
+//! records in flight; it saturates at 64 MiB.
 
 const SIZE_BITS: u32 = 20;
 const TRANSACTION_BITS: u32 = 36;
@@ -16,8 +17,8 @@ pub(crate) const TRANSACTION_MASK: u64 = (1 << TRANSACTION_BITS) - 1;
 /// Bytes in one unit of a ticket's size.
 pub(crate) const SIZE_UNIT: u64 = 64;
 
-/// A record's claim on its transaction in the ledger. One per record, neither `Clone` nor `Copy`, made by the ledger
-/// alone and consumed when the record is acknowledged.
+/// A record's claim on its transaction in the ledger. One per record, neither `Clone` nor `Copy`,
+/// made by the ledger alone and consumed when the record is acknowledged.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a ticket that is dropped leaves its transaction unacknowledged for ever"]
 pub struct Ticket(u64);
@@ -62,8 +63,8 @@ impl Ticket {
         self.0
     }
 
-    /// The ticket that a report carries. Only for a sink, and once per report: this is the one place where the
-    /// compiler cannot see that a ticket is not used twice.
+    /// The ticket that a report carries. Only for a sink, and once per report: this is the one
+    /// place where the compiler cannot see that a ticket is not used twice.
     pub fn from_opaque(opaque: u64) -> Self {
         Self(opaque)
     }
@@ -74,7 +75,8 @@ impl Ticket {
         (self.0 & SIZE_MAX) * SIZE_UNIT
     }
 
-    /// The transaction, without consuming the ticket: for naming what a failed delivery belonged to.
+    /// The transaction, without consuming the ticket: for naming what a failed delivery belonged
+    /// to.
     pub fn transaction(&self) -> TransactionRef {
         TransactionRef {
             session: SessionId(u8::try_from(self.0 >> (SIZE_BITS + TRANSACTION_BITS)).unwrap_or(0)),

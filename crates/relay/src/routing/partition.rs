@@ -1,6 +1,6 @@
 //! Which partition a key belongs to: murmur2 as Kafka's Java client computes it
-//! (`org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner.partitionForKey`), so that records of one
-//! key meet those of Java producers, and those that Debezium wrote before us.
+//! (`org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner.partitionForKey`), so
+//! that records of one key meet those of Java producers, and those that Debezium wrote before us.
 
 use std::num::NonZeroI32;
 
@@ -40,7 +40,8 @@ fn murmur2(data: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// The vectors of `UtilsTest.testMurmur2` of Apache Kafka, and of librdkafka's `unittest_murmur2`.
+    /// The vectors of `UtilsTest.testMurmur2` of Apache Kafka, and of librdkafka's
+    /// `unittest_murmur2`.
     #[test]
     fn agrees_with_the_java_client() {
         let vectors: [(&str, i32); 6] = [

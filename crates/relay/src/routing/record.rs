@@ -35,11 +35,12 @@ pub struct Record<'a> {
     pub timestamp_ms: i64,
 }
 
-/// Bytes that one record is charged beside its key, value and headers: the producer's own book-keeping for a message
-/// and its header list (sizes of librdkafka's structures, rounded up).
+/// Bytes that one record is charged beside its key, value and headers: the producer's own
+/// book-keeping for a message and its header list (sizes of librdkafka's structures, rounded up).
 const OVERHEAD: usize = 256;
-/// A record batch of one record beside that record's key, value and headers: the batch header, then length, attributes,
-/// both deltas, the lengths of key and value, and the number of headers, none longer than its varint can be.
+/// A record batch of one record beside that record's key, value and headers: the batch header, then
+/// length, attributes, both deltas, the lengths of key and value, and the number of headers, none
+/// longer than its varint can be.
 const BATCH_OVERHEAD: usize = 61 + 5 + 1 + 10 + 5 + 5 + 5 + 5;
 /// The two lengths of one header, likewise.
 const HEADER_OVERHEAD: usize = 5 + 5;
@@ -80,7 +81,8 @@ impl Size {
         (self.payload + OVERHEAD).max(self.batch_bytes())
     }
 
-    /// The most that the record takes as a batch of its own, uncompressed: what `max.message.bytes` is compared with.
+    /// The most that the record takes as a batch of its own, uncompressed: what `max.message.bytes`
+    /// is compared with.
     #[inline]
     pub(crate) fn batch_bytes(self) -> usize {
         self.payload + BATCH_OVERHEAD + HEADER_OVERHEAD * self.headers

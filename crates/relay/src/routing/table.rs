@@ -1,5 +1,6 @@
-//! Which table is an outbox, which of its columns is what, and where its events go: the configured side of routing,
-//! checked before anything is read. What a *relation* on the wire makes of it is in [`crate::columns`].
+//! Which table is an outbox, which of its columns is what, and where its events go: the configured
+//! side of routing, checked before anything is read. What a *relation* on the wire makes of it is
+//! in [`crate::columns`].
 
 use std::fmt;
 
@@ -73,14 +74,16 @@ impl fmt::Display for TableName {
 pub enum Preset {
     /// The one preset whose columns the table has.
     Auto,
-    /// Our own table: `id, aggregate_type, aggregate_id, event_type, payload[, headers, traceparent, tracestate]`.
+    /// Our own table: `id, aggregate_type, aggregate_id, event_type, payload[, headers,
+    /// traceparent, tracestate]`.
     Default,
     /// Debezium's: `id, aggregatetype, aggregateid, type, payload`.
     Debezium,
 }
 
 impl Preset {
-    /// The names of a role's column; the first that a table has is taken. [`Preset::Auto`] stands for our own table.
+    /// The names of a role's column; the first that a table has is taken. [`Preset::Auto`] stands
+    /// for our own table.
     pub const fn columns(self, role: Role) -> &'static [&'static str] {
         match (role, self) {
             (Role::Id, _) => &["id"],
@@ -92,7 +95,8 @@ impl Preset {
             (Role::EventType, Self::Debezium) => &["type"],
             (Role::Payload, _) => &["payload"],
             (Role::Headers, Self::Default | Self::Auto) => &["headers"],
-            // Debezium's router knows no such column: a column of that name is the application's own.
+            // Debezium's router knows no such column: a column of that name is the application's
+            // own.
             (Role::Headers, Self::Debezium) => &[],
             (Role::TraceParent, _) => &["traceparent"],
             (Role::TraceState, _) => &["tracestate"],
@@ -105,7 +109,8 @@ impl Preset {
 pub enum Format {
     /// Headers `id` and `type`, then the row's own.
     Plain,
-    /// What Debezium's `EventRouter` writes with `StringConverter` for key and value: the header `id` alone.
+    /// What Debezium's `EventRouter` writes with `StringConverter` for key and value: the header
+    /// `id` alone.
     Debezium,
 }
 
@@ -183,8 +188,8 @@ impl Role {
     }
 }
 
-/// Column names that the configuration gives, by role: alternatives, of which the first that the row's relation has
-/// is taken. Empty: the preset's names.
+/// Column names that the configuration gives, by role: alternatives, of which the first that the
+/// row's relation has is taken. Empty: the preset's names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ColumnNames {
     names: Vec<(Role, Vec<String>)>,

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// A legal Kafka topic name: 1 to 249 of `[a-zA-Z0-9._-]`, not `.` or `..`, and none of Kafka's internal topics
-/// (`__…`). The rule is Kafka's own (`org.apache.kafka.common.internals.Topic`); a name that breaks it is refused,
-/// since replacing characters would merge two streams in silence.
+/// A legal Kafka topic name: 1 to 249 of `[a-zA-Z0-9._-]`, not `.` or `..`, and none of Kafka's
+/// internal topics (`__…`). The rule is Kafka's own (`org.apache.kafka.common.internals.Topic`); a
+/// name that breaks it is refused, since replacing characters would merge two streams in silence.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TopicName(Box<str>);
 

@@ -1,11 +1,14 @@
-//! The topics in use: interned once, referred to by number, and produced to only when their partitions are known.
+//! The topics in use: interned once, referred to by number, and produced to only when their
+//! partitions are known.
 //!
-//! librdkafka would enqueue records for a topic that it knows nothing of and fail them later, one by one, behind
-//! records of other topics; and a gapless producer guards only against errors in a produce *response*. So a record for
-//! a topic that has not been looked up is held, with everything behind it.
+//! librdkafka would enqueue records for a topic that it knows nothing of and fail them later, one
+//! by one, behind records of other topics; and a gapless producer guards only against errors in a
+//! produce *response*. So a record for a topic that has not been looked up is held, with everything
+//! behind it.
 //!
-//! Where a witness is kept, it has to say the partition count before the first record is produced under it: the next
-//! process must send what comes again to the partitions that it went to, although the topic may have grown meanwhile.
+//! Where a witness is kept, it has to say the partition count before the first record is produced
+//! under it: the next process must send what comes again to the partitions that it went to,
+//! although the topic may have grown meanwhile.
 
 use std::{
     collections::{BTreeMap, HashMap},

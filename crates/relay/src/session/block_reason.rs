@@ -7,7 +7,8 @@ use crate::{clock::Moment, failure::Failure, routing::record::TopicId};
 pub(crate) enum BlockReason {
     /// Its topic has not been found.
     Topic(TopicId),
-    /// The producer has no room for it, or not yet: offered again after the next acknowledgements, or at this moment.
+    /// The producer has no room for it, or not yet: offered again after the next acknowledgements,
+    /// or at this moment.
     QueueFull { again_at: Moment },
     /// The sink is closed: the failure that closed it ends the session.
     SinkClosed,
@@ -19,8 +20,8 @@ pub(crate) enum BlockReason {
         /// The topic whose limit it exceeds: a look-up decides whether it still does.
         topic: Option<TopicId>,
     },
-    /// It begins the transaction that an earlier session failed at, or the next one: everything before it is to be
-    /// confirmed first.
+    /// It begins the transaction that an earlier session failed at, or the next one: everything
+    /// before it is to be confirmed first.
     Isolate,
     /// It begins a transaction, and we are stopping.
     Draining,

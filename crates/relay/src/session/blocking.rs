@@ -1,7 +1,8 @@
 //! What keeps the frame at hand from being taken, and when it is offered again.
 //!
-//! A frame never lifts a hold. Every other input may, through [`Session::review`], if what it waits for is there; and
-//! [`Session::deadline`] says when one is due at the latest. So nothing is held for ever without somebody looking at it again.
+//! A frame never lifts a hold. Every other input may, through [`Session::review`], if what it waits
+//! for is there; and [`Session::deadline`] says when one is due at the latest. So nothing is held
+//! for ever without somebody looking at it again.
 
 use pgoutput::Lsn;
 
@@ -17,8 +18,9 @@ use crate::{
     },
 };
 
-/// How long a full queue is left alone when nothing is acknowledged. Acknowledgements make room; this is for room that is
-/// made otherwise, and without it no other input would ever offer the frame again.
+/// How long a full queue is left alone when nothing is acknowledged. Acknowledgements make room;
+/// this is for room that is made otherwise, and without it no other input would ever offer the
+/// frame again.
 const QUEUE_LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
 /// How long a row that cannot become a record waits before it is looked at again.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
@@ -26,7 +28,7 @@ const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
 impl Session {
     pub(super) fn block(&mut self, reason: BlockReason) -> Step {
         self.blocked = Some(reason);
-        Step::Held
+        Step::Blocked
     }
 
     pub(super) fn block_on_row(
@@ -87,8 +89,9 @@ impl Session {
         wanted && self.blocked.is_none() && self.repin.is_none() && self.ledger.has_room(window)
     }
 
-    /// Lets go of what may have changed, after every input that is not a frame; names the topic that is to be looked
-    /// up, if one is. `left_in_flight` are the records of an earlier session that the producer still has.
+    /// Lets go of what may have changed, after every input that is not a frame; names the topic
+    /// that is to be looked up, if one is. `left_in_flight` are the records of an earlier session
+    /// that the producer still has.
     pub(crate) fn review(
         &mut self,
         at: Moment,
@@ -132,8 +135,8 @@ impl Session {
         }
     }
 
-    /// Whether the transaction that commits there must wait; if it lies past the place that care is taken at, none is
-    /// taken any more once it need not.
+    /// Whether the transaction that commits there must wait; if it lies past the place that care is
+    /// taken at, none is taken any more once it need not.
     pub(super) fn must_isolate(&mut self, commit_lsn: Lsn) -> bool {
         match self.isolate_at {
             Some(place) if commit_lsn >= place => {
@@ -147,7 +150,8 @@ impl Session {
         }
     }
 
-    /// After the status update, which is what [`BlockReason::Isolate`] waits for: the deadline of the next may be far.
+    /// After the status update, which is what [`BlockReason::Isolate`] waits for: the deadline of
+    /// the next may be far.
     pub(crate) fn review_isolation(&mut self) {
         if self.blocked == Some(BlockReason::Isolate) && self.ledger.is_all_confirmed() {
             self.blocked = None;
@@ -170,9 +174,10 @@ impl Session {
         }
     }
 
-    /// A topic that is in use has another number of partitions. A larger number moves keys to other partitions, so it
-    /// takes effect only when nothing that was produced under the old one, in whatever session, is unsettled. Should two
-    /// topics grow at once, the other is found by the next look.
+    /// A topic that is in use has another number of partitions. A larger number moves keys to other
+    /// partitions, so it takes effect only when nothing that was produced under the old one, in
+    /// whatever session, is unsettled. Should two topics grow at once, the other is found by the
+    /// next look.
     pub(crate) fn topic_changed(
         &mut self,
         id: TopicId,
@@ -192,7 +197,8 @@ impl Session {
         Ok(())
     }
 
-    /// When [`Session::update`], [`Session::review`] or letting go of the server is due at the latest.
+    /// When [`Session::update`], [`Session::review`] or letting go of the server is due at the
+    /// latest.
     pub(crate) fn deadline(&self, topics: &Topics) -> Option<Moment> {
         if self.course == Course::Finishing {
             return None;
@@ -211,8 +217,8 @@ impl Session {
         [Some(feedback), hold, release].into_iter().flatten().min()
     }
 
-    /// Whether a draining session has nothing left to wait for: everything received is settled, but for a transaction
-    /// whose rest is held back for longer than a stopping process can wait.
+    /// Whether a draining session has nothing left to wait for: everything received is settled, but
+    /// for a transaction whose rest is held back for longer than a stopping process can wait.
     pub(crate) fn is_drained(&self, topics: &Topics) -> bool {
         let rest_is_coming = match &self.blocked {
             None
@@ -229,7 +235,8 @@ impl Session {
         }
     }
 
-    /// Whether nothing of ours keeps a server from stopping: everything received is confirmed, and the rest is read.
+    /// Whether nothing of ours keeps a server from stopping: everything received is confirmed, and
+    /// the rest is read.
     fn is_at_rest(&self) -> bool {
         self.ledger.is_settled()
             && !self.ledger.has_unattested()

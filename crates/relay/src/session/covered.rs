@@ -1,11 +1,13 @@
 //! What the server sends again although an earlier session's witness covers it.
 //!
-//! After a crash PostgreSQL has forgotten what was confirmed since it last saved the slot, and up to version 16 also
-//! after an orderly stop; so it sends transactions again that Kafka has. They are read, and not produced. But a position
-//! proves nothing by itself: a server that was taken back to an earlier state may have written other rows at the same
-//! positions, on the same timeline. So nothing is confirmed until the witness's last transaction has come by again, with
-//! the same end, number and commit time. It did, and no other transaction with events came between it and the witness's
-//! position: the history is the same, and all of that is in Kafka. It did not: this is another history, and a person decides.
+//! After a crash PostgreSQL has forgotten what was confirmed since it last saved the slot, and up
+//! to version 16 also after an orderly stop; so it sends transactions again that Kafka has. They
+//! are read, and not produced. But a position proves nothing by itself: a server that was taken
+//! back to an earlier state may have written other rows at the same positions, on the same
+//! timeline. So nothing is confirmed until the witness's last transaction has come by again, with
+//! the same end, number and commit time. It did, and no other transaction with events came between
+//! it and the witness's position: the history is the same, and all of that is in Kafka. It did not:
+//! this is another history, and a person decides.
 
 use pgoutput::{Begin, Lsn, Oid};
 
@@ -52,7 +54,8 @@ impl Covered {
         last: LastTransaction,
         tables: Vec<(Oid, Lsn)>,
     ) -> Self {
-        // The server sends a transaction again if and only if its commit record begins at or after the slot's position.
+        // The server sends a transaction again if and only if its commit record begins at or after
+        // the slot's position.
         let progress = if last.commit_lsn >= slot_at { Progress::Due } else { Progress::Seen };
         Self { until, last, slot_at, tables, progress, open: None }
     }

@@ -11,7 +11,8 @@ use crate::{
 };
 
 impl Session {
-    /// Whether the message belongs to what is covered, and is done with. The first that does not ends what is covered.
+    /// Whether the message belongs to what is covered, and is done with. The first that does not
+    /// ends what is covered.
     #[cold]
     pub(super) fn is_covered(
         &mut self,
@@ -102,9 +103,9 @@ impl Session {
         self.covered.is_some()
     }
 
-    /// What is at risk when the stream itself shows a gap: of another history what the witness covers, else what came
-    /// after the last position that is certain. Times are the server's: of what the witness says is acknowledged, and of the
-    /// last message.
+    /// What is at risk when the stream itself shows a gap: of another history what the witness
+    /// covers, else what came after the last position that is certain. Times are the server's: of
+    /// what the witness says is acknowledged, and of the last message.
     pub(crate) fn at_risk(&self, acknowledged: Option<Mark>) -> Interval {
         let (from, to) = match &self.covered {
             Some(covered) => (covered.slot_at, covered.until),

@@ -1,6 +1,7 @@
-//! One replication connection's life, from the first frame to the last status update. Here: what each frame means. What
-//! holds one back is in [`hold`], what was produced by an earlier session in [`covered`], what the server is told in
-//! [`status`]. It dies with its connection; the slot remembers.
+//! One replication connection's life, from the first frame to the last status update. Here: what
+//! each frame means. What holds one back is in [`hold`], what was produced by an earlier session in
+//! [`covered`], what the server is told in [`status`]. It dies with its connection; the slot
+//! remembers.
 
 use pgoutput::{Frame, Insert, Lsn, Message, PgTimestamp, ReplyRequest, XLogData};
 
@@ -49,7 +50,8 @@ pub(crate) enum Course {
     Following,
     /// Stopping: reads on to the commit of the open transaction only.
     Draining,
-    /// `CopyDone` was sent: what still arrives is read and dropped, so that the last status is not lost.
+    /// `CopyDone` was sent: what still arrives is read and dropped, so that the last status is not
+    /// lost.
     Finishing,
 }
 
@@ -74,22 +76,25 @@ pub(crate) struct Session {
     pub(crate) blocked: Option<BlockReason>,
     /// Why the row that is being offered again was held.
     retried_failure: Option<Failure>,
-    /// An earlier session failed at the transaction that commits here: it is taken alone, with everything before it
-    /// confirmed, so that as long as it fails nothing else is repeated.
+    /// An earlier session failed at the transaction that commits here: it is taken alone, with
+    /// everything before it confirmed, so that as long as it fails nothing else is repeated.
     isolate_at: Option<Lsn>,
     pub(crate) course: Course,
-    /// What an earlier session's witness covers and the server sends again, until the stream has passed it.
+    /// What an earlier session's witness covers and the server sends again, until the stream has
+    /// passed it.
     covered: Option<Covered>,
     /// The server is stopping: when to let go of it.
     release_at: Option<Moment>,
-    /// A topic's partition count changed: nothing more is produced until everything produced so far is settled.
+    /// A topic's partition count changed: nothing more is produced until everything produced so far
+    /// is settled.
     repin: Option<(TopicId, TopicFacts)>,
     committed_at: PgTimestamp,
-    /// When the last transaction committed here, by the server's own clock, and when it sent what was last received of it.
-    /// `None`: the server has nothing more to send.
+    /// When the last transaction committed here, by the server's own clock, and when it sent what
+    /// was last received of it. `None`: the server has nothing more to send.
     lags_behind: Option<PgTimestamp>,
     sent_at: PgTimestamp,
-    /// How long after the transaction before it that one committed, by the same clock, in microseconds.
+    /// How long after the transaction before it that one committed, by the same clock, in
+    /// microseconds.
     apart: i64,
     pub(crate) transactions: u64,
     pub(crate) rows_ignored: u64,
@@ -228,19 +233,20 @@ impl Session {
                 self.relations.describe(&terms.outboxes, relation);
                 failpoint::reached(Failpoint::RelationTaken);
             }
-            // The writer replays another server's transaction, and the commit time is that server's: it may lie months
-            // back. It stays the record's timestamp, but neither our latency nor this server's backlog is measured by
-            // it.
+            // The writer replays another server's transaction, and the commit time is that
+            // server's: it may lie months back. It stays the record's timestamp, but neither our
+            // latency nor this server's backlog is measured by it.
             Message::Origin(_) => {
                 self.ledger.measure_from(frame.sent_at);
                 self.lags_behind = Some(frame.sent_at);
             }
-            // An outbox is append-only: a publication should publish nothing but inserts, and these say nothing to us.
+            // An outbox is append-only: a publication should publish nothing but inserts, and these
+            // say nothing to us.
             Message::Update(_) | Message::Delete(_) | Message::Truncate(_) => {
                 self.rows_ignored += 1;
             }
-            // Rows are taken elsewhere; the rest was not asked for, or has no meaning for an outbox. A stray Stream
-            // Abort was seen from PostgreSQL 18.
+            // Rows are taken elsewhere; the rest was not asked for, or has no meaning for an
+            // outbox. A stray Stream Abort was seen from PostgreSQL 18.
             Message::Insert(_)
             | Message::Type(_)
             | Message::Logical(_)

@@ -15,15 +15,16 @@ pub(crate) struct Traffic {
 }
 
 impl Pace {
-    /// What is sent later than this after its commit is backlog. A server that waits for its disk sends a commit some
-    /// milliseconds late, and it is news all the same.
+    /// What is sent later than this after its commit is backlog. A server that waits for its disk
+    /// sends a commit some milliseconds late, and it is news all the same.
     const BACKLOG_MICROS: i64 = 50_000;
     /// For a backlog, in which nothing can be late.
-    const LONG_GULP: Duration = Duration::from_millis(4);
-    /// For commits that follow each other closely: it costs a commit half of this, and less than it saves.
-    const SHORT_GULP: Duration = Duration::from_micros(300);
-    /// Where two commits were further apart, they come so seldom that few would meet in a short gulp. A little more than its
-    /// length, because commits come irregularly.
+    const LONG_PAUSE: Duration = Duration::from_millis(4);
+    /// For commits that follow each other closely: it costs a commit half of this, and less than it
+    /// saves.
+    const SHORT_PAUSE: Duration = Duration::from_micros(300);
+    /// Where two commits were further apart, they come so seldom that few would meet in a short
+    /// gulp. A little more than its length, because commits come irregularly.
     const CLOSE_TOGETHER_MICROS: i64 = 500;
 
     /// The pace for `traffic`.
@@ -31,11 +32,11 @@ impl Pace {
         let is_alone =
             traffic.is_amid_transaction || traffic.apart_micros > Self::CLOSE_TOGETHER_MICROS;
         if traffic.lag_micros > Self::BACKLOG_MICROS {
-            Self::InGulps(Self::LONG_GULP)
+            Self::Coalesce(Self::LONG_PAUSE)
         } else if is_alone {
             Self::AtOnce
         } else {
-            Self::InGulps(Self::SHORT_GULP)
+            Self::Coalesce(Self::SHORT_PAUSE)
         }
     }
 }

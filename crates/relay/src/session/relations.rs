@@ -1,8 +1,10 @@
-//! What each relation of the stream is to us: an outbox, none of our business, or an outbox that cannot be read.
+//! What each relation of the stream is to us: an outbox, none of our business, or an outbox that
+//! cannot be read.
 //!
-//! The server describes a relation before its first row in a session, after every change of its shape, and again after
-//! a TRUNCATE or an ANALYZE; so describing it twice must cost little and forget nothing. There is one entry per table of
-//! the publication, as there is in the walsender. Only here is asked whose a table is: a row costs one look by OID.
+//! The server describes a relation before its first row in a session, after every change of its
+//! shape, and again after a TRUNCATE or an ANALYZE; so describing it twice must cost little and
+//! forget nothing. There is one entry per table of the publication, as there is in the walsender.
+//! Only here is asked whose a table is: a row costs one look by OID.
 
 use std::collections::BTreeMap;
 
@@ -57,10 +59,11 @@ impl Relations {
         self.by_oid.insert(relation.id, binding);
     }
 
-    /// The outbox that a relation is, if it is one. A message bears the name that the table had at this place in the
-    /// WAL. That name comes first, so that a row is routed alike whenever it is read; but the table may have been called
-    /// something else then, or have got its name back within the same transaction, and then it is known by its OID. What
-    /// was an outbox in this session stays one.
+    /// The outbox that a relation is, if it is one. A message bears the name that the table had at
+    /// this place in the WAL. That name comes first, so that a row is routed alike whenever it is
+    /// read; but the table may have been called something else then, or have got its name back
+    /// within the same transaction, and then it is known by its OID. What was an outbox in this
+    /// session stays one.
     fn table(&self, outboxes: &Outboxes, relation: &Relation<'_>) -> Option<OutboxTable> {
         if outboxes.tables.is_empty() {
             return Some(OutboxTable::with_defaults(TableName {

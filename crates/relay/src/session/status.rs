@@ -14,8 +14,9 @@ use crate::{
 };
 
 impl Session {
-    /// The status update that is due, if any; `Err` when the server no longer answers. Whether it is listened to is the
-    /// relay's answer: more than the session decides whether the socket is read.
+    /// The status update that is due, if any; `Err` when the server no longer answers. Whether it
+    /// is listened to is the relay's answer: more than the session decides whether the socket is
+    /// read.
     pub(crate) fn update(
         &mut self,
         now: Now,
@@ -43,8 +44,8 @@ impl Session {
         self.status(now, Due::Update, ReplyRequest::Optional)
     }
 
-    /// What may be told and was not, before we close a connection that is whole: what is thrown away here is
-    /// produced again.
+    /// What may be told and was not, before we close a connection that is whole: what is thrown
+    /// away here is produced again.
     pub(crate) fn final_status(&mut self, now: Now) -> Option<StatusUpdate> {
         let untold = self.ledger.confirmable() > self.ledger.confirmed();
         // Nothing may follow `CopyDone`.

@@ -1,4 +1,5 @@
-//! What a stream expects of the server before it starts, and what is remembered of it for the next time.
+//! What a stream expects of the server before it starts, and what is remembered of it for the next
+//! time.
 
 use pgoutput::Lsn;
 
@@ -44,7 +45,8 @@ pub struct Baseline {
     pub slot: SlotHealth,
     /// Publication and tables, with their OIDs; also those that were dropped since the first look.
     pub catalog: Catalog,
-    /// What was altered since the witness was last well, and explains itself: for people to hear of.
+    /// What was altered since the witness was last well, and explains itself: for people to hear
+    /// of.
     pub alterations: Vec<Failure>,
     /// Whose a row is, by that and by what was remembered.
     pub tables: TableOids,
@@ -60,8 +62,8 @@ impl Baseline {
         self.slot.confirmed_flush_lsn.unwrap_or(Lsn::from_u64(0))
     }
 
-    /// Where a pipeline begins that has no record. A person names it by this position, whoever writes
-    /// it down first.
+    /// Where a pipeline begins that has no record. A person names it by this position, whoever
+    /// writes it down first.
     pub fn beginning(&self) -> Mark {
         Mark { lsn: self.confirmed(), at: self.checked.at.clone() }
     }

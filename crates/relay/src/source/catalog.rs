@@ -1,5 +1,5 @@
-//! The publication and the outbox tables at one moment, by OID, as plain data. Reading them from a server is somebody
-//! else's; what is wrong with them is judged in [`super::publication`].
+//! The publication and the outbox tables at one moment, by OID, as plain data. Reading them from a
+//! server is somebody else's; what is wrong with them is judged in [`super::publication`].
 
 use pgoutput::Oid;
 
@@ -27,9 +27,10 @@ impl Catalog {
         self.named(name).or_else(|| self.relations.iter().find(bore))
     }
 
-    /// Keeps what was there before and is gone: a table that was dropped is harmless until another takes its name; one
-    /// that was renamed goes on belonging to the configured name that it bore, until another bears that. Of those that are
-    /// gone only the latest are kept: where tables come and go every day, the record would grow for ever.
+    /// Keeps what was there before and is gone: a table that was dropped is harmless until another
+    /// takes its name; one that was renamed goes on belonging to the configured name that it bore,
+    /// until another bears that. Of those that are gone only the latest are kept: where tables come
+    /// and go every day, the record would grow for ever.
     #[must_use]
     pub fn remember(mut self, outboxes: &Outboxes, before: Option<&Self>) -> Self {
         let Some(before) = before else { return self };
@@ -66,8 +67,8 @@ impl Catalog {
     }
 }
 
-/// Tables that are gone, and are remembered: more than a person exchanges between two looks, and few in a record that is
-/// written often.
+/// Tables that are gone, and are remembered: more than a person exchanges between two looks, and
+/// few in a record that is written often.
 const GONE_MAX: usize = 100;
 
 /// A publication.
@@ -75,19 +76,20 @@ const GONE_MAX: usize = 100;
 pub struct Publication {
     /// Another after it was dropped and made again.
     pub oid: Oid,
-    /// The transaction that wrote its row (`xmin`): another after every change of its options or its owner, harmful or
-    /// not, but not after one of its tables.
+    /// The transaction that wrote its row (`xmin`): another after every change of its options or
+    /// its owner, harmful or not, but not after one of its tables.
     pub written_by: u32,
     /// Who owns it.
     pub owner: Oid,
-    /// What its row holds beside (which changes are published, and how), as the server writes it in JSON. All that ALTER
-    /// PUBLICATION writes is here, in `owner`, or in the name.
+    /// What its row holds beside (which changes are published, and how), as the server writes it in
+    /// JSON. All that ALTER PUBLICATION writes is here, in `owner`, or in the name.
     pub options: String,
     /// Whether INSERTs are published.
     pub inserts: Inserts,
     /// How partitioned tables are published.
     pub partitions: Partitions,
-    /// What it publishes, as the server works it out: FOR ALL TABLES and FOR TABLES IN SCHEMA are resolved.
+    /// What it publishes, as the server works it out: FOR ALL TABLES and FOR TABLES IN SCHEMA are
+    /// resolved.
     pub tables: Vec<PublishedTable>,
 }
 
@@ -125,9 +127,9 @@ pub struct PublishedTable {
     pub name: TableName,
     /// What it is.
     pub kind: Kind,
-    /// Its entry in the publication (`pg_publication_rel`): another after it was taken out and put back, or was given
-    /// another filter or column list. None where it has none of its own: FOR ALL TABLES, FOR TABLES IN SCHEMA, and
-    /// partitions that are published with their parent.
+    /// Its entry in the publication (`pg_publication_rel`): another after it was taken out and put
+    /// back, or was given another filter or column list. None where it has none of its own: FOR ALL
+    /// TABLES, FOR TABLES IN SCHEMA, and partitions that are published with their parent.
     pub entry: Option<Oid>,
     /// Its schema's, where the publication is FOR TABLES IN SCHEMA.
     pub schema_entry: Option<SchemaEntry>,
@@ -143,8 +145,9 @@ impl PublishedTable {
         self.entry.is_some() || self.schema_entry.is_some()
     }
 
-    /// What it was published by, where that could not be seen: with nothing to compare, the next entry would look well. A
-    /// partition may be there by what it is a partition of, and has none then.
+    /// What it was published by, where that could not be seen: with nothing to compare, the next
+    /// entry would look well. A partition may be there by what it is a partition of, and has none
+    /// then.
     fn keep_entry(&mut self, before: Option<&Self>) {
         if let Some(before) = before.filter(|_| !self.has_entry() && self.kind != Kind::Leaf) {
             (self.entry, self.schema_entry) = (before.entry, before.schema_entry);
@@ -155,10 +158,11 @@ impl PublishedTable {
 /// What shows that a table is published because its schema is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchemaEntry {
-    /// The schema's entry in the publication (`pg_publication_namespace`): another after it was taken out and put back.
+    /// The schema's entry in the publication (`pg_publication_namespace`): another after it was
+    /// taken out and put back.
     pub entry: Oid,
-    /// The transaction that wrote that the table is in the schema (`pg_depend`, `xmin`): another after SET SCHEMA, and
-    /// after nothing else that befalls a table (seen on 15 and 18).
+    /// The transaction that wrote that the table is in the schema (`pg_depend`, `xmin`): another
+    /// after SET SCHEMA, and after nothing else that befalls a table (seen on 15 and 18).
     pub placed_by: u32,
 }
 
@@ -169,17 +173,19 @@ pub struct Relation {
     pub oid: Oid,
     /// Its name at the time.
     pub name: TableName,
-    /// The transaction that gave it its name, its schema or its owner (`pg_type`, `xmin` of its row type): nothing else
-    /// that befalls a table writes that row, but a GRANT on the type (seen on 15 and 18). None: an earlier router did not
-    /// write it down.
+    /// The transaction that gave it its name, its schema or its owner (`pg_type`, `xmin` of its row
+    /// type): nothing else that befalls a table writes that row, but a GRANT on the type (seen on
+    /// 15 and 18). None: an earlier router did not write it down.
     pub named_by: Option<u32>,
-    /// Configured names that it bore before, and that no other table bears. A look at the server alone does not know.
+    /// Configured names that it bore before, and that no other table bears. A look at the server
+    /// alone does not know.
     pub formerly: Vec<TableName>,
     /// What it is.
     pub kind: Kind,
     /// All its columns.
     pub columns: Vec<String>,
-    /// Those of them that PostgreSQL computes (`GENERATED ALWAYS AS`), which it publishes only when it is told to.
+    /// Those of them that PostgreSQL computes (`GENERATED ALWAYS AS`), which it publishes only when
+    /// it is told to.
     pub generated: Vec<String>,
     /// Tables that inherit from it (`INHERITS`), directly or not. Partitions are none of them.
     pub children: Vec<Child>,
@@ -189,7 +195,8 @@ pub struct Relation {
     pub storage: Storage,
 }
 
-/// A table that inherits from another. It is a table of its own: PostgreSQL publishes its rows under its name, if at all.
+/// A table that inherits from another. It is a table of its own: PostgreSQL publishes its rows
+/// under its name, if at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
     /// The table.

@@ -1,5 +1,6 @@
-//! A gap: rows that may be missing for ever, with the interval of WAL and time that a person has to look at. Whoever
-//! finds it writes the interval into the message, once; from there on both travel together.
+//! A gap: rows that may be missing for ever, with the interval of WAL and time that a person has to
+//! look at. Whoever finds it writes the interval into the message, once; from there on both travel
+//! together.
 
 use std::fmt;
 
@@ -12,8 +13,9 @@ use crate::failure::{Code, Failure};
 pub struct Mark {
     /// Position in the WAL.
     pub lsn: Lsn,
-    /// The server's clock, UTC, ISO 8601: by the server, so that it can be compared with the rows' own times. None for a
-    /// position that the slot remembers from before this process: when that was, nobody knows.
+    /// The server's clock, UTC, ISO 8601: by the server, so that it can be compared with the rows'
+    /// own times. None for a position that the slot remembers from before this process: when that
+    /// was, nobody knows.
     pub at: Option<String>,
 }
 
@@ -60,13 +62,14 @@ impl Gap {
         Self { failure, interval }
     }
 
-    /// Whether rows are left out for as long as what is wrong is not mended, wherever the slot stands.
+    /// Whether rows are left out for as long as what is wrong is not mended, wherever the slot
+    /// stands.
     pub fn lasts(&self) -> bool {
         self.failure.code.leaves_rows_out()
     }
 
-    /// The same, seen later: when what was wrong was mended in between, nobody has seen. A gap without a beginning has its name
-    /// from its end, which stays.
+    /// The same, seen later: when what was wrong was mended in between, nobody has seen. A gap
+    /// without a beginning has its name from its end, which stays.
     pub(crate) fn lasted_until(&mut self, to: &Mark) {
         let has_name = self.interval.from.is_some();
         if !self.lasts() || !has_name || to.lsn <= self.interval.to.lsn {
@@ -89,8 +92,9 @@ impl Gap {
             && self.interval.begins_at() == other.interval.begins_at()
     }
 
-    /// Whether what the other says is part of this: both put at risk all that came after a position, and the other begins no
-    /// earlier. A slot that was made anew because the former one was lost stands past that position, too.
+    /// Whether what the other says is part of this: both put at risk all that came after a
+    /// position, and the other begins no earlier. A slot that was made anew because the former one
+    /// was lost stands past that position, too.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.is_of_everything()
             && other.is_of_everything()
@@ -108,8 +112,8 @@ impl Gap {
         format!("{}@{}", self.failure.code, self.interval.begins_at())
     }
 
-    /// The server's history parted from Kafka's records after `from`: what was committed after that and up to `to` is in
-    /// Kafka, and not in this database.
+    /// The server's history parted from Kafka's records after `from`: what was committed after that
+    /// and up to `to` is in Kafka, and not in this database.
     pub fn of_another_history(mut failure: Failure, from: Lsn, to: Mark) -> Self {
         failure.message = format!(
             "{}; what was committed after {from} and up to {to} may be in kafka without being in this database",
@@ -126,7 +130,8 @@ fn at_risk(Interval { from, to }: &Interval) -> String {
     format!("; rows committed {after}up to {to} may be missing in kafka")
 }
 
-/// What ends every hint of a gap: mending what is wrong brings no row back, and the router waits for a person.
+/// What ends every hint of a gap: mending what is wrong brings no row back, and the router waits
+/// for a person.
 fn closing(hint: Option<String>) -> String {
     const ACCEPT: &str = "outbox-router accept";
     const MISSING: &str = "publish the rows that were left out meanwhile from the table";

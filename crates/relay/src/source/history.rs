@@ -1,10 +1,11 @@
 //! Whether the server's WAL is the one that Kafka's records come from.
 //!
-//! LSNs mean something only within one history. `IDENTIFY_SYSTEM` names it (system identifier and timeline), and the
-//! timeline history file says where each timeline left the one before it (PostgreSQL manual, "Continuous Archiving",
-//! Timelines). A promotion after the last record that Kafka has is legal and goes on; everything else is for a person.
-//! A server that was taken back to an earlier state on the same timeline is not found here, but when the witness's last
-//! transaction does not come by again.
+//! LSNs mean something only within one history. `IDENTIFY_SYSTEM` names it (system identifier and
+//! timeline), and the timeline history file says where each timeline left the one before it
+//! (PostgreSQL manual, "Continuous Archiving", Timelines). A promotion after the last record that
+//! Kafka has is legal and goes on; everything else is for a person. A server that was taken back to
+//! an earlier state on the same timeline is not found here, but when the witness's last transaction
+//! does not come by again.
 
 use pgoutput::Lsn;
 
@@ -47,8 +48,9 @@ pub fn continued(
     if let Continuation::Promoted(left) = continues(&witness, server, timelines)? {
         witness.generation += 1;
         witness.position = witness.position.min(left);
-        // Where the former timeline ended says nothing about who held the slot later on this one. Counted as if it did, a second
-        // generation would begin, or not, by how far each router saw it: a late write of the one would hide the other.
+        // Where the former timeline ended says nothing about who held the slot later on this one.
+        // Counted as if it did, a second generation would begin, or not, by how far each router saw
+        // it: a late write of the one would hide the other.
         witness.held = None;
     }
     witness.history = Some(server.history.clone());
@@ -58,8 +60,8 @@ pub fn continued(
 /// Whether the server continues the history of the witness.
 ///
 /// # Errors
-/// It does not: another cluster, a timeline that is none of its own, WAL that ends before the witness, or a promotion
-/// that forgot transactions which Kafka has.
+/// It does not: another cluster, a timeline that is none of its own, WAL that ends before the
+/// witness, or a promotion that forgot transactions which Kafka has.
 pub fn continues(
     witness: &Witness,
     server: &Server,
@@ -90,9 +92,10 @@ pub fn continues(
     }
 }
 
-/// Nobody makes WAL shorter: a walsender sends nothing that is not flushed. Where the restored server began to write anew,
-/// nothing tells: by now it may have written over what it has forgotten. Soon it will have written past the witness, and
-/// then nothing shows this any more, so it is written down at once.
+/// Nobody makes WAL shorter: a walsender sends nothing that is not flushed. Where the restored
+/// server began to write anew, nothing tells: by now it may have written over what it has
+/// forgotten. Soon it will have written past the witness, and then nothing shows this any more, so
+/// it is written down at once.
 fn reaches(witness: &Witness, server: &Server, position: Lsn) -> Result<(), Obstacle> {
     if server.wal_end >= position {
         return Ok(());
@@ -121,8 +124,8 @@ fn promoted(
             ),
         ));
     };
-    // What lies between its last transaction and the position of the witness had no events: Kafka misses nothing if the
-    // new timeline misses it.
+    // What lies between its last transaction and the position of the witness had no events: Kafka
+    // misses nothing if the new timeline misses it.
     let last = witness.last.map_or(Lsn::ZERO, |last| last.end_lsn);
     if last <= left {
         return reaches(witness, server, witness.position.min(left))
@@ -141,7 +144,8 @@ fn promoted(
 const ANOTHER_HISTORY: &str =
     "compare the outbox table with the topics over that interval, then outbox-router accept";
 
-/// Two installations that share a Kafka cluster share a record if their name, database and slot are the same.
+/// Two installations that share a Kafka cluster share a record if their name, database and slot are
+/// the same.
 const ANOTHER_CLUSTER: &str = "if another installation writes to this Kafka, give one of them another name; otherwise \
      compare the outbox table with the topics, then outbox-router accept";
 
@@ -218,7 +222,8 @@ mod tests {
         assert_eq!(shorter, Err((0, 500)), "such a server would be waited for in silence");
     }
 
-    /// Two routers meet the promotion one after the other: the records of both are of one generation, and the later one counts.
+    /// Two routers meet the promotion one after the other: the records of both are of one
+    /// generation, and the later one counts.
     #[test]
     fn a_promotion_begins_one_generation_however_far_the_former_timeline_went() {
         let held = |wal_end| Held { wal_end: Lsn::from_u64(wal_end), clock_micros: 0 };

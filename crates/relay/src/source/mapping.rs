@@ -1,8 +1,10 @@
-//! Which columns of a table the router reads, to tell whether a publication's column list leaves one out.
+//! Which columns of a table the router reads, to tell whether a publication's column list leaves
+//! one out.
 
 use crate::routing::{columns::map_columns, table::OutboxTable};
 
-/// The columns of `table` that the mapping of `outbox` reads. None when it does not fit: the first row will say why.
+/// The columns of `table` that the mapping of `outbox` reads. None when it does not fit: the first
+/// row will say why.
 pub(super) fn mapped<'t>(outbox: &OutboxTable, table: &'t [String]) -> Vec<&'t str> {
     let names: Vec<&[u8]> = table.iter().map(String::as_bytes).collect();
     let roles = map_columns(outbox, &names).unwrap_or_default();

@@ -1,33 +1,35 @@
-//! The source of the stream as it is seen from outside it: slot, publication and tables as plain data, what is wrong
-//! with them, and which rows are at risk when something is.
+//! The source of the stream as it is seen from outside it: slot, publication and tables as plain
+//! data, what is wrong with them, and which rows are at risk when something is.
 //!
-//! The walsender checks little and late, and a stream that is silent and a publication that no longer publishes look
-//! alike from within. So both are looked at by other means, before each stream and while it runs. How they are read is
-//! the shell's business; everything in here is a function of what was read, so that every judgement can be replayed.
+//! The walsender checks little and late, and a stream that is silent and a publication that no
+//! longer publishes look alike from within. So both are looked at by other means, before each
+//! stream and while it runs. How they are read is the shell's business; everything in here is a
+//! function of what was read, so that every judgement can be replayed.
 //!
-//! Read in this order: [`SlotLook`] and [`Catalog`] (the facts), [`verdict`] and [`publication`] (what is wrong with
-//! them), [`history`] (whether the server is still the same), [`judge()`] (whether a stream may start), [`TableOids`]
-//! (whose a row is), [`suspected_gap`] (what a defect beside a running stream puts at risk).
+//! Read in this order: [`SlotLook`] and [`Catalog`] (the facts), [`slot_checks`] and
+//! [`publication`] (what is wrong with them), [`history`] (whether the server is still the same),
+//! [`preflight()`] (whether a stream may start), [`TableOids`] (whose a row is), [`suspected_gap`]
+//! (what a defect beside a running stream puts at risk).
 
 mod baseline;
 mod catalog;
 mod gap;
 pub mod history;
-mod judge;
 mod mapping;
+mod monitor_gap;
 mod moves;
 mod obstacle;
+mod preflight;
 pub mod publication;
 mod quote;
 #[cfg(test)]
 pub(crate) mod samples;
 mod server;
 mod slot;
+pub mod slot_checks;
 mod storage;
-mod suspicion;
 mod tables;
 mod unconfigured;
-pub mod verdict;
 pub mod wording;
 
 pub use baseline::{Baseline, Expectations, Kept};
@@ -35,13 +37,13 @@ pub use catalog::{
     Catalog, Child, Inserts, Kind, Partitions, Publication, PublishedTable, Relation, SchemaEntry,
 };
 pub use gap::{Gap, Interval, Mark};
-pub use judge::{Present, gaps_since, judge, judge_cluster, judge_slot};
+pub use monitor_gap::{LastGood, suspected_gap};
 pub use moves::Moves;
 pub use obstacle::Obstacle;
 pub use pgoutput::Oid;
+pub use preflight::{Present, check_cluster, check_slot, gaps_since, preflight};
 pub use quote::{quote_identifier, quote_table};
 pub use server::{Encoding, History, Server, TimelineHistory};
 pub use slot::{Held, Peculiarity, SlotHealth, SlotKind, SlotLook, WalStatus, bytes_between};
 pub use storage::{Made, Partition, Place, Storage};
-pub use suspicion::{LastGood, suspected_gap};
 pub use tables::TableOids;

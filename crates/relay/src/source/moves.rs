@@ -1,9 +1,10 @@
-//! Rows of a partitioned outbox that change their partition. PostgreSQL does that by a DELETE in the one and an INSERT in
-//! the other, and decodes it so: the row goes out again, behind newer ones of its key, also from a publication of inserts
-//! alone.
+//! Rows of a partitioned outbox that change their partition. PostgreSQL does that by a DELETE in
+//! the one and an INSERT in the other, and decodes it so: the row goes out again, behind newer ones
+//! of its key, also from a publication of inserts alone.
 //!
-//! `pg_stat_user_tables` counts the two as an ordinary delete and insert (`ExecCrossPartitionUpdate` in nodeModifyTable.c;
-//! seen on 15 and 18), so what has happened cannot be told. Who may do it can.
+//! `pg_stat_user_tables` counts the two as an ordinary delete and insert
+//! (`ExecCrossPartitionUpdate` in nodeModifyTable.c; seen on 15 and 18), so what has happened
+//! cannot be told. Who may do it can.
 
 use super::quote::{quote_identifier, quote_table};
 use crate::{

@@ -13,8 +13,8 @@ pub enum Obstacle {
     },
     /// Rows may be missing: everything that shows it, the gravest first, and at least one.
     Gaps(Vec<Gap>),
-    /// This is not the server that the witness speaks of, and shows it to whoever looks. Whoever reaches the right one sees
-    /// nothing of it, so it is not written down.
+    /// This is not the server that the witness speaks of, and shows it to whoever looks. Whoever
+    /// reaches the right one sees nothing of it, so it is not written down.
     Elsewhere(Box<Gap>),
     /// Something else is wrong.
     Failed(Failure),

@@ -1,6 +1,7 @@
 //! Names as SQL text, for statements that people are told to type and for those that are sent.
 //!
-//! A backslash is an ordinary character in an identifier, whatever `standard_conforming_strings` says.
+//! A backslash is an ordinary character in an identifier, whatever `standard_conforming_strings`
+//! says.
 
 use crate::routing::table::TableName;
 

@@ -20,7 +20,8 @@ pub struct Server {
 /// What the database's texts are made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Encoding {
-    /// Bytes of unknown meaning: ask for `client_encoding = SQL_ASCII`, since the server cannot convert them.
+    /// Bytes of unknown meaning: ask for `client_encoding = SQL_ASCII`, since the server cannot
+    /// convert them.
     SqlAscii,
     /// Characters: ask for UTF8.
     Known(String),
@@ -42,8 +43,9 @@ pub struct TimelineHistory {
 }
 
 impl TimelineHistory {
-    /// Reads the file that `TIMELINE_HISTORY` returns: `parent TAB switch point TAB reason`, one line for each; lines that
-    /// begin with `#`, and empty ones, say nothing (`readTimeLineHistory` in PostgreSQL's `timeline.c`).
+    /// Reads the file that `TIMELINE_HISTORY` returns: `parent TAB switch point TAB reason`, one
+    /// line for each; lines that begin with `#`, and empty ones, say nothing (`readTimeLineHistory`
+    /// in PostgreSQL's `timeline.c`).
     ///
     /// # Errors
     /// A line is none of these.

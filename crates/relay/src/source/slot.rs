@@ -1,5 +1,5 @@
-//! A slot at one moment, as plain data. Reading it from a server is somebody else's; what is wrong with it is judged in
-//! [`super::verdict`].
+//! A slot at one moment, as plain data. Reading it from a server is somebody else's; what is wrong
+//! with it is judged in [`super::slot_checks`].
 
 use pgoutput::Lsn;
 
@@ -122,9 +122,9 @@ pub fn bytes_between(from: Lsn, to: Lsn) -> u64 {
     to.as_u64().saturating_sub(from.as_u64())
 }
 
-/// A moment at which a session's own walsender was seen to hold the slot, or a command saw that nobody did. PostgreSQL gives a
-/// slot to one at a time, and WAL grows, so of two the later has the greater; the clock decides where nothing was written in
-/// between.
+/// A moment at which a session's own walsender was seen to hold the slot, or a command saw that
+/// nobody did. PostgreSQL gives a slot to one at a time, and WAL grows, so of two the later has the
+/// greater; the clock decides where nothing was written in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Held {
     /// The end of WAL.

@@ -1,8 +1,9 @@
 //! Where rows are kept, as far as it shows whether they were in the WAL all the time.
 //!
-//! PostgreSQL refuses SET UNLOGGED only of a table that a publication names (`ATPrepChangePersistence` in tablecmds.c). One
-//! that is published with its schema, with all tables or as a partition may be unlogged for a while, and what is written
-//! to it then is in nobody's WAL.
+//! PostgreSQL refuses SET UNLOGGED only of a table that a publication names
+//! (`ATPrepChangePersistence` in tablecmds.c). One that is published with its schema, with all
+//! tables or as a partition may be unlogged for a while, and what is written to it then is in
+//! nobody's WAL.
 
 use pgoutput::Oid;
 
@@ -13,8 +14,9 @@ use crate::routing::table::TableName;
 pub struct Storage {
     /// Whether they are in the WAL now.
     pub place: Place,
-    /// The table's TOAST table: another after a statement that wrote all rows anew. VACUUM FULL, CLUSTER and TRUNCATE keep
-    /// it (seen on 15 and 18). None where no column is large enough for one.
+    /// The table's TOAST table: another after a statement that wrote all rows anew. VACUUM FULL,
+    /// CLUSTER and TRUNCATE keep it (seen on 15 and 18). None where no column is large enough for
+    /// one.
     pub toast: Option<Oid>,
     /// Who made that TOAST table.
     pub made: Made,
@@ -35,14 +37,16 @@ pub enum Place {
 /// What the catalog shows of the statement that a TOAST table comes from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Made {
-    /// A tool that exchanges the storage below a table: it made the TOAST table in one transaction and put it in place in
-    /// another (seen of `pg_repack` 1.4.8). Or it may have been one, of those that need one transaction.
+    /// A tool that exchanges the storage below a table: it made the TOAST table in one transaction
+    /// and put it in place in another (seen of `pg_repack` 1.4.8). Or it may have been one, of
+    /// those that need one transaction.
     #[default]
     ByTool,
-    /// CREATE TABLE, or an ALTER TABLE; columns were changed by it or later, which is reason enough to write rows anew.
+    /// CREATE TABLE, or an ALTER TABLE; columns were changed by it or later, which is reason enough
+    /// to write rows anew.
     WithColumns,
-    /// An ALTER TABLE, and no column has changed since: SET LOGGED or SET UNLOGGED. (SET ACCESS METHOD is counted here only
-    /// where the table has the ordinary one again.)
+    /// An ALTER TABLE, and no column has changed since: SET LOGGED or SET UNLOGGED. (SET ACCESS
+    /// METHOD is counted here only where the table has the ordinary one again.)
     WithoutColumns,
 }
 
@@ -53,8 +57,8 @@ pub struct Partition {
     pub oid: Oid,
     /// Its name at the time; the witness does not keep it.
     pub name: Option<TableName>,
-    /// The transaction that attached it (`pg_inherits`, `xmin`). Nothing else writes that row, but for DETACH CONCURRENTLY,
-    /// after which it is none any more.
+    /// The transaction that attached it (`pg_inherits`, `xmin`). Nothing else writes that row, but
+    /// for DETACH CONCURRENTLY, after which it is none any more.
     pub attached_by: u32,
     /// Its rows.
     pub storage: Storage,

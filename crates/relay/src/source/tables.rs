@@ -1,5 +1,5 @@
-//! Which tables are the configured ones. A name says who is asked for; an OID says who that is, also of a row that was
-//! written while the table was called something else.
+//! Which tables are the configured ones. A name says who is asked for; an OID says who that is,
+//! also of a row that was written while the table was called something else.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,17 @@ use crate::{
     witness::Former,
 };
 
-/// The OIDs that belong to each configured table. Empty when none is configured: then every table is an outbox.
+/// The OIDs that belong to each configured table. Empty when none is configured: then every table
+/// is an outbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableOids {
     by_oid: BTreeMap<Oid, TableName>,
 }
 
 impl TableOids {
-    /// The tables that bear a configured name now, and those that bore one when they were last seen. Where a table has
-    /// had two of the names, what it is called now says which it belongs to.
+    /// The tables that bear a configured name now, and those that bore one when they were last
+    /// seen. Where a table has had two of the names, what it is called now says which it belongs
+    /// to.
     pub fn of(outboxes: &Outboxes, now: &Catalog, remembered: Option<&Catalog>) -> Self {
         let mut by_oid = BTreeMap::new();
         for relation in remembered.into_iter().chain([now]).flat_map(|one| &one.relations) {
@@ -30,7 +32,8 @@ impl TableOids {
         Self { by_oid }
     }
 
-    /// Those whose place another has taken, as long as the slot may have rows that were written to them before that.
+    /// Those whose place another has taken, as long as the slot may have rows that were written to
+    /// them before that.
     #[must_use]
     pub fn with_former(
         mut self,

@@ -1,4 +1,5 @@
-//! How sizes and times are spelled for people, in one place, so that the same thing reads the same in every message.
+//! How sizes and times are spelled for people, in one place, so that the same thing reads the same
+//! in every message.
 
 use std::{
     fmt::Write as _,

@@ -1,4 +1,5 @@
-//! A producer in memory: a queue per partition, whose records are stored and acknowledged when the test says so.
+//! A producer in memory: a queue per partition, whose records are stored and acknowledged when the
+//! test says so.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -95,7 +96,8 @@ impl MemorySink {
         self.lanes.get(&lane)?.waiting.front().map(|(record, _)| record)
     }
 
-    /// The broker stores the next record of a partition: it cannot be lost any more, but is not acknowledged yet.
+    /// The broker stores the next record of a partition: it cannot be lost any more, but is not
+    /// acknowledged yet.
     pub fn store(&mut self, lane: Lane) -> Option<StoredRecord> {
         let queue = self.lanes.get_mut(&lane)?;
         let (record, ticket) = queue.waiting.pop_front()?;
@@ -125,7 +127,8 @@ impl MemorySink {
         acks
     }
 
-    /// The next record of a partition fails: as a gapless producer, this one takes and stores nothing after it.
+    /// The next record of a partition fails: as a gapless producer, this one takes and stores
+    /// nothing after it.
     pub fn fail(&mut self, lane: Lane) -> Option<TransactionRef> {
         let (_, ticket) = self.lanes.get(&lane)?.waiting.front()?;
         let transaction = ticket.transaction();

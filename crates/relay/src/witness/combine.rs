@@ -8,12 +8,14 @@ use crate::{
 
 /// What all records of a pipeline say together; `None` when there are none.
 ///
-/// The order in which they were written says nothing. The greatest (generation, timeline, held, position) counts, with every gap that is
-/// open in its generation, since two routers may have found different ones, with every acceptance, and with every topic's
-/// greatest partition count: a greater one is used only when nothing of the smaller one is unsettled.
+/// The order in which they were written says nothing. The greatest (generation, timeline, held,
+/// position) counts, with every gap that is open in its generation, since two routers may have
+/// found different ones, with every acceptance, and with every topic's greatest partition count: a
+/// greater one is used only when nothing of the smaller one is unsettled.
 ///
 /// # Errors
-/// One of them cannot be read. It may be the one that counts, so the others are not believed either.
+/// One of them cannot be read. It may be the one that counts, so the others are not believed
+/// either.
 pub fn combine(records: &[StateRecord]) -> Result<Option<Witness>, Unreadable> {
     let mut read = Vec::with_capacity(records.len());
     for record in records {
@@ -88,7 +90,8 @@ mod tests {
         assert_eq!(position([at(1, 500), held(600, 1, 300)]), 300, "no session wrote the first");
     }
 
-    /// Promoted twice within seconds: a session on the first timeline began a generation, and one on the second did not know.
+    /// Promoted twice within seconds: a session on the first timeline began a generation, and one
+    /// on the second did not know.
     #[test]
     fn a_late_write_of_a_timeline_that_was_left_counts_for_less() {
         let on = |timeline, wal_end, position| {

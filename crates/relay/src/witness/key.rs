@@ -4,8 +4,9 @@ use crate::progress::ticket::SessionId;
 
 /// Names a pipeline in the state topic: the configured name, the database and the slot.
 ///
-/// Name and slot are often left at their defaults, so the database keeps two installations apart that share a cluster.
-/// The server's address is left out: it may change with a failover, and the record must be found again then.
+/// Name and slot are often left at their defaults, so the database keeps two installations apart
+/// that share a cluster. The server's address is left out: it may change with a failover, and the
+/// record must be found again then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pipeline {
     /// `name` of the configuration.

@@ -23,9 +23,11 @@ pub struct Witness {
     pub cluster: String,
     /// Every event whose commit record begins before this position is acknowledged.
     pub position: Lsn,
-    /// The last transaction with events before it; `None` when none was seen since the pipeline's baseline.
+    /// The last transaction with events before it; `None` when none was seen since the pipeline's
+    /// baseline.
     pub last: Option<LastTransaction>,
-    /// When the source was last found as it must be: by the server's clock, with the end of WAL then.
+    /// When the source was last found as it must be: by the server's clock, with the end of WAL
+    /// then.
     pub checked: Option<Mark>,
     /// Partition counts of the topics in use.
     pub partitions: BTreeMap<String, i32>,
@@ -41,12 +43,14 @@ pub struct Witness {
     pub gaps: Vec<Gap>,
     /// What somebody has accepted, the latest last.
     pub accepted: Vec<Acceptance>,
-    /// The pipeline began here without a record, and nobody has accepted that yet: what was before is not vouched for.
+    /// The pipeline began here without a record, and nobody has accepted that yet: what was before
+    /// is not vouched for.
     pub began_without: Option<Mark>,
 }
 
-/// A table whose place another has taken. It may have been renamed long before, with its rows produced as before, so the
-/// slot may have many rows that bear another name than the configured one.
+/// A table whose place another has taken. It may have been renamed long before, with its rows
+/// produced as before, so the slot may have many rows that bear another name than the configured
+/// one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Former {
     /// The configured name that its rows counted under.
@@ -105,8 +109,8 @@ impl Witness {
         Mark { lsn: self.position, at: self.acknowledged_at() }
     }
 
-    /// The last look at the source, if what was written until then is acknowledged; behind a backlog it is not, and the last
-    /// transaction tells.
+    /// The last look at the source, if what was written until then is acknowledged; behind a
+    /// backlog it is not, and the last transaction tells.
     fn acknowledged_at(&self) -> Option<String> {
         let checked = self.checked.as_ref().filter(|checked| checked.lsn <= self.position);
         let looked_at = checked.and_then(|checked| checked.at.clone());
@@ -119,12 +123,14 @@ impl Witness {
         (self.generation, timeline, held, self.position)
     }
 
-    /// Who held the slot later, of one generation: a promotion begins one, and the next may be met before its record is there.
+    /// Who held the slot later, of one generation: a promotion begins one, and the next may be met
+    /// before its record is there.
     pub(super) fn holder(&self) -> (Option<u32>, Option<Held>) {
         (self.history.as_ref().map(|history| history.timeline), self.held)
     }
 
-    /// From here on the rows of these tables count as events, and those of tables whose place was taken.
+    /// From here on the rows of these tables count as events, and those of tables whose place was
+    /// taken.
     pub(crate) fn count(&mut self, mut tables: Vec<Oid>) {
         let former = self.former.keys().map(|oid| Oid::from_u32(*oid));
         let former: Vec<Oid> = former.filter(|oid| !tables.contains(oid)).collect();
@@ -136,8 +142,9 @@ impl Witness {
         self.tables = tables;
     }
 
-    /// This record in the words of a session that held the slot then. On a server whose WAL ends before what an earlier
-    /// session saw, nothing that this one writes would count: it was taken back to an earlier state, and a new history begins.
+    /// This record in the words of a session that held the slot then. On a server whose WAL ends
+    /// before what an earlier session saw, nothing that this one writes would count: it was taken
+    /// back to an earlier state, and a new history begins.
     #[must_use]
     pub(crate) fn held_by(self, held: Option<Held>) -> Self {
         let is_later = held > self.held;

@@ -106,12 +106,12 @@ impl Judge {
         let again = self.produced.saturating_sub(history.serial_past(from));
         let bound = self.window.max(history.largest_past(from)) + excused;
         if again > bound {
-            self.accuse(Invariant::I4Duplicates, || {
+            self.accuse(Invariant::S4Duplicates, || {
                 format!("a session repeats {again} events, {bound} may be in flight")
             });
         }
         if again > 0 && self.interruptions == 0 {
-            self.accuse(Invariant::I4Duplicates, || {
+            self.accuse(Invariant::S4Duplicates, || {
                 format!("{again} events come again although nothing was interrupted")
             });
         }
@@ -156,18 +156,18 @@ impl Judge {
     /// The core gave a record to the producer.
     pub fn produced(&mut self, history: &History, kafka: &Kafka, session: usize, taken: &Taken) {
         let Some(event) = taken.event.and_then(|number| history.events.get(number)) else {
-            self.accuse(Invariant::I6Fidelity, || format!("nobody wrote {taken:?}"));
+            self.accuse(Invariant::S6Fidelity, || format!("nobody wrote {taken:?}"));
             return;
         };
         let topic = event.key / IDS.len();
         let id = IDS[event.key % IDS.len()].as_bytes();
         let is_right = taken.key == Some(event.key) && taken.is_whole && event.is_published();
         if !is_right {
-            self.accuse(Invariant::I6Fidelity, || format!("{taken:?} is made of {event:?}"));
+            self.accuse(Invariant::S6Fidelity, || format!("{taken:?} is made of {event:?}"));
         }
         let counts = &kafka.topics[topic].counts;
         if !counts.iter().any(|count| partition::of_key(id, *count) == taken.partition) {
-            self.accuse(Invariant::I3Order, || {
+            self.accuse(Invariant::S3Order, || {
                 format!("a key of {} went to partition {}", TYPES[topic], taken.partition)
             });
         }
@@ -177,7 +177,7 @@ impl Judge {
         let most = partitions.unwrap_or(0).min(fewest.unwrap_or(i32::MAX));
         let pin = pinned.and_then(|one| one.pins[topic]).filter(|count| *count <= most);
         if event.is_real && pin.is_some_and(|pin| partition::of_key(id, pin) != taken.partition) {
-            self.accuse(Invariant::I3Order, || {
+            self.accuse(Invariant::S3Order, || {
                 format!("event {:?} comes again in partition {}", taken.event, taken.partition)
             });
         }
@@ -195,7 +195,7 @@ impl Judge {
         }
         let Some(log) = self.sessions.get_mut(session) else { return };
         if log.is_over {
-            self.accuse(Invariant::I7SingleWriter, || "a session that is over produces".to_owned());
+            self.accuse(Invariant::S7SingleWriter, || "a session that is over produces".to_owned());
             return;
         }
         if !event.is_real {
@@ -210,12 +210,12 @@ impl Judge {
         let own = history.transactions.get(event.transaction).map_or(0, |own| own.events.len());
         let bound = self.window.max(u64::try_from(own).expect("a length fits"));
         if past > bound {
-            self.accuse(Invariant::I4Duplicates, || {
+            self.accuse(Invariant::S4Duplicates, || {
                 format!("{past} events past the confirmed position, {bound} allowed")
             });
         }
         if again > limit {
-            self.accuse(Invariant::I4Duplicates, || {
+            self.accuse(Invariant::S4Duplicates, || {
                 format!("a session repeats {again} events, {limit} may be in flight")
             });
         }
@@ -256,7 +256,7 @@ impl Judge {
         if let Some(last) = self.sessions.get(session).and_then(|session| session.last[key])
             && place != last + 1
         {
-            self.accuse(Invariant::I3Order, || {
+            self.accuse(Invariant::S3Order, || {
                 format!(
                     "session {session} stores event {place} of key {key} after event {last} ({lane:?})"
                 )
@@ -275,7 +275,7 @@ impl Judge {
         if event.is_stored {
             self.duplicates += 1;
         } else if place > first {
-            self.accuse(Invariant::I3Order, || {
+            self.accuse(Invariant::S3Order, || {
                 format!("event {place} of key {key} is stored before event {first}")
             });
         } else {
@@ -285,9 +285,10 @@ impl Judge {
         }
     }
 
-    /// What comes again comes again as a whole: whatever followed a repeated event follows it once more. Else the last record
-    /// of a key would not be its last event. What a session that has lost the slot still sends comes between the records of
-    /// the next, which sends it again, or left it out before that was there.
+    /// What comes again comes again as a whole: whatever followed a repeated event follows it once
+    /// more. Else the last record of a key would not be its last event. What a session that has
+    /// lost the slot still sends comes between the records of the next, which sends it again, or
+    /// left it out before that was there.
     fn follows_its_forerunner(
         &mut self,
         history: &History,
@@ -308,7 +309,7 @@ impl Judge {
             history.events.get(*number)
         });
         if between.any(|event| !event.is_excused) {
-            self.accuse(Invariant::I3Order, || {
+            self.accuse(Invariant::S3Order, || {
                 format!("event {place} of key {key} follows event {}", next.saturating_sub(1))
             });
         }
@@ -335,10 +336,10 @@ impl Judge {
     pub fn confirmed(&mut self, history: &History, session: usize, from: u64, to: u64) {
         if to > history.end_of_wal {
             let end = history.end_of_wal;
-            self.accuse(Invariant::I8Slot, || format!("{to} is confirmed, WAL ends at {end}"));
+            self.accuse(Invariant::S8Slot, || format!("{to} is confirmed, WAL ends at {end}"));
         }
         if to < from {
-            self.accuse(Invariant::I8Slot, || format!("the slot goes back from {from} to {to}"));
+            self.accuse(Invariant::S8Slot, || format!("the slot goes back from {from} to {to}"));
         }
         // What commits before the position is not sent again, even if it ends behind it.
         for transaction in history.first_from(from)..history.first_from(to.max(from)) {
@@ -346,12 +347,12 @@ impl Judge {
             for number in transaction.events.clone() {
                 let event = &history.events[number];
                 if event.catalog.publishing == Publishing::Missing && !event.is_excused {
-                    self.accuse(Invariant::I1Complete, || {
+                    self.accuse(Invariant::S1Complete, || {
                         format!("confirmed past event {number}, which the server skipped aloud")
                     });
                 }
                 if event.is_published() && !event.is_settled() {
-                    self.accuse(Invariant::I2NeverAhead, || {
+                    self.accuse(Invariant::S2NeverAhead, || {
                         format!("{to} is confirmed, event {number} is not in Kafka")
                     });
                 }
@@ -359,7 +360,7 @@ impl Judge {
         }
         if self.keeping == Keeping::Witness && to > from.max(self.attested) {
             let attested = self.attested;
-            self.accuse(Invariant::I2NeverAhead, || {
+            self.accuse(Invariant::S2NeverAhead, || {
                 format!("{to} is confirmed, the witness says no more than {attested}")
             });
         }
@@ -396,7 +397,7 @@ impl Judge {
         let newest = self.newest(session).map_or(0, |newest| history.events[newest].serial + 1);
         let again = newest.saturating_sub(history.serial_past(confirmed));
         if again > 0 {
-            self.accuse(Invariant::I4Duplicates, || {
+            self.accuse(Invariant::S4Duplicates, || {
                 format!("an orderly end leaves {again} events to come again")
             });
         }

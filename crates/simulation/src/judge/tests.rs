@@ -52,17 +52,17 @@ fn a_position_past_an_event_that_is_not_stored_is_ahead() {
     judge.confirmed(&history, session, 0, commit);
     assert_eq!(accused(&judge), None, "the transaction would be sent again");
     judge.confirmed(&history, session, 0, commit + 1);
-    assert_eq!(accused(&judge), Some(Invariant::I2NeverAhead));
+    assert_eq!(accused(&judge), Some(Invariant::S2NeverAhead));
 }
 
 #[test]
 fn a_position_beyond_the_wal_or_backwards_is_no_position() {
     let (history, mut judge) = written();
     judge.confirmed(&history, 0, history.end_of_wal, history.end_of_wal + 1);
-    assert_eq!(accused(&judge), Some(Invariant::I8Slot));
+    assert_eq!(accused(&judge), Some(Invariant::S8Slot));
     let (history, mut judge) = written();
     judge.confirmed(&history, 0, 20, 10);
-    assert_eq!(accused(&judge), Some(Invariant::I8Slot));
+    assert_eq!(accused(&judge), Some(Invariant::S8Slot));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn an_event_that_overtakes_or_a_gap_in_a_run_breaks_the_order() {
     let (mut history, mut judge) = written();
     let session = judge.session_begins(&history, 0, 0);
     judge.stored(&mut history, (1, session), LANE, Via::Producer);
-    assert_eq!(accused(&judge), Some(Invariant::I3Order));
+    assert_eq!(accused(&judge), Some(Invariant::S3Order));
 
     let (mut history, mut judge) = written();
     let first = judge.session_begins(&history, 0, 0);
@@ -82,7 +82,7 @@ fn an_event_that_overtakes_or_a_gap_in_a_run_breaks_the_order() {
     judge.stored(&mut history, (1, second), LANE, Via::Producer);
     assert_eq!(accused(&judge), None, "a run may begin anywhere");
     judge.stored(&mut history, (3, second), LANE, Via::Producer);
-    assert_eq!(accused(&judge), Some(Invariant::I3Order));
+    assert_eq!(accused(&judge), Some(Invariant::S3Order));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_repetition_needs_a_reason_and_has_a_bound() {
     produce(&history, &mut judge, session);
     assert_eq!(accused(&judge), None);
     judge.session_begins(&history, history.transactions[1].end_lsn, 0);
-    assert_eq!(accused(&judge), Some(Invariant::I4Duplicates), "without a reason");
+    assert_eq!(accused(&judge), Some(Invariant::S4Duplicates), "without a reason");
 
     let (history, mut judge) = written();
     let session = judge.session_begins(&history, 0, 0);
@@ -109,7 +109,7 @@ fn a_repetition_needs_a_reason_and_has_a_bound() {
     judge.session_begins(&history, history.transactions[1].end_lsn, 0);
     assert_eq!(accused(&judge), None);
     judge.session_begins(&history, 0, 0);
-    assert_eq!(accused(&judge), Some(Invariant::I4Duplicates), "more than the window");
+    assert_eq!(accused(&judge), Some(Invariant::S4Duplicates), "more than the window");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_session_that_is_over_produces_nothing() {
     let session = judge.session_begins(&history, 0, 0);
     judge.session_ends(session);
     judge.count_window(&history, session, (Some(0), &history.events[0]));
-    assert_eq!(accused(&judge), Some(Invariant::I7SingleWriter));
+    assert_eq!(accused(&judge), Some(Invariant::S7SingleWriter));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_position_that_no_witness_says_is_ahead() {
     judge.confirmed(&history, session, 0, first);
     assert_eq!(accused(&judge), None);
     judge.confirmed(&history, session, first, last);
-    assert_eq!(accused(&judge), Some(Invariant::I2NeverAhead));
+    assert_eq!(accused(&judge), Some(Invariant::S2NeverAhead));
 }
 
 #[test]
@@ -168,5 +168,5 @@ fn what_was_in_flight_when_a_topic_grew_stays_in_its_partition() {
     let (event, key, topic) = (Some(0), Some(key), Some(key / IDS.len()));
     let taken = Taken { event, key, topic, partition, is_whole: true };
     judge.produced(&history, &kafka, second, &taken);
-    assert_eq!(accused(&judge), Some(Invariant::I3Order));
+    assert_eq!(accused(&judge), Some(Invariant::S3Order));
 }

@@ -59,7 +59,7 @@ impl Patch {
         Ok(Self { name: name.to_owned(), about, caught_by, path })
     }
 
-    /// Whether the bug is about this invariant, which is given as it is displayed: `I2 never
+    /// Whether the bug is about this invariant, which is given as it is displayed: `S2 never
     /// confirmed early`.
     pub(crate) fn is_caught_by(&self, invariant: &str) -> bool {
         let number = invariant.split(' ').next();
@@ -103,16 +103,16 @@ impl Patch {
 #[cfg(test)]
 mod tests {
     use simulation::invariant::Invariant::{
-        I1Complete, I2NeverAhead, I3Order, I4Duplicates, I6Fidelity, I7SingleWriter, I8Slot,
-        I9Resources, I10Liveness, I11Loudness,
+        S1Complete, S2NeverAhead, S3Order, S4Duplicates, S6Fidelity, S7SingleWriter, S8Slot,
+        S9Resources, S10Liveness, S11Loudness,
     };
 
     use super::*;
 
     #[test]
     fn every_patch_says_what_is_wrong_and_names_invariants_that_exist() {
-        let safety = [I1Complete, I2NeverAhead, I3Order, I4Duplicates, I6Fidelity];
-        let others = [I7SingleWriter, I8Slot, I9Resources, I10Liveness, I11Loudness];
+        let safety = [S1Complete, S2NeverAhead, S3Order, S4Duplicates, S6Fidelity];
+        let others = [S7SingleWriter, S8Slot, S9Resources, S10Liveness, S11Loudness];
         let invariants = safety.into_iter().chain(others).map(|one| one.to_string());
         let exists = |name: &String| {
             invariants.clone().any(|known| known.split(' ').next() == Some(name.as_str()))
@@ -130,11 +130,11 @@ mod tests {
         let patch = Patch {
             name: "x".to_owned(),
             about: "x".to_owned(),
-            caught_by: vec!["I2".to_owned(), "I10".to_owned()],
+            caught_by: vec!["S2".to_owned(), "S10".to_owned()],
             path: PathBuf::new(),
         };
-        assert!(patch.is_caught_by("I2 never confirmed early"));
-        assert!(patch.is_caught_by("I10 liveness"));
-        assert!(!patch.is_caught_by("I1 completeness"));
+        assert!(patch.is_caught_by("S2 never confirmed early"));
+        assert!(patch.is_caught_by("S10 liveness"));
+        assert!(!patch.is_caught_by("S1 completeness"));
     }
 }

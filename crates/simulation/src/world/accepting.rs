@@ -17,7 +17,8 @@ use crate::{
 };
 
 impl World {
-    /// Whether a gap is written down, and nobody has accepted it; or a router has found that the server is another.
+    /// Whether a gap is written down, and nobody has accepted it; or a router has found that the
+    /// server is another.
     pub(super) fn has_open_gap(&self) -> bool {
         let is_elsewhere = |router: &router::Router| {
             let witness = router.relay.snapshot(self.at).witness;
@@ -40,7 +41,8 @@ impl World {
         }
     }
 
-    /// The command waits until nobody streams: what the holder acknowledges meanwhile would not be in the record.
+    /// The command waits until nobody streams: what the holder acknowledges meanwhile would not be
+    /// in the record.
     fn is_slot_free(&self) -> bool {
         self.server.phase == Phase::Up && self.server.holder().is_none()
     }
@@ -123,8 +125,8 @@ impl World {
         best.accept(&gaps, anew, "somebody")
     }
 
-    /// What the slot does not send any more, and what the server leaves out, is accepted as missing, where the person was told
-    /// of it.
+    /// What the slot does not send any more, and what the server leaves out, is accepted as
+    /// missing, where the person was told of it.
     fn excuse_what_is_named(&mut self, gaps: &[Gap]) {
         let confirmed = self.server.confirmed();
         // After a restore, looks from before it name positions of the history that is gone.
@@ -148,7 +150,8 @@ impl World {
     }
 }
 
-/// Whether a gap is about all that came after a position, and not only about what a table's rows or the publication leave out.
+/// Whether a gap is about all that came after a position, and not only about what a table's rows or
+/// the publication leave out.
 fn is_of_everything(gap: &Gap) -> bool {
     matches!(
         gap.failure.code,

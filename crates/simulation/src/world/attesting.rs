@@ -41,7 +41,7 @@ impl World {
         self.input(router, Input::State(number, read));
         if before.is_some() && before == self.stream_to_begin(router) {
             if known.is_some_and(|known| !known.gaps.is_empty()) {
-                self.judge.accuse(Invariant::I11Loudness, || {
+                self.judge.accuse(Invariant::S11Loudness, || {
                     "a session begins although a gap is open".to_owned()
                 });
             }
@@ -83,7 +83,7 @@ impl World {
             !event.is_settled() && event.is_published()
         });
         if let Some(number) = missing {
-            self.judge.accuse(Invariant::I2NeverAhead, || {
+            self.judge.accuse(Invariant::S2NeverAhead, || {
                 format!("the witness says {position}, event {number} is not in Kafka")
             });
         }

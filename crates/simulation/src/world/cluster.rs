@@ -166,7 +166,7 @@ impl World {
         let confirmed = history.serial_past(self.server.confirmed());
         let first = history.events[transaction.events.start].serial;
         if confirmed < first {
-            self.judge.accuse(Invariant::I4Duplicates, || {
+            self.judge.accuse(Invariant::S4Duplicates, || {
                 format!(
                     "{} events before one that is refused again come with it",
                     first - confirmed
@@ -175,7 +175,7 @@ impl World {
         }
         let past = transaction.events.end;
         if self.judge.newest(session).is_some_and(|newest| newest >= past) {
-            self.judge.accuse(Invariant::I4Duplicates, || {
+            self.judge.accuse(Invariant::S4Duplicates, || {
                 "events behind one that is refused again were produced with it".to_owned()
             });
         }

@@ -128,7 +128,8 @@ impl World {
         if let Some(covered) = covered {
             self.judge.attests(covered);
         }
-        // Of records that somebody has deleted, a router that held the slot later than the writer of what is left may know more.
+        // Of records that somebody has deleted, a router that held the slot later than the writer
+        // of what is left may know more.
         let from = confirmed.max(covered.filter(|_| !self.is_state_lost).unwrap_or(0));
         // Without a witness that was there all the time: confirmed before a crash, or on a
         // connection that did not carry it.
@@ -157,10 +158,11 @@ impl World {
             }
             Keeping::Memory => self.routers[router].furthest,
         };
-        // A server that was restored since the last look has ended this stream, and nobody has heard of it yet.
+        // A server that was restored since the last look has ended this stream, and nobody has
+        // heard of it yet.
         let is_of_server = self.routers[router].epoch == self.server.epoch;
         if furthest > end && is_of_server {
-            self.judge.accuse(Invariant::I11Loudness, || {
+            self.judge.accuse(Invariant::S11Loudness, || {
                 format!("streams from a server whose WAL ends at {end}, before what it was told")
             });
         }

@@ -141,7 +141,7 @@ impl World {
     /// A person who is called must have been; one who is needed must be called.
     fn see_what_the_person_is_told(&mut self) {
         if !self.is_complete() && !self.has_called_for_a_person() {
-            self.judge.accuse(Invariant::I11Loudness, || {
+            self.judge.accuse(Invariant::S11Loudness, || {
                 "a person was called, and is not called any more".to_owned()
             });
         }
@@ -158,7 +158,7 @@ impl World {
             && missing < bad
             && !gap
         {
-            self.judge.accuse(Invariant::I10Liveness, || {
+            self.judge.accuse(Invariant::S10Liveness, || {
                 format!("event {missing} waits behind {bad}, which is bad")
             });
         }
@@ -184,7 +184,7 @@ impl World {
             !comes && own.end_lsn <= from
         };
         if let Some(early) = history.missing().find(is_outside) {
-            self.judge.accuse(Invariant::I1Complete, || {
+            self.judge.accuse(Invariant::S1Complete, || {
                 format!("event {early} is missing, and the gap is said to begin at {from}")
             });
         }
@@ -202,9 +202,9 @@ impl World {
         let end = self.server.history.end_of_wal;
         let slot = self.server.slot;
         let invariant = match (missing.is_empty(), confirmed >= end) {
-            (true, true) => Invariant::I11Loudness,
-            (false, true) => Invariant::I1Complete,
-            (true | false, false) => Invariant::I10Liveness,
+            (true, true) => Invariant::S11Loudness,
+            (false, true) => Invariant::S1Complete,
+            (true | false, false) => Invariant::S10Liveness,
         };
         self.judge.accuse(invariant, || {
             format!(

@@ -106,7 +106,7 @@ impl World {
             let late = self.at.since(since);
             if late >= STOOD_STILL {
                 self.judge.session_must_end(self.routers[router].session);
-                self.input(router, Input::StoodStill(late));
+                self.input(router, Input::ProcessStalled(late));
             }
             self.wake(router);
         }

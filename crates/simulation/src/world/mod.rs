@@ -213,7 +213,7 @@ impl World {
                 return;
             }
         }
-        self.judge.accuse(Invariant::I8Slot, || format!("woken {WAKES_MAX} times in {stretch:?}"));
+        self.judge.accuse(Invariant::S8Slot, || format!("woken {WAKES_MAX} times in {stretch:?}"));
     }
 
     fn next_alarm(&self) -> Option<Moment> {
@@ -277,7 +277,7 @@ impl World {
         if self.server.holder().is_some_and(is_excused) {
             self.server.phase = Phase::Stopping { since: self.at };
         } else if self.at.since(since) > PATIENCE {
-            self.judge.accuse(Invariant::I8Slot, || {
+            self.judge.accuse(Invariant::S8Slot, || {
                 format!("PostgreSQL has been stopping for more than {PATIENCE:?}")
             });
         }
@@ -294,7 +294,7 @@ impl World {
                 && routers[connection.router].runs();
         }
         if is_blamed {
-            self.judge.accuse(Invariant::I8Slot, || {
+            self.judge.accuse(Invariant::S8Slot, || {
                 "the walsender heard nothing for 10 s of a router that runs".to_owned()
             });
         }
@@ -309,7 +309,7 @@ impl World {
         self.coverage.records = self.judge.records;
         self.coverage.duplicates = self.judge.duplicates;
         for code in self.coverage.unexplained(&self.causes) {
-            self.judge.accuse(Invariant::I11Loudness, || {
+            self.judge.accuse(Invariant::S11Loudness, || {
                 format!("{code} is reported, and nothing in this run causes it")
             });
         }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use relay::{
     Class, Input, State,
-    source::{Baseline, LastGood, publication, suspected_gap, verdict},
+    source::{Baseline, LastGood, publication, slot_checks, suspected_gap},
 };
 
 use super::World;
@@ -33,7 +33,7 @@ impl World {
             && reason.class() == Class::Gap
             && !self.call.allows(reason.code)
         {
-            self.judge.accuse(Invariant::I11Loudness, || {
+            self.judge.accuse(Invariant::S11Loudness, || {
                 format!("a person is called, and nobody is needed: {reason}")
             });
         }
@@ -58,7 +58,7 @@ impl World {
         let outboxes = facts::outboxes();
         let watched = publication::Watched { publication: PUBLICATION, outboxes: &outboxes };
         let before = snapshot.baseline.as_ref().map(|baseline| &baseline.catalog);
-        let mut findings: Vec<_> = verdict::fit(SLOT, &look).err().into_iter().collect();
+        let mut findings: Vec<_> = slot_checks::fit(SLOT, &look).err().into_iter().collect();
         findings.extend(publication::compare(watched, before, &catalog));
         let now = look.mark();
         if findings.iter().all(publication::is_note) {

@@ -38,13 +38,13 @@ impl World {
                         process.relay.oversized(ROW_BYTES + prefix.len(), &prefix, now)
                     });
                     let Some(step) = step else { return };
-                    if step == Step::Held
+                    if step == Step::Blocked
                         && let Some(connection) = self.server.connection(id)
                     {
                         connection.wire.push_front(Wire::Oversized(prefix));
                     }
                     self.act(router);
-                    if step == Step::Held {
+                    if step == Step::Blocked {
                         return;
                     }
                 }
@@ -79,7 +79,7 @@ impl World {
         let now = self.now();
         let step = self.within(router, |process| {
             let Router { relay, producer, .. } = process;
-            let Some(producer) = producer else { return Step::Held };
+            let Some(producer) = producer else { return Step::Blocked };
             relay.frame(&frame, now, producer)
         });
         self.tell(|| {
@@ -87,7 +87,7 @@ impl World {
         });
         self.look_at_what_was_taken(router);
         let Some(step) = step else { return false };
-        if step == Step::Held
+        if step == Step::Blocked
             && let Some(connection) = self.server.connection(id)
         {
             connection.wire.push_front(Wire::Frame(frame));
@@ -126,7 +126,7 @@ impl World {
             let name = &self.kafka.topics[topic].name;
             let says = |witness: &Witness| witness.partitions.contains_key(name);
             if !self.kafka.state.all().iter().any(says) {
-                self.judge.accuse(Invariant::I3Order, || {
+                self.judge.accuse(Invariant::S3Order, || {
                     format!("a record is produced to {name}, whose partitions no witness has")
                 });
             }

@@ -57,7 +57,7 @@ impl World {
         });
         let Some(deadline) = alive else { return };
         if deadline.is_some_and(|deadline| deadline <= self.at) {
-            self.judge.accuse(Invariant::I8Slot, || {
+            self.judge.accuse(Invariant::S8Slot, || {
                 "a deadline that has passed makes the shell spin".to_owned()
             });
         }
@@ -121,7 +121,7 @@ impl World {
         }
         process.attempts.1 += 1;
         if process.attempts.1 > ATTEMPTS_MAX {
-            self.judge.accuse(Invariant::I8Slot, || {
+            self.judge.accuse(Invariant::S8Slot, || {
                 format!("{ATTEMPTS_MAX} attempts to connect within a second")
             });
         }
@@ -173,7 +173,7 @@ impl World {
         }
         connection.updates.1 += u32::from(!is_news);
         if connection.updates.1 > IDLE_UPDATES_MAX {
-            self.judge.accuse(Invariant::I8Slot, || "a storm of status updates".to_owned());
+            self.judge.accuse(Invariant::S8Slot, || "a storm of status updates".to_owned());
         }
         if let Phase::Stopping { .. } = self.server.phase {
             // It asks again, and again.
@@ -211,7 +211,7 @@ impl World {
         }
         process.given_up.1 += 1;
         if process.given_up.1 > ATTEMPTS_MAX {
-            self.judge.accuse(Invariant::I8Slot, || {
+            self.judge.accuse(Invariant::S8Slot, || {
                 format!("{ATTEMPTS_MAX} producers given up within a second")
             });
         }

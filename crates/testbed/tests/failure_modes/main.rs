@@ -53,7 +53,8 @@ fn every_test_that_is_named_exists() {
 
 #[test]
 fn every_fault_failpoint_and_bug_that_is_named_exists() {
-    let missing = dangling(|one| matches!(one, Reference::Variant { .. }));
+    let missing =
+        dangling(|one| matches!(one, Reference::Variant { .. } | Reference::Mutant { .. }));
     assert!(missing.is_empty(), "tests/failure-modes.toml:\n{}", missing.join("\n"));
 }
 

@@ -1,10 +1,11 @@
-//! What happened while no router ran. Nothing is left of it in memory: what the state topic holds, the slot and the
-//! server's history have to tell it, also when everything looks well again.
+//! What happened while no router ran. Nothing is left of it in memory: what the state topic holds,
+//! the slot and the server's history have to tell it, also when everything looks well again.
 //!
-//! Each scenario knows from the ledger, from Kafka and from a slot of its own which events are at risk and where they
-//! were committed; the interval that the router names has to cover them. `OUTBOX_ROUNDS=20` plays each of them twenty
-//! times ([`rounds`]). Servers that come back as others are in [`restored`] and [`promoted`], Kafka's part is in
-//! [`exchanged`], and what is no gap in [`restarts`].
+//! Each scenario knows from the ledger, from Kafka and from a slot of its own which events are at
+//! risk and where they were committed; the interval that the router names has to cover them.
+//! `OUTBOX_ROUNDS=20` plays each of them twenty times ([`rounds`]). Servers that come back as
+//! others are in [`restored`] and [`promoted`], Kafka's part is in [`exchanged`], and what is no
+//! gap in [`restarts`].
 
 use std::collections::{BTreeMap, HashSet};
 

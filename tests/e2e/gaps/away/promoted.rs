@@ -1,5 +1,5 @@
-//! Another server of the same history became the primary: with all that Kafka has or without a part of it, with the slot
-//! or without.
+//! Another server of the same history became the primary: with all that Kafka has or without a part
+//! of it, with the slot or without.
 
 use e2e::{SLOT, SOON, Stage, postgres_version};
 use testbed::postgres::{DATABASE, Postgres, SUPERUSER, Stop};
@@ -12,7 +12,8 @@ use super::{
     interval, rounds::rounds, run,
 };
 
-/// A stage whose router streams, and a standby that has the slot by PostgreSQL's own synchronisation (from version 17).
+/// A stage whose router streams, and a standby that has the slot by PostgreSQL's own
+/// synchronisation (from version 17).
 async fn with_a_standby() -> (Stage, Postgres) {
     let mut stage =
         Stage::builder().witnessed().set("monitor.interval", "1s").prepare().await.unwrap();
@@ -48,7 +49,8 @@ async fn with_a_standby() -> (Stage, Postgres) {
     (stage, standby)
 }
 
-/// A slot that was synchronised for the first time counts when the primary's has moved past where the standby began.
+/// A slot that was synchronised for the first time counts when the primary's has moved past where
+/// the standby began.
 async fn wait_synced(stage: &Stage, standby: &Postgres) {
     let primary = stage.session().await.unwrap();
     let there = standby.connect().await.unwrap();

@@ -1,4 +1,5 @@
-//! What is done to a router, or to the servers under it, that is no gap. `OUTBOX_RESTARTS=200` for the long run.
+//! What is done to a router, or to the servers under it, that is no gap. `OUTBOX_RESTARTS=200` for
+//! the long run.
 
 use e2e::{SOON, Stage};
 use testbed::load::Load;

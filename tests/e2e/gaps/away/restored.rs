@@ -1,4 +1,5 @@
-//! The server that is there is an earlier state of the one that was, or another one: what Kafka has did not happen there.
+//! The server that is there is an earlier state of the one that was, or another one: what Kafka has
+//! did not happen there.
 
 use std::path::PathBuf;
 
@@ -16,8 +17,8 @@ use super::{
 /// Events that the server will not know any more.
 pub(super) const FORGOTTEN: u64 = 200;
 
-/// A server's files as they were when the first hundred events were confirmed; two hundred more have come since, and are
-/// confirmed. Neither server nor router runs.
+/// A server's files as they were when the first hundred events were confirmed; two hundred more
+/// have come since, and are confirmed. Neither server nor router runs.
 pub(super) struct Older {
     pub(super) stage: Stage,
     files: PathBuf,
@@ -38,7 +39,8 @@ pub(super) async fn with_an_older_copy() -> Older {
     go_further(stage, files).await
 }
 
-/// A base backup of the running server, taken by SQL as the manual says, and its label. It has no slots.
+/// A base backup of the running server, taken by SQL as the manual says, and its label. It has no
+/// slots.
 async fn with_a_base_backup() -> (Older, String) {
     // Nobody writes files while they are copied, and a restored server finds no archive.
     let quiet = |builder: Builder| {
@@ -87,7 +89,8 @@ impl Older {
     }
 }
 
-/// The router stops, says where the events are that this server does not know, and goes on after an acceptance.
+/// The router stops, says where the events are that this server does not know, and goes on after an
+/// acceptance.
 pub(super) async fn expect_forgotten(stage: &mut Stage, committed: AtRisk) {
     let there = ids_in_kafka(stage).await;
     assert!(committed.keys().all(|id| there.contains(id)), "everything was confirmed");
@@ -108,7 +111,8 @@ async fn position_of_the_record(stage: &Stage) -> PgLsn {
     known.unwrap_or_else(|| panic!("no record: {told}")).parse().unwrap()
 }
 
-/// Until the server's WAL is longer than it ever was: by its length alone it cannot be told any more.
+/// Until the server's WAL is longer than it ever was: by its length alone it cannot be told any
+/// more.
 pub(super) async fn write_past_what_kafka_has(stage: &mut Stage) {
     let known = position_of_the_record(stage).await;
     while stage.postgres.current_wal_lsn().await.unwrap() <= known {

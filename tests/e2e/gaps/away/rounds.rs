@@ -8,7 +8,8 @@ use tokio::task::LocalSet;
 /// Scenarios that are over, with the rounds in which all was as it should be, and all rounds.
 static TALLY: Mutex<Vec<(&str, usize, usize)>> = Mutex::new(Vec::new());
 
-/// Plays a scenario, each time with a pipeline of its own. A round that fails does not keep the next from being played.
+/// Plays a scenario, each time with a pipeline of its own. A round that fails does not keep the
+/// next from being played.
 pub(super) async fn rounds(what: &'static str, round: impl AsyncFn() + Clone + 'static) {
     let wanted: usize = std::env::var("OUTBOX_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
     // Otherwise it would be stopped between two rounds.

@@ -96,8 +96,8 @@ pub(super) async fn accept(
     Ok(Exit::Done)
 }
 
-/// Looks when nobody streams, if that is soon: a router that streams sees an open gap within seconds, and stops. One that
-/// does not is refused later.
+/// Looks when nobody streams, if that is soon: a router that streams sees an open gap within
+/// seconds, and stops. One that does not is refused later.
 async fn look_at_rest(
     config: &Config,
     records: &Records,

@@ -1,5 +1,5 @@
-//! The SQL of `setup`, for reading and for `psql`. Printed without connecting anywhere, so what depends on the server
-//! is a comment.
+//! The SQL of `setup`, for reading and for `psql`. Printed without connecting anywhere, so what
+//! depends on the server is a comment.
 
 use crate::postgres::quote_identifier;
 use std::io;

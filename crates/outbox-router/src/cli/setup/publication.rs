@@ -1,5 +1,5 @@
-//! The publication: made, or found to fit, or refused. A publication that hides inserts of an outbox table loses them
-//! in silence, so every way of hiding them is looked for.
+//! The publication: made, or found to fit, or refused. A publication that hides inserts of an
+//! outbox table loses them in silence, so every way of hiding them is looked for.
 
 use crate::postgres::quote_identifier;
 use std::io;
@@ -170,7 +170,8 @@ impl Publication {
     }
 }
 
-/// A slot without its publication: a new one would not exist in the WAL that the slot still has to send.
+/// A slot without its publication: a new one would not exist in the WAL that the slot still has to
+/// send.
 pub(super) fn made_too_late(publication: &str, slot: &str) -> Failure {
     let message = format!(
         "the slot {slot} is there already, but the publication {publication} is not: made now, it \

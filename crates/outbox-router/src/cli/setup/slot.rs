@@ -1,6 +1,6 @@
-//! The slot: found to fit, or made. Making one waits for every transaction that is open in the whole cluster, for as
-//! long as that takes and without a word; so it is done on a connection of its own, with a limit, while another
-//! connection looks who is in the way and says so.
+//! The slot: found to fit, or made. Making one waits for every transaction that is open in the
+//! whole cluster, for as long as that takes and without a word; so it is done on a connection of
+//! its own, with a limit, while another connection looks who is in the way and says so.
 
 use crate::wording;
 use std::{collections::BTreeSet, io, pin::pin, time::Duration};

@@ -1,5 +1,6 @@
-//! `status`: how far behind, who is to blame, how long until PostgreSQL drops the slot, what to type. PostgreSQL is
-//! asked in any case, so that it works with the router down; a router that answers adds its state and reason.
+//! `status`: how far behind, who is to blame, how long until PostgreSQL drops the slot, what to
+//! type. PostgreSQL is asked in any case, so that it works with the router down; a router that
+//! answers adds its state and reason.
 
 mod finding;
 mod look;
@@ -42,7 +43,8 @@ async fn watch(
     let mut exit = Exit::Done;
     loop {
         let clear = match terminal.audience {
-            // To the top left corner, and clear; written only when there is something to show instead.
+            // To the top left corner, and clear; written only when there is something to show
+            // instead.
             Audience::Person => "\x1b[H\x1b[2J",
             Audience::Machine => "",
         };

@@ -1,4 +1,5 @@
-//! What PostgreSQL knows of the slot, in one query that every version understands, and how fast WAL grows.
+//! What PostgreSQL knows of the slot, in one query that every version understands, and how fast WAL
+//! grows.
 
 use std::time::Duration;
 
@@ -59,7 +60,8 @@ const QUERY: &str = "\
 /// Between the two looks that the rate is made of.
 const RATE_OVER: Duration = Duration::from_secs(1);
 
-/// Looks at the slot, and, where PostgreSQL will drop it some day, for a second at the speed of WAL.
+/// Looks at the slot, and, where PostgreSQL will drop it some day, for a second at the speed of
+/// WAL.
 pub(super) async fn take(client: &Client, slot: &str) -> Result<Sample, Trouble> {
     let mut sample = read(&client.query_one(QUERY, &[&slot]).await?)?;
     if let Some(slot) = &mut sample.slot

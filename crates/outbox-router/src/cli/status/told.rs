@@ -1,4 +1,5 @@
-//! What a router that answers says is wrong, in its `/status.json`: why it does not go on, and what its monitor finds.
+//! What a router that answers says is wrong, in its `/status.json`: why it does not go on, and what
+//! its monitor finds.
 
 use relay::{Code, Failure, State, source::publication::is_note};
 use serde_json::Value;

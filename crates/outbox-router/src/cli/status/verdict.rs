@@ -1,4 +1,5 @@
-//! From numbers to an answer: what is wrong, whose turn it is, and what to type. Plain functions of one look.
+//! From numbers to an answer: what is wrong, whose turn it is, and what to type. Plain functions of
+//! one look.
 
 use std::fmt;
 
@@ -167,8 +168,8 @@ fn moved(status: &Status, config: &Config) -> Option<Finding> {
     })
 }
 
-/// Nobody reads the slot, and no router that answers has stopped. To drop it is proposed only where it is known that no rows
-/// are at risk and where no router would miss it.
+/// Nobody reads the slot, and no router that answers has stopped. To drop it is proposed only where
+/// it is known that no rows are at risk and where no router would miss it.
 fn unread(status: &Status, moved: Option<&Finding>, config: &Config) -> Finding {
     let unread =
         format!("nobody reads the slot {}, and PostgreSQL keeps WAL for it", config.postgres.slot);

@@ -8,11 +8,13 @@ use tokio_postgres::{Client, Error};
 
 use crate::cli::{connect::failure, sql};
 
-/// For all looks together. Decoding starts where the slot's oldest transaction began, which may be far back.
+/// For all looks together. Decoding starts where the slot's oldest transaction began, which may be
+/// far back.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How many messages are looked at until one is a row. Most slots say it with the first look; one that has to send five
-/// million transactions without a row is given up: its server would keep half a gigabyte for the answer.
+/// How many messages are looked at until one is a row. Most slots say it with the first look; one
+/// that has to send five million transactions without a row is given up: its server would keep half
+/// a gigabyte for the answer.
 const LOOKS: [i32; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 /// What a slot has not delivered.

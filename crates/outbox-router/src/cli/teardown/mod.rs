@@ -4,8 +4,9 @@
 //!
 //! The record of a pipeline that is retired in good order goes with the slot: a router would find
 //! everything as it was left, and the server has no committed row left to send. Every other stays,
-//! also where the server cannot say: whoever makes the slot again must be told; unless somebody says
-//! that nobody will (`--forget`). What is committed between the last look and the drop nobody sees.
+//! also where the server cannot say: whoever makes the slot again must be told; unless somebody
+//! says that nobody will (`--forget`). What is committed between the last look and the drop nobody
+//! sees.
 
 use crate::wording;
 use relay::{Code, Failure};

@@ -1,9 +1,11 @@
-//! What librdkafka's and the brokers' error codes mean to us: one table with our code, the words and what to type.
+//! What librdkafka's and the brokers' error codes mean to us: one table with our code, the words
+//! and what to type.
 
 use rdkafka::types::RDKafkaErrorCode as E;
 use relay::{Code, Failure};
 
-/// One row of the table. `{topic}`, `{brokers}` and `{reason}` stand for what is known of the case at hand.
+/// One row of the table. `{topic}`, `{brokers}` and `{reason}` stand for what is known of the case
+/// at hand.
 struct Meaning {
     code: Code,
     errors: &'static [E],
@@ -182,7 +184,8 @@ impl Cluster {
         &self.brokers
     }
 
-    /// The failure that an error amounts to. `detail` is librdkafka's own text, empty where it has none.
+    /// The failure that an error amounts to. `detail` is librdkafka's own text, empty where it has
+    /// none.
     pub(super) fn failure(&self, error: E, topic: Option<&str>, detail: &str) -> Failure {
         let meaning =
             MEANINGS.iter().find(|meaning| meaning.errors.contains(&error)).unwrap_or(&OTHERWISE);

@@ -1,5 +1,5 @@
-//! Admin requests on the producer's own client: no second client with its own threads, connections and TLS handshakes
-//! for two questions that are asked once per topic. They block.
+//! Admin requests on the producer's own client: no second client with its own threads, connections
+//! and TLS handshakes for two questions that are asked once per topic. They block.
 
 use std::{
     ffi::{CStr, CString, c_char, c_int},
@@ -57,7 +57,8 @@ impl Producer {
         }
         let event = request.answer()?;
         let mut count = 0;
-        // SAFETY: the event is alive; the result and its array are part of it, `count` says how many there are.
+        // SAFETY: the event is alive; the result and its array are part of it, `count` says how
+        // many there are.
         unsafe {
             let result = sys::rd_kafka_event_CreateTopics_result(event.0.as_ptr());
             if result.is_null() {
@@ -102,7 +103,8 @@ impl Producer {
             return Err(invalid("no such resource"));
         };
         let mut resources = [resource.as_ptr()];
-        // SAFETY: client, options and queue are alive, `resources` has one element; all is copied, then it is freed.
+        // SAFETY: client, options and queue are alive, `resources` has one element; all is copied,
+        // then it is freed.
         unsafe {
             sys::rd_kafka_DescribeConfigs(
                 self.client.native_ptr(),
@@ -124,8 +126,8 @@ fn find_settings<const N: usize>(
 ) -> Result<[Option<String>; N], AdminError> {
     let mut found = [const { None }; N];
     let (mut count, mut entries) = (0, 0);
-    // SAFETY: the event is alive; the result, its resources, their entries and texts are parts of it, and the counts
-    // say how many there are.
+    // SAFETY: the event is alive; the result, its resources, their entries and texts are parts of
+    // it, and the counts say how many there are.
     unsafe {
         let result = sys::rd_kafka_event_DescribeConfigs_result(event.0.as_ptr());
         if result.is_null() {
@@ -215,7 +217,8 @@ impl AdminRequest {
         };
         let request = Self { options, queue, timeout_ms };
         let mut text: [c_char; 256] = [0; 256];
-        // SAFETY: the options are alive; `text` is writable for its length. Its failure would leave the default.
+        // SAFETY: the options are alive; `text` is writable for its length. Its failure would leave
+        // the default.
         unsafe {
             sys::rd_kafka_AdminOptions_set_request_timeout(
                 request.options.as_ptr(),
@@ -238,7 +241,8 @@ impl AdminRequest {
     /// Names the broker to ask instead of the controller.
     pub(super) fn ask(&self, broker: i32) -> Result<(), AdminError> {
         let mut text: [c_char; 256] = [0; 256];
-        // SAFETY: the options are alive; `text` is writable for its length and, on failure, ended with NUL.
+        // SAFETY: the options are alive; `text` is writable for its length and, on failure, ended
+        // with NUL.
         unsafe {
             let outcome = sys::rd_kafka_AdminOptions_set_broker(
                 self.options.as_ptr(),
@@ -278,7 +282,8 @@ impl AdminRequest {
 
 impl Drop for AdminRequest {
     fn drop(&mut self) {
-        // SAFETY: both were made in `new` and are returned once. An answer that comes later finds the queue disabled.
+        // SAFETY: both were made in `new` and are returned once. An answer that comes later finds
+        // the queue disabled.
         unsafe {
             sys::rd_kafka_AdminOptions_destroy(self.options.as_ptr());
             sys::rd_kafka_queue_destroy(self.queue.as_ptr());

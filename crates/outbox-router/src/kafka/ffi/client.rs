@@ -29,7 +29,8 @@ impl MainQueue {
         Self(NonNull::new(queue).expect("a client has a main queue"))
     }
 
-    /// From now on librdkafka writes to `wakeup` when the queue gets its first event since it was last polled.
+    /// From now on librdkafka writes to `wakeup` when the queue gets its first event since it was
+    /// last polled.
     pub(super) fn signal_to(&self, wakeup: &File) {
         // SAFETY: the payload is copied; the descriptor stays open until `drop` has taken it back.
         unsafe {

@@ -10,7 +10,8 @@ use rdkafka_sys as sys;
 
 use super::raw;
 
-/// Which topic a report is about: the address of the native topic object, which lives as long as its handle.
+/// Which topic a report is about: the address of the native topic object, which lives as long as
+/// its handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in super::super) struct TopicAddress(usize);
 
@@ -34,15 +35,16 @@ pub(in super::super) struct Report {
 pub(in super::super) enum Delivery {
     /// It is in the log of all in-sync replicas, at an offset that the broker named.
     Stored,
-    /// librdkafka infers success: the broker stored something later, or called the batch a duplicate.
+    /// librdkafka infers success: the broker stored something later, or called the batch a
+    /// duplicate.
     Inferred,
     Failed(RDKafkaErrorCode),
 }
 
 impl Delivery {
-    /// A message's offset is invalid, below zero, until a produce response without an error names the batch's first.
-    /// (One that calls the batch a duplicate names none, -1, from which librdkafka counts on: its first record is caught,
-    /// and that closes the sink.)
+    /// A message's offset is invalid, below zero, until a produce response without an error names
+    /// the batch's first. (One that calls the batch a duplicate names none, -1, from which
+    /// librdkafka counts on: its first record is caught, and that closes the sink.)
     #[inline]
     fn of(error: Option<RDKafkaErrorCode>, offset: i64) -> Self {
         match error {
@@ -90,12 +92,13 @@ impl Event {
     }
 
     pub(super) fn next_report(&self) -> Option<Report> {
-        // SAFETY: the event is alive; a message it returns lives as long as the event, longer than this call.
+        // SAFETY: the event is alive; a message it returns lives as long as the event, longer than
+        // this call.
         let message =
             NonNull::new(unsafe { sys::rd_kafka_event_message_next(self.0.as_ptr()) }.cast_mut())?;
         let message = message.as_ptr();
-        // SAFETY: as above. `err` is read as the integer it is in C, through a pointer, so that no enum with an
-        // unknown value comes into being.
+        // SAFETY: as above. `err` is read as the integer it is in C, through a pointer, so that no
+        // enum with an unknown value comes into being.
         unsafe {
             let error = error_code(ptr::addr_of!((*message).err).cast::<c_int>().read());
             Some(Report {

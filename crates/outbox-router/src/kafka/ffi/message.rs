@@ -37,8 +37,8 @@ impl NativeHeaders {
                 Some(value) => (value.as_ptr().cast::<c_void>(), value.len()),
                 None => (ptr::null(), 0),
             };
-            // SAFETY: name and value are readable for the lengths given (a slice is never longer than `isize::MAX`)
-            // and are copied. The call cannot fail.
+            // SAFETY: name and value are readable for the lengths given (a slice is never longer
+            // than `isize::MAX`) and are copied. The call cannot fail.
             unsafe {
                 sys::rd_kafka_header_add(
                     headers.0,

@@ -131,7 +131,8 @@ impl Metadata {
     fn read(&self) -> KnownTopics {
         let metadata = self.0.as_ptr();
         // SAFETY: the metadata is alive; its brokers, its topics and their names are parts of it,
-        // and the counts say how many there are. Error codes are read as the integers that they are in C.
+        // and the counts say how many there are. Error codes are read as the integers that they are
+        // in C.
         unsafe {
             let count = usize::try_from((*metadata).topic_cnt).unwrap_or(0);
             let topics = (0..count)
@@ -161,8 +162,9 @@ impl Drop for Metadata {
     }
 }
 
-/// The broker that gave an answer, to ask it again. librdkafka does not know the id of a broker that
-/// it has just reached by its bootstrap address: then any other of the cluster, which has an id.
+/// The broker that gave an answer, to ask it again. librdkafka does not know the id of a broker
+/// that it has just reached by its bootstrap address: then any other of the cluster, which has an
+/// id.
 pub(in super::super) fn answering(origin: i32, mut others: impl Iterator<Item = i32>) -> i32 {
     if origin >= 0 { origin } else { others.next().unwrap_or(origin) }
 }

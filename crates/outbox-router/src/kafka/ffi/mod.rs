@@ -1,12 +1,14 @@
-//! The one module with unsafe code: the calls into librdkafka that rdkafka's safe surface lacks or does too slowly.
+//! The one module with unsafe code: the calls into librdkafka that rdkafka's safe surface lacks or
+//! does too slowly.
 //!
-//! Why not `BaseProducer`: its `send` looks the topic up by name and builds a header object of its own, its `poll`
-//! neither batches reports nor says when the queue is empty. Here a record costs one call with a cached topic handle,
-//! reports are read straight from the event that carries them, and an eventfd says when there are any. rdkafka's
-//! `Client` still makes and destroys the native client; nothing but [`Producer::serve`] ever polls its main queue.
+//! Why not `BaseProducer`: its `send` looks the topic up by name and builds a header object of its
+//! own, its `poll` neither batches reports nor says when the queue is empty. Here a record costs
+//! one call with a cached topic handle, reports are read straight from the event that carries them,
+//! and an eventfd says when there are any. rdkafka's `Client` still makes and destroys the native
+//! client; nothing but [`Producer::serve`] ever polls its main queue.
 //!
-//! Error codes cross the border as integers: the bindings declare them as Rust enums with gaps, and a code that a
-//! newer broker invents would be undefined behaviour.
+//! Error codes cross the border as integers: the bindings declare them as Rust enums with gaps, and
+//! a code that a newer broker invents would be undefined behaviour.
 #![allow(unsafe_code, reason = "librdkafka is a C library; every call states why it is sound")]
 
 mod admin;

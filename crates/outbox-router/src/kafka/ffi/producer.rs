@@ -29,8 +29,8 @@ use super::{
 
 /// A native producer with its main queue and the eventfd that the queue signals.
 pub(in super::super) struct Producer {
-    // In the order in which they must go: the queue lets go of the eventfd before the client joins its threads, and
-    // the eventfd is closed when nobody can write to it any more.
+    // In the order in which they must go: the queue lets go of the eventfd before the client joins
+    // its threads, and the eventfd is closed when nobody can write to it any more.
     queue: MainQueue,
     pub(super) client: Client<NoCallbacks>,
     wakeup: File,
@@ -62,10 +62,12 @@ impl Producer {
         &self.client
     }
 
-    /// A handle for `name`. Does not wait; librdkafka asks for the topic's metadata unless it has it.
+    /// A handle for `name`. Does not wait; librdkafka asks for the topic's metadata unless it has
+    /// it.
     pub(in super::super) fn topic(self: &Arc<Self>, name: &TopicName) -> Option<TopicHandle> {
         let name = CString::new(name.as_str()).ok()?;
-        // SAFETY: the client is alive, `name` ends with NUL and is copied, a null configuration means the default.
+        // SAFETY: the client is alive, `name` ends with NUL and is copied, a null configuration
+        // means the default.
         let topic = unsafe {
             sys::rd_kafka_topic_new(self.client.native_ptr(), name.as_ptr(), ptr::null_mut())
         };
@@ -104,10 +106,11 @@ impl Producer {
         // An integer dressed as a pointer: never dereferenced, by librdkafka or here.
         let opaque =
             ptr::without_provenance_mut::<c_void>(usize::from_ne_bytes(opaque.to_ne_bytes()));
-        // SAFETY: every tag is followed by arguments of the types that `rd_kafka_producev` reads for it, and the list
-        // is ended. The handle keeps its topic alive and belongs to this client. Key and value are readable for their
-        // lengths and, by F_COPY, copied before the call returns (the key always is). A value or key of length 0 has a
-        // pointer that is not null, which is how Kafka tells empty from null.
+        // SAFETY: every tag is followed by arguments of the types that `rd_kafka_producev` reads
+        // for it, and the list is ended. The handle keeps its topic alive and belongs to this
+        // client. Key and value are readable for their lengths and, by F_COPY, copied before the
+        // call returns (the key always is). A value or key of length 0 has a pointer that is not
+        // null, which is how Kafka tells empty from null.
         let code = unsafe {
             sys::rd_kafka_producev(
                 self.client.native_ptr(),
@@ -140,8 +143,8 @@ impl Producer {
         }
     }
 
-    /// Takes one event from the main queue, if there is one, and shows `events` what is in it: up to a whole batch of
-    /// reports. Does not wait.
+    /// Takes one event from the main queue, if there is one, and shows `events` what is in it: up
+    /// to a whole batch of reports. Does not wait.
     pub(in super::super) fn serve(&self, events: &mut impl Events) -> Served {
         // SAFETY: the queue is alive as long as `self`; a timeout of 0 does not wait.
         let event = unsafe { sys::rd_kafka_queue_poll(self.queue.0.as_ptr(), 0) };
@@ -159,12 +162,14 @@ impl Producer {
         Served::One
     }
 
-    /// Drops everything that is queued or in flight; each record is reported with an error. Does not wait.
+    /// Drops everything that is queued or in flight; each record is reported with an error. Does
+    /// not wait.
     pub(in super::super) fn purge(&self) {
         let what = sys::RD_KAFKA_PURGE_F_QUEUE
             | sys::RD_KAFKA_PURGE_F_INFLIGHT
             | sys::RD_KAFKA_PURGE_F_NON_BLOCKING;
-        // SAFETY: the client is alive. The only errors are a wrong flag and a client that is no producer.
+        // SAFETY: the client is alive. The only errors are a wrong flag and a client that is no
+        // producer.
         unsafe { sys::rd_kafka_purge(self.client.native_ptr(), what) };
     }
 
@@ -173,7 +178,8 @@ impl Producer {
     /// # Panics
     /// Outside a tokio runtime that does I/O.
     pub(in super::super) fn signal(self: &Arc<Self>) -> io::Result<AsyncFd<Arc<Self>>> {
-        // SAFETY: the descriptor belongs to the producer, which the `AsyncFd` keeps alive, and is never replaced.
+        // SAFETY: the descriptor belongs to the producer, which the `AsyncFd` keeps alive, and is
+        // never replaced.
         let signal = unsafe {
             AsyncFd::register_with_interest(Arc::clone(self), tokio::io::Interest::READABLE)
         };
@@ -204,12 +210,14 @@ impl TopicHandle {
     }
 }
 
-// SAFETY: librdkafka's topic objects are reference-counted and locked inside; they have no thread affinity.
+// SAFETY: librdkafka's topic objects are reference-counted and locked inside; they have no thread
+// affinity.
 unsafe impl Send for TopicHandle {}
 
 impl Drop for TopicHandle {
     fn drop(&mut self) {
-        // SAFETY: the reference that `rd_kafka_topic_new` gave, returned once; the client still lives.
+        // SAFETY: the reference that `rd_kafka_topic_new` gave, returned once; the client still
+        // lives.
         unsafe { sys::rd_kafka_topic_destroy(self.topic.as_ptr()) };
     }
 }

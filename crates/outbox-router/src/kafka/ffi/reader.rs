@@ -47,7 +47,8 @@ enum Phase {
 /// What [`Reader::next`] finds.
 pub(in super::super) enum Fetched {
     Record(FetchedRecord),
-    /// There is no further record at present: the log ends at this offset, by the broker that was asked.
+    /// There is no further record at present: the log ends at this offset, by the broker that was
+    /// asked.
     End {
         offset: i64,
     },

@@ -1,5 +1,5 @@
-//! From the router's configuration to librdkafka's: what is pinned because a promise rests on it, what is only a good
-//! default, and what follows from the router's limits.
+//! From the router's configuration to librdkafka's: what is pinned because a promise rests on it,
+//! what is only a good default, and what follows from the router's limits.
 
 mod reader;
 
@@ -60,11 +60,13 @@ const PINNED: &[(&str, &str)] = &[
 
 /// Better than librdkafka's for this use; anyone may differ.
 const DEFAULTS: &[(&str, &str)] = &[
-    // Any wait, however short, is rounded up to a millisecond by librdkafka's timers. Batches form without it: the task
-    // hands over in one go what one coalesced read of WAL brought, and behind requests in flight more gathers.
+    // Any wait, however short, is rounded up to a millisecond by librdkafka's timers. Batches form
+    // without it: the task hands over in one go what one coalesced read of WAL brought, and behind
+    // requests in flight more gathers.
     ("linger.ms", "0"),
-    // A request holds one partition, and a broker works at one request of a connection at a time. Beside the broker two are
-    // better, since batches grow meanwhile; three milliseconds away two are four times as late as five.
+    // A request holds one partition, and a broker works at one request of a connection at a time.
+    // Beside the broker two are better, since batches grow meanwhile; three milliseconds away two
+    // are four times as late as five.
     ("max.in.flight.requests.per.connection", "5"),
     ("reconnect.backoff.ms", "50"),
     ("reconnect.backoff.max.ms", "2000"),
@@ -76,7 +78,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("socket.timeout.ms", "30000"),
     ("socket.keepalive.enable", "true"),
     ("socket.nagle.disable", "true"),
-    // A topic that vanishes from the metadata for a while (controller restarts) does not fail what is queued for it.
+    // A topic that vanishes from the metadata for a while (controller restarts) does not fail what
+    // is queued for it.
     ("topic.metadata.propagation.max.ms", "60000"),
     ("topic.metadata.refresh.interval.ms", "30000"),
 ];
@@ -84,8 +87,8 @@ const DEFAULTS: &[(&str, &str)] = &[
 /// librdkafka's own default, and what every broker takes unless it was configured for less.
 const BATCH_BYTES: usize = 1_000_000;
 
-/// What a record on the wire has beside its row: a request's and a batch's frame, varints, header names that come from
-/// the configuration.
+/// What a record on the wire has beside its row: a request's and a batch's frame, varints, header
+/// names that come from the configuration.
 const RECORD_OVERHEAD: usize = 64 * 1024;
 
 /// librdkafka's bounds for `message.max.bytes`.
@@ -144,8 +147,8 @@ impl KafkaSettings {
         Ok(properties)
     }
 
-    /// What follows from the limits. The queue takes whatever the window admits, and one more record: the window, not
-    /// the queue, is what holds the router back.
+    /// What follows from the limits. The queue takes whatever the window admits, and one more
+    /// record: the window, not the queue, is what holds the router back.
     fn size(&self, properties: &mut BTreeMap<String, String>) -> Result<(), SettingRefused> {
         let queue_bytes = self.window_bytes.saturating_add(self.row_bytes);
         let mut set = |key: &str, value: usize| properties.insert(key.into(), value.to_string());

@@ -1,16 +1,19 @@
 //! [`KafkaSink`]: the port to Kafka as the streaming task owns it.
 //!
-//! It never blocks and never leaves a gap: the first error of any kind closes it, drops everything that was not yet
-//! acknowledged, and refuses whatever is offered afterwards. Acknowledgements that still arrive then are true and are
-//! passed on; everything else is replayed from the slot in another session.
+//! It never blocks and never leaves a gap: the first error of any kind closes it, drops everything
+//! that was not yet acknowledged, and refuses whatever is offered afterwards. Acknowledgements that
+//! still arrive then are true and are passed on; everything else is replayed from the slot in
+//! another session.
 //!
-//! An acknowledgement is a success report *with an offset*: the broker said where the record is. librdkafka reports success
-//! also for a batch that was refused when a later one of the same partition is stored, and for one that the broker calls a
-//! duplicate. The first conclusion is wrong where the broker's memory of the producer began in between, as with a topic
-//! that is deleted and made again: the later batch is then the first that it sees. Both come without an offset, are
-//! nobody's word that the record is there, and close the sink like a failure.
+//! An acknowledgement is a success report *with an offset*: the broker said where the record is.
+//! librdkafka reports success also for a batch that was refused when a later one of the same
+//! partition is stored, and for one that the broker calls a duplicate. The first conclusion is
+//! wrong where the broker's memory of the producer began in between, as with a topic that is
+//! deleted and made again: the later batch is then the first that it sees. Both come without an
+//! offset, are nobody's word that the record is there, and close the sink like a failure.
 //!
-//! The same lack of memory would let a record overtake an earlier one; `bound` says how that is prevented.
+//! The same lack of memory would let a record overtake an earlier one; `bound` says how that is
+//! prevented.
 
 mod reports;
 mod state;
@@ -43,7 +46,8 @@ pub struct KafkaSink {
     producer: Arc<Producer>,
     signal: AsyncFd<Arc<Producer>>,
     reports: Reports,
-    /// Whether [`KafkaSink::wait_acks`] may wait: only after the queue was read to its end and all trouble was told.
+    /// Whether [`KafkaSink::wait_acks`] may wait: only after the queue was read to its end and all
+    /// trouble was told.
     backlog: Backlog,
 }
 
@@ -69,7 +73,8 @@ impl KafkaSink {
             client_errors: ClientErrors::default(),
             state: None,
         };
-        // The signal tells of the first event in an *empty* queue, and log lines may already be in it.
+        // The signal tells of the first event in an *empty* queue, and log lines may already be in
+        // it.
         Ok(Self { producer, signal, reports, backlog: Backlog::Some })
     }
 
@@ -101,9 +106,9 @@ impl KafkaSink {
         self.reports.topics.identify(id, uuid)
     }
 
-    /// Collects what has arrived, without waiting, until some `limit` reports are read (the event that reaches the
-    /// limit is read to its end: one batch). Returns the first failure, once, as soon as it is clear which record
-    /// caused it.
+    /// Collects what has arrived, without waiting, until some `limit` reports are read (the event
+    /// that reaches the limit is read to its end: one batch). Returns the first failure, once, as
+    /// soon as it is clear which record caused it.
     pub fn poll_acks(&mut self, acks: &mut Acks, limit: usize) -> Option<DeliveryTrouble> {
         self.take_signal();
         let open = self.reports.is_open();
@@ -123,8 +128,8 @@ impl KafkaSink {
         self.reports.take_trouble()
     }
 
-    /// Waits until [`KafkaSink::poll_acks`] has something to read; may return early. Cancel-safe: it takes nothing,
-    /// the signal stands until the next poll.
+    /// Waits until [`KafkaSink::poll_acks`] has something to read; may return early. Cancel-safe:
+    /// it takes nothing, the signal stands until the next poll.
     pub async fn wait_acks(&self) {
         if self.backlog == Backlog::Some {
             return;
@@ -157,8 +162,9 @@ impl KafkaSink {
         self.reports.client_errors.unanswered(failure);
     }
 
-    /// Drops what is in flight and destroys the producer, unless a [`TopicDirectory`] is still at work, which
-    /// then does so when it ends. Blocks for as long as librdkafka takes to join its threads.
+    /// Drops what is in flight and destroys the producer, unless a [`TopicDirectory`] is still at
+    /// work, which then does so when it ends. Blocks for as long as librdkafka takes to join its
+    /// threads.
     pub fn close(self) {
         self.producer.purge();
         drop(self);
@@ -182,7 +188,8 @@ impl KafkaSink {
 
     /// Closes the sink because of a record that could not even be enqueued.
     fn fail(&mut self, ticket: Option<&Ticket>, topic: Option<TopicId>, error: RDKafkaErrorCode) {
-        // After a fatal error every call says no more than that there was one; the client knows which.
+        // After a fatal error every call says no more than that there was one; the client knows
+        // which.
         let (error, detail) =
             self.producer.client().fatal_error().unwrap_or((error, String::new()));
         self.reports.fail(ticket.map(Ticket::transaction), topic, error, &detail);
@@ -202,7 +209,8 @@ impl RecordSink for KafkaSink {
         };
         let bytes = ticket.held_bytes();
         if !place.is_open(bytes) {
-            // The report that opens it is an acknowledgement, after which the record is offered again; or it closes the sink.
+            // The report that opens it is an acknowledgement, after which the record is offered
+            // again; or it closes the sink.
             return Err(Refusal { ticket, reason: RefusalReason::Probing });
         }
         let opaque = ticket.into_opaque();

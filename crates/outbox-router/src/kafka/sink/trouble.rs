@@ -19,8 +19,8 @@ pub struct DeliveryTrouble {
 /// From the first failure on the sink is closed; what remains is to say why.
 pub(super) enum Phase {
     Open,
-    /// Bystanders have failed. The culprit's own report is on its way, unless there is none: then this is told when
-    /// everything is accounted for.
+    /// Bystanders have failed. The culprit's own report is on its way, unless there is none: then
+    /// this is told when everything is accounted for.
     Unexplained(DeliveryTrouble),
     Explained(DeliveryTrouble),
     Told,

@@ -4,12 +4,13 @@ use relay::{Code, Failure, TopicName};
 
 use crate::kafka::{errors::Cluster, topics::Known};
 
-/// From here on a record of any pipeline fits that has not thousands of tables: Kafka's own default, but for its overhead.
+/// From here on a record of any pipeline fits that has not thousands of tables: Kafka's own
+/// default, but for its overhead.
 ///
-/// A record names every table that the publication had when it was last well, once as published and once, where it is an
-/// outbox, as it is: some 200 bytes each, 400 with the longest names. A publication FOR ALL TABLES has them all. It
-/// names up to 500 topics with their partition counts, 250 bytes each. The rest is some kilobytes, and more only where a gap's
-/// message is long.
+/// A record names every table that the publication had when it was last well, once as published and
+/// once, where it is an outbox, as it is: some 200 bytes each, 400 with the longest names. A
+/// publication FOR ALL TABLES has them all. It names up to 500 topics with their partition counts,
+/// 250 bytes each. The rest is some kilobytes, and more only where a gap's message is long.
 const AMPLE_RECORD_BYTES: usize = 1_000_000;
 
 /// What is suggested where that does not do: some ten thousand tables.

@@ -29,8 +29,8 @@ pub struct StateEnd {
 }
 
 impl StateRead {
-    /// Whether the topic still ends where it did, in the same cluster. A copy of the topic in another cluster may have the same
-    /// offsets.
+    /// Whether the topic still ends where it did, in the same cluster. A copy of the topic in
+    /// another cluster may have the same offsets.
     pub fn ends_at(&self, end: &StateEnd, further: i64) -> bool {
         end.offset == self.end + further && end.cluster_id == self.cluster_id
     }

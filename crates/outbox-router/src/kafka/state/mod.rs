@@ -47,8 +47,9 @@ const SETTINGS: &[(&str, &str)] = &[
     ("min.cleanable.dirty.ratio", "0.1"),
 ];
 
-/// The least `max.message.bytes` that a state topic may have: the record of a pipeline with a handful of tables and topics has a
-/// few kilobytes. What others may need, and how large a record can become, is in `cautions`.
+/// The least `max.message.bytes` that a state topic may have: the record of a pipeline with a
+/// handful of tables and topics has a few kilobytes. What others may need, and how large a record
+/// can become, is in `cautions`.
 const RECORD_BYTES: usize = 64 * 1024;
 
 /// Reads the state topic and sees to it that there is one, from any thread. It keeps the sink's

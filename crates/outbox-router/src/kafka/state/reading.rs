@@ -36,8 +36,9 @@ impl StateTopic {
     /// The latest record of each key that begins with `prefix`, between the beginning and the end
     /// that the topic has now. A key whose latest record has no value is not there.
     ///
-    /// It connects anew, so the cluster's id is that of the cluster which answers now: a producer's client keeps the id that its
-    /// latest metadata told, and its connections to a former cluster for as long as they last.
+    /// It connects anew, so the cluster's id is that of the cluster which answers now: a producer's
+    /// client keeps the id that its latest metadata told, and its connections to a former cluster
+    /// for as long as they last.
     ///
     /// # Errors
     /// [`Code::KafkaUnreachable`] when nothing comes for some seconds; or the topic is missing or
@@ -61,8 +62,8 @@ impl StateTopic {
         Ok(StateRead { cluster_id, begin, end, records, last })
     }
 
-    /// The same, when the topic held `known` of the same prefix before: only what is new is read, unless anything speaks for
-    /// another log than the one that was read then.
+    /// The same, when the topic held `known` of the same prefix before: only what is new is read,
+    /// unless anything speaks for another log than the one that was read then.
     ///
     /// # Errors
     /// As [`StateTopic::read`].
@@ -154,8 +155,9 @@ impl StateTopic {
                 Progress::More => {}
                 Progress::Done => return Ok(Outcome::Whole),
                 Progress::AnotherLog => return Ok(Outcome::AnotherLog),
-                // A leader that was elected a moment ago may not know yet that its last records count, and it hands them
-                // out as soon as it does. To count its word for the end would miss them.
+                // A leader that was elected a moment ago may not know yet that its last records
+                // count, and it hands them out as soon as it does. To count its word for the end
+                // would miss them.
                 Progress::EndsEarly if self.watermarks(&reader)?.1 >= end => {}
                 Progress::EndsEarly => return Ok(Outcome::AnotherLog),
             }

@@ -1,10 +1,11 @@
 //! What a reading of the state topic has come to, record by record.
 //!
-//! A topic is read on from where it was read before only as long as it is beyond doubt the same log. It may have been deleted
-//! and made again, cut by an election that lost records, and have grown past the old end in either case; and compaction may have
-//! taken a deletion away that nobody has read. So reading on begins with the last record that was read, which has to be there
-//! unchanged, and goes on without a missing offset. Whatever differs (compaction of what is new, the marker of somebody's
-//! transaction) costs one reading of everything, and is seldom.
+//! A topic is read on from where it was read before only as long as it is beyond doubt the same
+//! log. It may have been deleted and made again, cut by an election that lost records, and have
+//! grown past the old end in either case; and compaction may have taken a deletion away that nobody
+//! has read. So reading on begins with the last record that was read, which has to be there
+//! unchanged, and goes on without a missing offset. Whatever differs (compaction of what is new,
+//! the marker of somebody's transaction) costs one reading of everything, and is seldom.
 
 use std::collections::HashMap;
 
@@ -85,7 +86,8 @@ impl<'p> Reading<'p> {
     /// The broker says that the log ends here.
     pub(super) fn ends(&self, offset: i64) -> Progress {
         let is_whole = match (self.course, self.last) {
-            // The last offsets may have no record: compaction leaves them, markers of transactions are none.
+            // The last offsets may have no record: compaction leaves them, markers of transactions
+            // are none.
             (Course::Anew, _) => true,
             (Course::Anchored, _) | (Course::On, None) => false,
             (Course::On, Some(last)) => last.offset + 1 >= self.end,
@@ -209,7 +211,8 @@ mod tests {
         assert_eq!(reading.found().0.len(), 2);
     }
 
-    /// A leader that was elected a moment ago does not know yet how far its log counts; or records are lost.
+    /// A leader that was elected a moment ago does not know yet how far its log counts; or records
+    /// are lost.
     #[test]
     fn a_log_that_ends_before_its_end_is_not_read_completely() {
         let mut reading = Reading::anew(PREFIX, 100);

@@ -105,7 +105,8 @@ pub(super) fn orders() -> TopicId {
     TopicId::from_index(3).unwrap()
 }
 
-/// A ticket of the given transaction, one unit in size: the layout is the one that `relay` documents.
+/// A ticket of the given transaction, one unit in size: the layout is the one that `relay`
+/// documents.
 pub(super) fn ticket(transaction: u64) -> Ticket {
     Ticket::from_opaque(7 << 56 | transaction << 20 | 1)
 }
@@ -122,8 +123,8 @@ pub(super) fn number(
     sink.produce(&Record { partition, ..record(value.as_bytes(), &row) }, ticket)
 }
 
-/// Produces `count` numbers from `first` on, however often the sink says that it has no room yet, and collects what is
-/// acknowledged meanwhile. Fails on any trouble.
+/// Produces `count` numbers from `first` on, however often the sink says that it has no room yet,
+/// and collects what is acknowledged meanwhile. Fails on any trouble.
 pub(super) async fn give(
     sink: &mut KafkaSink,
     acks: &mut Acks,
@@ -154,7 +155,8 @@ pub(super) fn record<'a>(value: &'a [u8], row: &'a RowHeaders) -> Record<'a> {
     }
 }
 
-/// Polls and waits until `done`, which sees all acknowledgements so far; returns the first trouble if it comes before.
+/// Polls and waits until `done`, which sees all acknowledgements so far; returns the first trouble
+/// if it comes before.
 pub(super) async fn until(
     sink: &mut KafkaSink,
     acks: &mut Acks,

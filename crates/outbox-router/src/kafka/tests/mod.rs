@@ -1,4 +1,5 @@
-//! The sink against librdkafka's mock cluster: the faults here cannot be had from a real broker on demand.
+//! The sink against librdkafka's mock cluster: the faults here cannot be had from a real broker on
+//! demand.
 
 mod cluster;
 mod delivery;

@@ -9,7 +9,8 @@ use tokio::time;
 use super::cluster::{Cluster, acked, give, number, orders, orders_name, ticket, until};
 use crate::kafka::{Identity, KafkaSink};
 
-/// One record in a request, and answers so slow that the next request is on its way before the first is answered.
+/// One record in a request, and answers so slow that the next request is on its way before the
+/// first is answered.
 fn one_behind_the_other(partitions: i32) -> (Cluster, KafkaSink) {
     let (cluster, bystander) = Cluster::with_orders(partitions);
     bystander.close();
@@ -25,7 +26,8 @@ fn refuse_one_batch_for_now(cluster: &Cluster) {
     cluster.mock.request_errors(RDKafkaApiKey::Produce, &[error]);
 }
 
-/// As when a topic is deleted and made again: the first batch meets none, the next, already on its way, an empty one.
+/// As when a topic is deleted and made again: the first batch meets none, the next, already on its
+/// way, an empty one.
 #[tokio::test]
 async fn a_record_is_not_acknowledged_because_a_later_one_was_stored() {
     let (cluster, mut sink) = one_behind_the_other(1);

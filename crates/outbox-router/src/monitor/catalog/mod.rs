@@ -1,5 +1,5 @@
-//! The publication and the outbox tables as the catalog shows them, by OID, on PostgreSQL 13 to 18. Reading only; what
-//! is wrong with them is judged in [`relay::source`].
+//! The publication and the outbox tables as the catalog shows them, by OID, on PostgreSQL 13 to 18.
+//! Reading only; what is wrong with them is judged in [`relay::source`].
 
 use relay::{
     Failure, Outboxes, TableName,
@@ -18,7 +18,8 @@ use values::{numbers, oid, read_kind, read_name, values};
 
 /// Row filters, column lists and FOR TABLES IN SCHEMA appeared here.
 const FILTERS_SINCE: i32 = 15_00_00;
-/// Generated columns can be published from here on, and the view tells which are. Before, it may list them all the same.
+/// Generated columns can be published from here on, and the view tells which are. Before, it may
+/// list them all the same.
 const GENERATED_SINCE: i32 = 18_00_00;
 
 /// What to look for.
@@ -35,10 +36,11 @@ pub struct Sought<'a> {
 /// How often the catalog is read again when it has changed while it was read.
 const LOOKS: u32 = 5;
 
-/// Looks, in one snapshot: a publication that is dropped between two statements would look like one without tables. Only
-/// what the view of published tables calls (`pg_get_publication_tables`) sees the catalog as it is at that moment, whatever
-/// the snapshot is of. A table that was put back in between would be published without an entry of its own, and whether it
-/// had been out could not be told any more: such a look is not believed.
+/// Looks, in one snapshot: a publication that is dropped between two statements would look like one
+/// without tables. Only what the view of published tables calls (`pg_get_publication_tables`) sees
+/// the catalog as it is at that moment, whatever the snapshot is of. A table that was put back in
+/// between would be published without an entry of its own, and whether it had been out could not be
+/// told any more: such a look is not believed.
 ///
 /// # Errors
 /// The server did not answer, or not with what its version should have.
@@ -141,7 +143,8 @@ async fn look_within(
 }
 
 async fn publication(sql: &mut impl TextQuery, name: &str) -> Result<Option<Publication>, Failure> {
-    // Of the row only what ALTER PUBLICATION writes: `to_jsonb` has whatever columns this version has.
+    // Of the row only what ALTER PUBLICATION writes: `to_jsonb` has whatever columns this version
+    // has.
     let statement = format!(
         "select p.oid, p.xmin::text::oid, p.pubowner, \
            to_jsonb(p) - '{{oid,pubname,pubowner,puballtables}}'::text[], \
@@ -185,9 +188,10 @@ impl Wanted<'_> {
     }
 }
 
-/// Those that are wanted, and children (`INHERITS`) always; all, where none has a name. The view, not `pg_publication_rel`:
-/// it is the server's own answer to what a subscriber would get. What comes from the latter is only which entry it is, its
-/// own or its schema's. A partition may be there by what it is a partition of.
+/// Those that are wanted, and children (`INHERITS`) always; all, where none has a name. The view,
+/// not `pg_publication_rel`: it is the server's own answer to what a subscriber would get. What
+/// comes from the latter is only which entry it is, its own or its schema's. A partition may be
+/// there by what it is a partition of.
 async fn published(
     sql: &mut impl TextQuery,
     version: i32,
@@ -228,8 +232,8 @@ async fn published(
     Ok(published)
 }
 
-/// The entry of the table's schema, and who wrote that the table is in it. Every schema but those of the system itself has
-/// such a row.
+/// The entry of the table's schema, and who wrote that the table is in it. Every schema but those
+/// of the system itself has such a row.
 const SCHEMA_ENTRY: &str = "s.oid, d.xmin::text";
 const SCHEMAS: &str = "\
     left join pg_publication_namespace s on s.pnpubid = p.oid and s.pnnspid = n.oid \
@@ -276,8 +280,8 @@ fn read_relation(mut row: TextRow) -> Result<Relation, Failure> {
     })
 }
 
-/// Neither a partitioned table nor a partition can have them. A temporary child is not in the WAL, and is seen by its own
-/// session alone.
+/// Neither a partitioned table nor a partition can have them. A temporary child is not in the WAL,
+/// and is seen by its own session alone.
 async fn add_children(sql: &mut impl TextQuery, relations: &mut [Relation]) -> Result<(), Failure> {
     let plain = relations.iter().filter(|relation| relation.kind == Kind::Plain);
     let plain: Vec<Oid> = plain.map(|relation| relation.oid).collect();

@@ -11,10 +11,11 @@ use crate::postgres::{TextQuery, TextRow};
 /// DETACH CONCURRENTLY appeared here, and with it partitions that are on their way out.
 const PENDING_SINCE: i32 = 14_00_00;
 
-/// Columns that [`read_storage`] reads, of `c`. 2 is the ordinary access method (`HEAP_TABLE_AM_OID` in pg_am.dat), and the
-/// transaction that marks a frozen row. A negative age is that of a row which was frozen long ago. `pg_squeeze` makes a TOAST
-/// table and puts it in place in one transaction, so where it is installed SET LOGGED cannot be told from it; nor, as far as
-/// is known, from what PostgreSQL 19 makes of it (REPACK CONCURRENTLY).
+/// Columns that [`read_storage`] reads, of `c`. 2 is the ordinary access method
+/// (`HEAP_TABLE_AM_OID` in pg_am.dat), and the transaction that marks a frozen row. A negative age
+/// is that of a row which was frozen long ago. `pg_squeeze` makes a TOAST table and puts it in
+/// place in one transaction, so where it is installed SET LOGGED cannot be told from it; nor, as
+/// far as is known, from what PostgreSQL 19 makes of it (REPACK CONCURRENTLY).
 pub(super) const STORAGE: &str = "\
     case c.relkind when 'f' then 'f' else c.relpersistence::text end, \
     nullif(c.reltoastrelid, 0), \
@@ -50,8 +51,8 @@ pub(super) fn read_storage(row: &mut TextRow) -> Result<Storage, Failure> {
     })
 }
 
-/// Adds the partitions of all levels. One that is partitioned itself has no rows, and the server makes it unlogged or not as
-/// it likes: it counts as logged.
+/// Adds the partitions of all levels. One that is partitioned itself has no rows, and the server
+/// makes it unlogged or not as it likes: it counts as logged.
 pub(super) async fn add_partitions(
     sql: &mut impl TextQuery,
     version: i32,

@@ -1,14 +1,16 @@
 //! What the monitor remembers of the source, and when it forgets it.
 //!
-//! A gap stays when its cause is gone: what was missed is missed. It is over when somebody has decided about it who knows
-//! more than the monitor does, and there are three who do:
+//! A gap stays when its cause is gone: what was missed is missed. It is over when somebody has
+//! decided about it who knows more than the monitor does, and there are three who do:
 //!
-//! * the relay's own session, which has judged everything anew when it began (its baseline is another);
-//! * a person, whose acceptance begins a generation of the pipeline's record: a standby, which begins no session, hears of
-//!   it through its relay, which has read the record again before it stands by;
-//! * the session of another router that began after the gap was found, with the record in its hands: it would have found
-//!   the gap too, and halted. That counts only while nothing is wrong, since a router that halts holds the slot as well,
-//!   for a moment.
+//! * the relay's own session, which has judged everything anew when it began (its baseline is
+//!   another);
+//! * a person, whose acceptance begins a generation of the pipeline's record: a standby, which
+//!   begins no session, hears of it through its relay, which has read the record again before it
+//!   stands by;
+//! * the session of another router that began after the gap was found, with the record in its
+//!   hands: it would have found the gap too, and halted. That counts only while nothing is wrong,
+//!   since a router that halts holds the slot as well, for a moment.
 
 use std::sync::Arc;
 
@@ -20,7 +22,8 @@ use relay::{
 use super::{Monitor, found::walsender};
 
 impl<C> Monitor<C> {
-    /// What publication and tables are compared with: our own memory, since somebody has decided about what was before.
+    /// What publication and tables are compared with: our own memory, since somebody has decided
+    /// about what was before.
     pub(super) fn before(&mut self) -> Option<Catalog> {
         self.catch_up();
         self.remembered.clone()
@@ -57,7 +60,8 @@ impl<C> Monitor<C> {
         }
     }
 
-    /// Nothing is wrong in this look: a gap is over if another router has begun a session since it was found.
+    /// Nothing is wrong in this look: a gap is over if another router has begun a session since it
+    /// was found.
     pub(super) fn overtaken(&mut self, look: &SlotLook) {
         let Some(found) = self.found else { return };
         let is_standby = self.channels.relay.borrow().snapshot.condition.state == State::Standby;

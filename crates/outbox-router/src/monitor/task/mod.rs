@@ -11,7 +11,7 @@ use relay::{
     source::{
         Baseline, Catalog, Gap, LastGood, Moves, SlotHealth, SlotLook,
         publication::{Watched, compare, is_note},
-        verdict,
+        slot_checks,
     },
     witness::History,
 };
@@ -63,7 +63,8 @@ pub enum MonitorEvent {
     GapSuspected(Box<Gap>),
     /// Slot, publication and tables are as they must be.
     SourceSeen(Box<SourceState>),
-    /// The server wants to stop and waits for what is unconfirmed: let go, stay away. Once per stop.
+    /// The server wants to stop and waits for what is unconfirmed: let go, stay away. Once per
+    /// stop.
     ServerStopping,
 }
 
@@ -288,8 +289,8 @@ impl<C> Monitor<C> {
         };
     }
 
-    /// The monitor reaches another server than the stream, by the same name: what it sees there says nothing about the
-    /// stream's slot, and no more than that is said.
+    /// The monitor reaches another server than the stream, by the same name: what it sees there
+    /// says nothing about the stream's slot, and no more than that is said.
     fn elsewhere(&self, here: Option<&History>) -> Option<Failure> {
         let snapshot = self.channels.relay.borrow();
         let there = &snapshot.snapshot.baseline.as_ref()?.server.history;
@@ -315,7 +316,7 @@ impl<C> Monitor<C> {
         let watched =
             Watched { publication: &self.settings.publication, outboxes: &self.settings.outboxes };
         let checked = look.mark();
-        let slot = verdict::fit(&self.settings.slot, look);
+        let slot = slot_checks::fit(&self.settings.slot, look);
         let published = compare(watched, before.as_ref(), &catalog);
         let confirmed = slot.as_ref().ok().and_then(|slot| slot.confirmed_flush_lsn);
         let findings: Vec<Failure> = slot.err().into_iter().chain(published).chain(notes).collect();
@@ -381,8 +382,9 @@ impl<C> Monitor<C> {
         self.report.trouble = Some(failure);
     }
 
-    /// 57P03 to a router that had a stream means that the server is on its way down: it was up a moment ago. Whether
-    /// something holds it up, and how long that may take, is for the relay to know.
+    /// 57P03 to a router that had a stream means that the server is on its way down: it was up a
+    /// moment ago. Whether something holds it up, and how long that may take, is for the relay to
+    /// know.
     fn stopping(&mut self, failure: &Failure) {
         let had_stream = match self.snapshot().condition.state {
             State::Streaming | State::Blocked | State::Draining | State::Failed => true,

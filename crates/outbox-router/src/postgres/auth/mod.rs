@@ -113,10 +113,11 @@ impl Exchange<'_> {
             Some(binding) if offers(SCRAM_SHA_256_PLUS) => {
                 (SCRAM_SHA_256_PLUS, ChannelBinding::tls_server_end_point(binding))
             }
-            // Says "I could, you did not offer": a server that did offer knows that somebody stands in between.
+            // Says "I could, you did not offer": a server that did offer knows that somebody stands
+            // in between.
             Some(_) if offers(SCRAM_SHA_256) => (SCRAM_SHA_256, ChannelBinding::unrequested()),
-            // A server offers channel binding only under TLS. The server has TLS and we have none, so
-            // somebody in between took it off.
+            // A server offers channel binding only under TLS. The server has TLS and we have none,
+            // so somebody in between took it off.
             None if offers(SCRAM_SHA_256_PLUS) && !link.transport().is_encrypted() => {
                 return Err(ConnectError::TlsStripped { target: self.info.target() });
             }

@@ -37,7 +37,8 @@ pub enum ConnInfoError {
     /// A variable that would change what is trusted or reached, and that we do not implement.
     #[error("environment variable {0} is set but not supported; unset it for the router")]
     Variable(&'static str),
-    /// A value outside its domain. The value itself is not repeated: it might be a misplaced password.
+    /// A value outside its domain. The value itself is not repeated: it might be a misplaced
+    /// password.
     #[error("connection parameter {name} must be {expected}")]
     Value {
         /// The parameter.

@@ -1,10 +1,13 @@
-//! Where to connect and as whom: libpq's URL, its `key=value` form, the `PG*` variables and the password file.
+//! Where to connect and as whom: libpq's URL, its `key=value` form, the `PG*` variables and the
+//! password file.
 //!
-//! People already have these; a second syntax would be one more thing to get wrong. Two things differ from libpq,
-//! both on purpose. The default `sslmode` verifies the server fully unless it is on this machine, because libpq's
-//! `prefer` protects from nobody. And what we do not implement is refused by name instead of being ignored.
+//! People already have these; a second syntax would be one more thing to get wrong. Two things
+//! differ from libpq, both on purpose. The default `sslmode` verifies the server fully unless it is
+//! on this machine, because libpq's `prefer` protects from nobody. And what we do not implement is
+//! refused by name instead of being ignored.
 //!
-//! No error and no `Debug` output of this module repeats a value that might be, or contain, a password.
+//! No error and no `Debug` output of this module repeats a value that might be, or contain, a
+//! password.
 
 mod error;
 mod names;
@@ -35,7 +38,8 @@ use super::require_auth::RequireAuth;
 pub struct ConnInfo {
     /// The server's name or socket directory.
     pub host: Host,
-    /// Connect to this address instead of looking the name up; the name is still what a certificate must carry.
+    /// Connect to this address instead of looking the name up; the name is still what a certificate
+    /// must carry.
     pub hostaddr: Option<IpAddr>,
     /// TCP port, also the last part of a unix socket's file name.
     pub port: u16,
@@ -94,13 +98,15 @@ enum Place {
 /// What libpq of the usual distributions uses when no host is named.
 const DEFAULT_SOCKET_DIRECTORY: &str = "/var/run/postgresql";
 const DEFAULT_PORT: u16 = 5432;
-/// Long enough for a slow handshake across the world, short enough that a standby's takeover is not held up by it.
+/// Long enough for a slow handshake across the world, short enough that a standby's takeover is not
+/// held up by it.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl ConnInfo {
     /// Resolves a connection string, or the environment alone when there is none.
     ///
-    /// The string wins over the environment, which wins over the defaults; an empty value counts as absent.
+    /// The string wins over the environment, which wins over the defaults; an empty value counts as
+    /// absent.
     ///
     /// # Errors
     /// When the text cannot be read, names something unsupported, or no user is known.

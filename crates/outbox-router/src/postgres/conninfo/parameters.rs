@@ -1,4 +1,5 @@
-//! The parameters we understand, and their values: from the connection string first, then from the environment.
+//! The parameters we understand, and their values: from the connection string first, then from the
+//! environment.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -28,7 +28,8 @@ pub(super) fn pairs(text: &str) -> Result<Pairs, ConnInfoError> {
 fn url(rest: &str) -> Result<Pairs, ConnInfoError> {
     let (rest, query) = split_once_or_all(rest, '?');
     let (authority, database) = split_once_or_all(rest, '/');
-    // A `/` or `?` in a password ends the authority early; what follows must not be taken for a name, or be printed.
+    // A `/` or `?` in a password ends the authority early; what follows must not be taken for a
+    // name, or be printed.
     if [database, query].into_iter().flatten().any(|text| text.contains('@')) {
         return Err(ConnInfoError::StrayAt);
     }
@@ -106,7 +107,8 @@ fn percent_decoded(text: &str) -> Result<String, ConnInfoError> {
     String::from_utf8(bytes).map_err(|_| ConnInfoError::PercentEncoding)
 }
 
-/// `name = value` pairs between spaces; a value may be quoted with `'`, and `\` escapes one character.
+/// `name = value` pairs between spaces; a value may be quoted with `'`, and `\` escapes one
+/// character.
 fn keyword_value(text: &str) -> Result<Pairs, ConnInfoError> {
     let mut pairs = Vec::new();
     let mut rest = text.trim_start();

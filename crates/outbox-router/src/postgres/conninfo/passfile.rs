@@ -1,6 +1,7 @@
 //! libpq's password file: lines of `host:port:database:user:password`, `*` matches anything.
 //!
-//! Like libpq, a file that others can read is not used: its password is no secret any more, and using it would hide that.
+//! Like libpq, a file that others can read is not used: its password is no secret any more, and
+//! using it would hide that.
 
 use std::fs;
 use std::io;

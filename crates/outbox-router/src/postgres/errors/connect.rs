@@ -1,5 +1,5 @@
-//! Why there is no session: everything that can stand between a [`super::super::ConnInfo`] and a server that is
-//! ready for commands.
+//! Why there is no session: everything that can stand between a [`super::super::ConnInfo`] and a
+//! server that is ready for commands.
 //!
 //! Every variant names its target, has a stable code and belongs to a kind; none contains a secret.
 

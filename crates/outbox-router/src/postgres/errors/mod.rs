@@ -1,10 +1,12 @@
 //! What the server says when it says no, and the one place where that is given a meaning.
 //!
-//! [`ServerTrouble`] names the situation; it does not decide what to do about it: retrying, waiting and failing are
-//! the relay's business. Whatever is not recognised stays [`ServerTrouble::Other`] with its SQLSTATE, never a guess.
+//! [`ServerTrouble`] names the situation; it does not decide what to do about it: retrying, waiting
+//! and failing are the relay's business. Whatever is not recognised stays [`ServerTrouble::Other`]
+//! with its SQLSTATE, never a guess.
 //!
-//! Message texts are translated by the server (`lc_messages`), so a situation is recognised by SQLSTATE and by the
-//! name of the server function that raised the error; the English text only helps where several share both.
+//! Message texts are translated by the server (`lc_messages`), so a situation is recognised by
+//! SQLSTATE and by the name of the server function that raised the error; the English text only
+//! helps where several share both.
 
 mod connect;
 
@@ -37,7 +39,8 @@ pub struct ServerMessage {
 }
 
 impl ServerMessage {
-    /// Reads the fields of a message body. Damage and bytes that are no UTF-8 cost readability, never a panic.
+    /// Reads the fields of a message body. Damage and bytes that are no UTF-8 cost readability,
+    /// never a panic.
     #[must_use]
     pub fn parse(body: &[u8]) -> Self {
         let mut message = Self::default();
@@ -195,7 +198,8 @@ fn classify(message: &ServerMessage) -> ServerTrouble {
 }
 
 fn privilege(message: &ServerMessage) -> ServerTrouble {
-    // "must be superuser or replication role" up to 15, "permission denied to start WAL sender" since.
+    // "must be superuser or replication role" up to 15, "permission denied to start WAL sender"
+    // since.
     if message.raised_by(&["InitPostgres", "CheckSlotPermissions", "check_permissions"])
         || message.says("replication")
         || message.says("WAL sender")
@@ -232,7 +236,8 @@ fn not_in_prerequisite_state(message: &ServerMessage) -> ServerTrouble {
     } else if message.says("wal_level") {
         ServerTrouble::WalLevel
     } else if message.raised_by(&["RaiseSlotInvalidationError"])
-        // Up to 15 also said of a physical slot that never reserved WAL: the slot's type tells these apart, not the text.
+        // Up to 15 also said of a physical slot that never reserved WAL: the slot's type tells
+        // these apart, not the text.
         || message.says("invalidated")
         || message.says("can no longer")
         || message.says("cannot read from logical replication slot")
@@ -291,7 +296,8 @@ pub enum ProtocolError {
     },
 }
 
-/// A replication command that failed. The connection is to be dropped, except after [`CommandError::Server`].
+/// A replication command that failed. The connection is to be dropped, except after
+/// [`CommandError::Server`].
 #[derive(Debug, Error)]
 pub enum CommandError {
     /// The server refused.

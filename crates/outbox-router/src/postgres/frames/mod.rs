@@ -1,13 +1,16 @@
-//! One reusable buffer between the socket and the decoder, cut into the server's frames without copying them.
+//! One reusable buffer between the socket and the decoder, cut into the server's frames without
+//! copying them.
 //!
 //! Guarantees, whatever the server announces:
-//! - a length is judged before anything is reserved for it, and the buffer never grows beyond twice what was received;
-//! - a CopyData frame above `row_bytes` streams through in constant memory: its first [`PREFIX_BYTES`] are kept, so
-//!   that the row can still be named, and the rest is dropped;
+//! - a length is judged before anything is reserved for it, and the buffer never grows beyond twice
+//!   what was received;
+//! - a CopyData frame above `row_bytes` streams through in constant memory: its first
+//!   [`PREFIX_BYTES`] are kept, so that the row can still be named, and the rest is dropped;
 //! - any other frame above 1 MiB is an error: no honest server sends one;
 //! - after one large frame the buffer returns to its usual size.
 //!
-//! Frames are borrowed from the buffer; [`FrameBuffer::head`] costs a few comparisons and may be asked again.
+//! Frames are borrowed from the buffer; [`FrameBuffer::head`] costs a few comparisons and may be
+//! asked again.
 
 #[cfg(test)]
 mod tests;
@@ -16,12 +19,14 @@ use thiserror::Error;
 
 /// Tag and length in front of every frame; the length counts itself but not the tag.
 const HEADER_BYTES: usize = 5;
-/// What an Insert message wraps around its column values: XLogData and message headers, and five bytes for each of
-/// at most 1,600 columns. `row_bytes` is about the values alone.
+/// What an Insert message wraps around its column values: XLogData and message headers, and five
+/// bytes for each of at most 1,600 columns. `row_bytes` is about the values alone.
 const ENVELOPE_BYTES: usize = 8 * 1024;
-/// Errors, notices and the answers to commands; PostgreSQL itself truncates what it quotes in them far below this.
+/// Errors, notices and the answers to commands; PostgreSQL itself truncates what it quotes in them
+/// far below this.
 const CONTROL_BYTES: usize = 1024 * 1024;
-/// How much of an oversized frame is kept: header, Relation number and the leading columns, where ids and keys stand.
+/// How much of an oversized frame is kept: header, Relation number and the leading columns, where
+/// ids and keys stand.
 pub const PREFIX_BYTES: usize = 64 * 1024;
 
 /// How much memory frames may take.
@@ -100,7 +105,8 @@ impl FrameBuffer {
         Self { bytes, start: 0, end: 0, shown: 0, oversized: None, limits }
     }
 
-    /// The front frame, when all of it has arrived. Asking again shows the same frame until [`Self::consume`].
+    /// The front frame, when all of it has arrived. Asking again shows the same frame until
+    /// [`Self::consume`].
     ///
     /// # Errors
     /// When the announced length cannot be true; the stream is then of no further use.
@@ -121,7 +127,8 @@ impl FrameBuffer {
         Ok(Some(Head::Whole { tag: header.tag }))
     }
 
-    /// The body of the frame that [`Self::head`] showed, or the beginning of it when that is oversized.
+    /// The body of the frame that [`Self::head`] showed, or the beginning of it when that is
+    /// oversized.
     #[inline]
     #[must_use]
     pub fn body(&self) -> &[u8] {
@@ -151,7 +158,8 @@ impl FrameBuffer {
         self.shown = 0;
     }
 
-    /// Room for the next read. Empty when a whole frame waits to be consumed and the buffer is full.
+    /// Room for the next read. Empty when a whole frame waits to be consumed and the buffer is
+    /// full.
     pub fn unfilled(&mut self) -> &mut [u8] {
         self.compact();
         if self.end == self.bytes.len() {
@@ -215,12 +223,14 @@ impl FrameBuffer {
         (oversized.missing == 0).then_some(Head::Oversized { announced: oversized.announced })
     }
 
-    /// Moves what is left to the front where that is cheap or needed, and gives the memory of a large frame back.
+    /// Moves what is left to the front where that is cheap or needed, and gives the memory of a
+    /// large frame back.
     fn compact(&mut self) {
         let left = self.end - self.start;
         let grown = self.bytes.len() > self.limits.read_buffer;
         let full = self.end == self.bytes.len();
-        // Moving no more than was consumed since the last move keeps the cost per received byte constant.
+        // Moving no more than was consumed since the last move keeps the cost per received byte
+        // constant.
         if self.start > 0 && (left <= self.start || full) {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, left);
@@ -231,7 +241,8 @@ impl FrameBuffer {
         }
     }
 
-    /// Doubles the buffer while the front frame is still on its way and lawful; `head` judges its length otherwise.
+    /// Doubles the buffer while the front frame is still on its way and lawful; `head` judges its
+    /// length otherwise.
     fn grow_for_front_frame(&mut self) {
         let received = self.bytes.get(self.start..self.end).unwrap_or_default();
         let Ok(Some(header)) = Header::parse(received) else { return };

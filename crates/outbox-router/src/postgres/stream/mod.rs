@@ -1,10 +1,12 @@
 //! A running stream: the walsender's frames in, our status updates out.
 //!
-//! Nothing here waits. [`ReplicationStream::poll_fill`] reads what is there, [`ReplicationStream::peek`] shows frames out of the
-//! buffer without I/O, [`ReplicationStream::poll_flush_out`] writes what is queued; when to do which, and when to leave the
-//! socket alone, is the caller's decision. Back-pressure is not filling.
+//! Nothing here waits. [`ReplicationStream::poll_fill`] reads what is there,
+//! [`ReplicationStream::peek`] shows frames out of the buffer without I/O,
+//! [`ReplicationStream::poll_flush_out`] writes what is queued; when to do which, and when to leave
+//! the socket alone, is the caller's decision. Back-pressure is not filling.
 //!
-//! The output is bounded: of several status updates that the server has not taken yet, only the newest is sent.
+//! The output is bounded: of several status updates that the server has not taken yet, only the
+//! newest is sent.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -38,7 +40,8 @@ pub enum Incoming<'a> {
     },
     /// A notice or warning: data, since PostgreSQL 18 tells of missing rows in one.
     Notice(ServerMessage),
-    /// The server ended the stream: CopyDone, or the bare CommandComplete with which a stopping walsender says good-bye.
+    /// The server ended the stream: CopyDone, or the bare CommandComplete with which a stopping
+    /// walsender says good-bye.
     CopyDone,
     /// The server ended the stream with an error.
     Error(ServerMessage),
@@ -103,9 +106,9 @@ impl ReplicationStream {
         self.link.poll_fill(cx)
     }
 
-    /// The same without the runtime, for a task that has not let it look at the socket for a while; TLS alone needs the
-    /// runtime, and brings what that has seen. Returns how many bytes came. An end and an error are left for
-    /// [`Self::poll_fill`] to tell.
+    /// The same without the runtime, for a task that has not let it look at the socket for a while;
+    /// TLS alone needs the runtime, and brings what that has seen. Returns how many bytes came. An
+    /// end and an error are left for [`Self::poll_fill`] to tell.
     pub fn fill_now(&mut self) -> usize {
         self.link.fill_now()
     }
@@ -116,7 +119,8 @@ impl ReplicationStream {
         self.link.is_full()
     }
 
-    /// What comes next, without any I/O; `None` until more was read. Shows the same again until [`Self::consume`].
+    /// What comes next, without any I/O; `None` until more was read. Shows the same again until
+    /// [`Self::consume`].
     ///
     /// # Errors
     /// When the server speaks something else; the stream is then of no further use.
@@ -150,7 +154,8 @@ impl ReplicationStream {
         }
     }
 
-    /// Queues a standby status update. It replaces one that is still unsent, and asks for a reply if that did.
+    /// Queues a standby status update. It replaces one that is still unsent, and asks for a reply
+    /// if that did.
     pub fn queue_status(&mut self, update: &[u8; STATUS_UPDATE_BYTES]) {
         let mut update = *update;
         if let (Some(unsent), Some(reply)) = (&self.status, update.last_mut()) {
@@ -161,8 +166,8 @@ impl ReplicationStream {
         }
     }
 
-    /// Queues the end of our half, behind any status update. The server answers with its own CopyDone; reading on until it
-    /// comes is what makes sure that the last status update was read.
+    /// Queues the end of our half, behind any status update. The server answers with its own
+    /// CopyDone; reading on until it comes is what makes sure that the last status update was read.
     pub fn queue_copy_done(&mut self) {
         if self.ours == Ours::Open {
             self.ours = Ours::Ending;
@@ -244,7 +249,8 @@ impl ReplicationStream {
                 self.theirs = Theirs::EndShown;
                 Ok(Some(Incoming::CopyDone))
             }
-            // After the end the server completes the command, once or twice, and is ready for another.
+            // After the end the server completes the command, once or twice, and is ready for
+            // another.
             (b'c' | b'C' | b'Z', Theirs::Ended) => Ok(None),
             (b'S', _) => {
                 if let Some((name, value)) = parameter(body) {

@@ -1,8 +1,9 @@
-//! Channel binding `tls-server-end-point` (RFC 5929 §4.1): the server's certificate, hashed with the hash of its own
-//! signature, SHA-256 instead where that is MD5 or SHA-1.
+//! Channel binding `tls-server-end-point` (RFC 5929 §4.1): the server's certificate, hashed with
+//! the hash of its own signature, SHA-256 instead where that is MD5 or SHA-1.
 //!
-//! Only the certificate's outermost structure is read for it, which does not justify a dependency on an X.509 parser. A signature
-//! algorithm without a hash of its own (Ed25519, RSA-PSS) has no such binding; SCRAM then runs without one.
+//! Only the certificate's outermost structure is read for it, which does not justify a dependency
+//! on an X.509 parser. A signature algorithm without a hash of its own (Ed25519, RSA-PSS) has no
+//! such binding; SCRAM then runs without one.
 
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
@@ -28,7 +29,8 @@ pub fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// `Certificate ::= SEQUENCE { tbsCertificate SEQUENCE, signatureAlgorithm SEQUENCE { OID, … }, … }`
+/// `Certificate ::= SEQUENCE { tbsCertificate SEQUENCE, signatureAlgorithm SEQUENCE { OID, … }, …
+/// }`
 fn signature_algorithm(certificate: &[u8]) -> Option<&[u8]> {
     let (certificate, _) = element(certificate, SEQUENCE)?;
     let (_, after_contents) = element(certificate, SEQUENCE)?;

@@ -6,9 +6,10 @@
 //! | verify-ca | ✓ | – | |
 //! | verify-full | ✓ | ✓ | |
 //!
-//! A certificate that stands in `sslrootcert` itself is trusted as it is while it is valid: self-signed server certificates, as
-//! `openssl req -x509` makes them, claim to be an authority, and webpki would not take one as a server's. Whatever
-//! the mode, the server must prove that it owns the certificate's key.
+//! A certificate that stands in `sslrootcert` itself is trusted as it is while it is valid:
+//! self-signed server certificates, as `openssl req -x509` makes them, claim to be an authority,
+//! and webpki would not take one as a server's. Whatever the mode, the server must prove that it
+//! owns the certificate's key.
 
 mod binding;
 mod verifier;
@@ -49,7 +50,8 @@ pub(super) struct Client {
     pub(super) peer: Peer,
 }
 
-/// What a connection attempt needs. Files are read anew each time, so that renewed certificates are picked up.
+/// What a connection attempt needs. Files are read anew each time, so that renewed certificates are
+/// picked up.
 pub(super) fn client(info: &ConnInfo) -> Result<Client, TlsSetupError> {
     let name = match &info.host {
         Host::Tcp(name) => name.clone(),
@@ -105,7 +107,8 @@ fn client_config(info: &ConnInfo, check: Check) -> Result<ClientConfig, TlsSetup
         }
     };
     let mut roots = RootCertStore::empty();
-    // One odd certificate among the system's two hundred must not stop us; in a file of ours it stays pinned.
+    // One odd certificate among the system's two hundred must not stop us; in a file of ours it
+    // stays pinned.
     roots.add_parsable_certificates(pinned.iter().cloned());
     let pinned = match &info.sslrootcert {
         Some(RootCertificates::File(_)) => pinned,

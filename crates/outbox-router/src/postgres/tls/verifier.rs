@@ -56,8 +56,9 @@ impl ServerVerifier {
             algorithms,
         );
         match verdict {
-            // Who put this very certificate into sslrootcert trusts it, whatever else it claims to be; but not for
-            // ever. webpki looks at the validity before anything else, so no other fault can hide this one.
+            // Who put this very certificate into sslrootcert trusts it, whatever else it claims to
+            // be; but not for ever. webpki looks at the validity before anything else, so no other
+            // fault can hide this one.
             Err(error) if self.is_pinned(certificate) && !is_about_time(&error) => Ok(()),
             verdict => verdict,
         }

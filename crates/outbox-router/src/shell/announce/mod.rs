@@ -1,4 +1,5 @@
-//! Log lines when the state changes, and only then: a person who reads them at night wants the story, not the noise.
+//! Log lines when the state changes, and only then: a person who reads them at night wants the
+//! story, not the noise.
 
 mod witness;
 
@@ -21,7 +22,8 @@ pub(super) struct Announcer {
 }
 
 impl Announcer {
-    /// Says what changed: ERROR wakes somebody, WARN is out of the ordinary but handled, INFO is a change of state.
+    /// Says what changed: ERROR wakes somebody, WARN is out of the ordinary but handled, INFO is a
+    /// change of state.
     pub(super) fn announce(&mut self, snapshot: &Snapshot, now: Instant) {
         self.announce_condition(&snapshot.condition);
         for news in self.witness.news(&snapshot.witness, now) {
@@ -37,8 +39,9 @@ impl Announcer {
         self.cautions = cautions.to_vec();
     }
 
-    /// Says why a write to the state topic has failed, where the condition says something else: a router that halts because of a
-    /// gap tries to write it down again and again, and writes nothing else.
+    /// Says why a write to the state topic has failed, where the condition says something else: a
+    /// router that halts because of a gap tries to write it down again and again, and writes
+    /// nothing else.
     pub(super) fn refused(&mut self, failure: &Failure, condition: &Condition) {
         if self.is_news(failure, condition) {
             let hint = failure.hint.as_deref();
@@ -56,7 +59,8 @@ impl Announcer {
         self.refusal.replace(subject.clone()) != Some(subject)
     }
 
-    /// Says once that the state topic cannot be looked at while a session streams: rows flow, so the condition says nothing.
+    /// Says once that the state topic cannot be looked at while a session streams: rows flow, so
+    /// the condition says nothing.
     pub(super) fn looked(&mut self, read: Result<(), &Failure>, condition: &Condition) {
         if let Err(failure) = read
             && self.is_unread(condition)

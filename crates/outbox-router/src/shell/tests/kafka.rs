@@ -1,4 +1,5 @@
-//! The cluster as the shell sees it: producers in memory, numbered from zero, and what is asked beside them.
+//! The cluster as the shell sees it: producers in memory, numbered from zero, and what is asked
+//! beside them.
 
 use std::{
     collections::VecDeque,

@@ -1,9 +1,11 @@
-//! The scripted shell: the real shell around the real core, with everything outside in the hands of the test.
+//! The scripted shell: the real shell around the real core, with everything outside in the hands of
+//! the test.
 //!
-//! [`postgres`] plays the server's answers and [`walsender`] its end of the stream's socket, [`kafka`] plays the producer
-//! and what is asked beside it; each question can be answered by itself, kept waiting, or answered by hand. Time is
-//! tokio's, paused: it moves when nobody has anything to do, so a test waits for days in no time. [`Stage::until`] turns
-//! the shell over until something is seen outside; what a test sees inside, it asks the shell for.
+//! [`postgres`] plays the server's answers and [`walsender`] its end of the stream's socket,
+//! [`kafka`] plays the producer and what is asked beside it; each question can be answered by
+//! itself, kept waiting, or answered by hand. Time is tokio's, paused: it moves when nobody has
+//! anything to do, so a test waits for days in no time. [`Stage::until`] turns the shell over until
+//! something is seen outside; what a test sees inside, it asks the shell for.
 //!
 //! Only what measures its own work (a pass, a flood) runs in real time.
 
@@ -189,8 +191,9 @@ impl Stage {
         self.deliver(8, &["warm-up"]).await;
     }
 
-    /// Streaming with a full window: three records of a transaction that ends at 108, one of the next, which goes on
-    /// with `e`. That one has arrived, and finds no room before the others are acknowledged.
+    /// Streaming with a full window: three records of a transaction that ends at 108, one of the
+    /// next, which goes on with `e`. That one has arrived, and finds no room before the others are
+    /// acknowledged.
     async fn full() -> Self {
         let mut stage = Self::streaming(settings()).await;
         stage.world.walsender().send(&transaction(100, &["a", "b", "c"]));

@@ -1,4 +1,5 @@
-//! The server as the steps of a connection see it. Every connection has a number and is known to be alive or not.
+//! The server as the steps of a connection see it. Every connection has a number and is known to be
+//! alive or not.
 
 use std::sync::{Arc, Mutex, Weak};
 

@@ -1,7 +1,8 @@
-//! Producers that are replaced: what the former one's client still says is nothing to the present one.
+//! Producers that are replaced: what the former one's client still says is nothing to the present
+//! one.
 //!
-//! A question that the test keeps holds a thread, and tokio's paused clock stands still meanwhile: where the router is to
-//! reconnect behind it, time is real.
+//! A question that the test keeps holds a thread, and tokio's paused clock stands still meanwhile:
+//! where the router is to reconnect behind it, time is real.
 
 use super::{kafka::Ask, *};
 
@@ -80,7 +81,8 @@ async fn a_state_topic_read_through_a_former_producer_is_read_again() {
     stage.until("a stream", |world| world.postgres.walsenders() == 1).await;
 }
 
-/// A session without a producer would read nothing, and neither a server nor a process that stops may wait for that.
+/// A session without a producer would read nothing, and neither a server nor a process that stops
+/// may wait for that.
 #[tokio::test(start_paused = true)]
 async fn no_session_begins_while_the_producer_is_replaced() {
     let mut stage = Stage::streaming(settings()).await;

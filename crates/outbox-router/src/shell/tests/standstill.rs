@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The shell waits, and is woken so long after it had to be. Meanwhile there was room for what it had read.
+/// The shell waits, and is woken so long after it had to be. Meanwhile there was room for what it
+/// had read.
 async fn stand_still(stage: &mut Stage, time: Duration) {
     let Stage { shell, world } = stage;
     shell.report_if_due();

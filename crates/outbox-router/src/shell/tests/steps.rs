@@ -62,7 +62,8 @@ async fn the_history_of_a_new_timeline_is_read_on_the_same_connection() {
     assert_eq!(stage.world.postgres.desk().asked()[5..10], steps);
 }
 
-/// Whatever is under way when the attempt is given up: nobody waits for it, and its connection is closed.
+/// Whatever is under way when the attempt is given up: nobody waits for it, and its connection is
+/// closed.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_given_up_ends_its_step_and_its_connection() {
     for step in STEPS {

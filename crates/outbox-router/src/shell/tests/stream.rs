@@ -32,7 +32,8 @@ async fn a_row_whose_rest_never_comes_ends_the_session() {
     assert_eq!(stage.world.producer().keys(), ["warm-up"]);
 }
 
-/// Back-pressure is not reading: what waits to be written is written all the same, as soon as there is room.
+/// Back-pressure is not reading: what waits to be written is written all the same, as soon as there
+/// is room.
 #[tokio::test(start_paused = true)]
 async fn an_update_that_found_no_room_leaves_while_reading_stands_still() {
     let mut stage = Stage::begun(settings());

@@ -3,17 +3,19 @@
 //! ```text
 //! ReadState → Connect → ReadTimelines? → ReadSlot → ReadCatalog → StartReplication → ReadSlot → ReadState → streaming
 //! ```
-//! Slot, server and catalog are read from the server that will stream, so that what is judged is what is streamed. Slot
-//! and witness are read again when the slot is ours, because only then does nobody else change them. The slot may have
-//! been dropped and made again since it was read. Another router may have held it, and then it has written to the state
-//! topic. If either has changed, everything is read again.
+//! Slot, server and catalog are read from the server that will stream, so that what is judged is
+//! what is streamed. Slot and witness are read again when the slot is ours, because only then does
+//! nobody else change them. The slot may have been dropped and made again since it was read.
+//! Another router may have held it, and then it has written to the state topic. If either has
+//! changed, everything is read again.
 //!
-//! For the same reason a gap counts only if the witness that it was found by is still the present one while we hold the
-//! slot, if it can be held: what looks like a slot that somebody moved is most often the work of another router.
+//! For the same reason a gap counts only if the witness that it was found by is still the present
+//! one while we hold the slot, if it can be held: what looks like a slot that somebody moved is
+//! most often the work of another router.
 
 use super::{
     Phase, Relay,
-    attempt::{Attempt, Step},
+    attempt::{Attempt, Awaited},
 };
 use crate::{
     clock::Moment,
@@ -21,8 +23,8 @@ use crate::{
     failure::{Code, Failure},
     protocol::{Action, StateRead},
     source::{
-        Catalog, Expectations, Kept, Obstacle, Server, SlotLook, TimelineHistory, history, judge,
-        judge_cluster, judge_slot,
+        Catalog, Expectations, Kept, Obstacle, Server, SlotLook, TimelineHistory, check_cluster,
+        check_slot, history, preflight,
     },
     witness::Since,
 };
@@ -33,7 +35,7 @@ impl Relay {
     /// Begins an attempt.
     pub(super) fn connect(&mut self) {
         let attempt = Attempt {
-            step: Step::State,
+            step: Awaited::State,
             witness: self.keeper.known().cloned(),
             cluster: String::new(),
             server: None,
@@ -46,26 +48,26 @@ impl Relay {
         };
         self.phase = Phase::Connecting(Box::new(attempt));
         match self.keeper.kept() {
-            Kept::InKafka => self.next_read_state(Step::State),
-            Kept::InMemory => self.next(Step::Open, Action::Connect),
+            Kept::InKafka => self.next_read_state(Awaited::State),
+            Kept::InMemory => self.next(Awaited::Open, Action::Connect),
         }
     }
 
-    fn next_read_state(&mut self, step: Step) {
+    fn next_read_state(&mut self, step: Awaited) {
         if let Phase::Connecting(attempt) = &mut self.phase {
             attempt.step = step;
             self.read_state();
         }
     }
 
-    fn next(&mut self, step: Step, action: Action) {
+    fn next(&mut self, step: Awaited, action: Action) {
         if let Phase::Connecting(attempt) = &mut self.phase {
             attempt.step = step;
             self.actions.push_back(action);
         }
     }
 
-    fn awaits(&self, step: Step) -> bool {
+    fn awaits(&self, step: Awaited) -> bool {
         matches!(&self.phase, Phase::Connecting(attempt) if attempt.step == step)
     }
 
@@ -79,19 +81,19 @@ impl Relay {
             Phase::Halted(_) => self.acceptance_read(read, at),
             Phase::Streaming(_) => self.state_looked_at(read, at),
             Phase::Connecting(attempt) => match (attempt.step, read) {
-                (Step::State | Step::StateAgain, Err(failure)) => self.lost(failure, at),
-                (Step::State, Ok(read)) => {
+                (Awaited::State | Awaited::StateAgain, Err(failure)) => self.lost(failure, at),
+                (Awaited::State, Ok(read)) => {
                     attempt.cluster.clone_from(&read.cluster);
                     self.judge_state(read, at);
                 }
-                (Step::StateAgain, Ok(read)) => self.state_read_again(read, at),
+                (Awaited::StateAgain, Ok(read)) => self.state_read_again(read, at),
                 (
-                    Step::Open
-                    | Step::Timelines
-                    | Step::Slot
-                    | Step::Catalog
-                    | Step::Start
-                    | Step::SlotAgain,
+                    Awaited::Open
+                    | Awaited::Timelines
+                    | Awaited::Slot
+                    | Awaited::Catalog
+                    | Awaited::Start
+                    | Awaited::SlotAgain,
                     _,
                 ) => {}
             },
@@ -145,7 +147,7 @@ impl Relay {
                 self.halt(witness.gaps.clone(), at);
                 return;
             }
-            if let Err(obstacle) = judge_cluster(witness, &cluster) {
+            if let Err(obstacle) = check_cluster(witness, &cluster) {
                 self.refuse(obstacle, at);
                 return;
             }
@@ -153,12 +155,12 @@ impl Relay {
         if let Phase::Connecting(attempt) = &mut self.phase {
             attempt.witness = known;
         }
-        self.next(Step::Open, Action::Connect);
+        self.next(Awaited::Open, Action::Connect);
     }
 
     /// The connection stands.
     pub(super) fn opened(&mut self, server: Server, at: Moment) {
-        if !self.awaits(Step::Open) {
+        if !self.awaits(Awaited::Open) {
             return;
         }
         failpoint::reached(Failpoint::Connected);
@@ -167,9 +169,9 @@ impl Relay {
         let needs_timelines = history::needs_timelines(attempt.witness.as_ref(), &server);
         attempt.server = Some(server);
         // Connected, whether or not there is anything to be read.
-        attempt.step = Step::Timelines;
+        attempt.step = Awaited::Timelines;
         if needs_timelines {
-            self.next(Step::Timelines, Action::ReadTimelines(timeline));
+            self.next(Awaited::Timelines, Action::ReadTimelines(timeline));
         } else {
             self.judge_history(&TimelineHistory::default(), at);
         }
@@ -177,7 +179,7 @@ impl Relay {
 
     /// The timeline history was read.
     pub(super) fn timelines_read(&mut self, timelines: &TimelineHistory, at: Moment) {
-        if self.awaits(Step::Timelines) {
+        if self.awaits(Awaited::Timelines) {
             self.judge_history(timelines, at);
         }
     }
@@ -195,20 +197,20 @@ impl Relay {
             }
         }
         self.elsewhere = None;
-        self.next(Step::Slot, Action::ReadSlot);
+        self.next(Awaited::Slot, Action::ReadSlot);
     }
 
     /// The slot was read.
     pub(super) fn slot_read(&mut self, look: SlotLook, at: Moment) {
-        if self.awaits(Step::SlotAgain) {
+        if self.awaits(Awaited::SlotAgain) {
             self.slot_read_again(&look, at);
             return;
         }
-        if !self.awaits(Step::Slot) {
+        if !self.awaits(Awaited::Slot) {
             return;
         }
         let Phase::Connecting(attempt) = &self.phase else { return };
-        let judged = judge_slot(self.expectations(attempt), &look).map(drop);
+        let judged = check_slot(self.expectations(attempt), &look).map(drop);
         let Phase::Connecting(attempt) = &mut self.phase else { return };
         attempt.look = Some(look);
         match judged {
@@ -221,7 +223,7 @@ impl Relay {
             }
         }
         let remembered = attempt.witness.as_ref().map(|witness| Box::new(witness.catalog.clone()));
-        self.next(Step::Catalog, Action::ReadCatalog(remembered));
+        self.next(Awaited::Catalog, Action::ReadCatalog(remembered));
     }
 
     fn expectations<'a>(&'a self, attempt: &'a Attempt) -> Expectations<'a> {
@@ -236,19 +238,19 @@ impl Relay {
 
     /// Publication and tables were read.
     pub(super) fn catalog_read(&mut self, catalog: Catalog, at: Moment) {
-        if !self.awaits(Step::Catalog) {
+        if !self.awaits(Awaited::Catalog) {
             return;
         }
         let Phase::Connecting(attempt) = &self.phase else { return };
         let (Some(server), Some(look)) = (attempt.server.clone(), attempt.look.as_ref()) else {
             return;
         };
-        match judge(self.expectations(attempt), server, look, catalog) {
+        match preflight(self.expectations(attempt), server, look, catalog) {
             Ok(baseline) => {
                 failpoint::reached(Failpoint::SlotChecked);
                 let Phase::Connecting(attempt) = &mut self.phase else { return };
                 attempt.baseline = Some(baseline);
-                self.next(Step::Start, Action::StartReplication);
+                self.next(Awaited::Start, Action::StartReplication);
             }
             Err(obstacle) => self.refuse(obstacle, at),
         }
@@ -256,7 +258,7 @@ impl Relay {
 
     /// The server is streaming, and the slot is ours.
     pub(super) fn connected(&mut self, walsender: Option<i32>, at: Moment) {
-        if !self.awaits(Step::Start) {
+        if !self.awaits(Awaited::Start) {
             return;
         }
         failpoint::reached(Failpoint::ReplicationStarted);
@@ -264,14 +266,15 @@ impl Relay {
         attempt.started_at = Some(at);
         attempt.walsender = walsender;
         if !attempt.gaps.is_empty() {
-            self.next_read_state(Step::StateAgain);
+            self.next_read_state(Awaited::StateAgain);
         } else {
-            self.next(Step::SlotAgain, Action::ReadSlot);
+            self.next(Awaited::SlotAgain, Action::ReadSlot);
         }
     }
 
-    /// The slot was read again, while we hold it. A slot that was made again stands elsewhere. A slot that another holds was
-    /// taken from us: what we would write could count for more than what the other writes.
+    /// The slot was read again, while we hold it. A slot that was made again stands elsewhere. A
+    /// slot that another holds was taken from us: what we would write could count for more than
+    /// what the other writes.
     fn slot_read_again(&mut self, look: &SlotLook, at: Moment) {
         let Phase::Connecting(attempt) = &mut self.phase else { return };
         let Some(first) = &attempt.look else { return };
@@ -294,7 +297,7 @@ impl Relay {
         }
         attempt.held = Some(look.moment());
         match self.keeper.kept() {
-            Kept::InKafka => self.next_read_state(Step::StateAgain),
+            Kept::InKafka => self.next_read_state(Awaited::StateAgain),
             Kept::InMemory => self.begin_session(at),
         }
     }

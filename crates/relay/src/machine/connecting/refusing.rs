@@ -1,6 +1,7 @@
-//! What keeps an attempt from becoming a session, and how a gap that was found ends: by a person's acceptance.
+//! What keeps an attempt from becoming a session, and how a gap that was found ends: by a person's
+//! acceptance.
 
-use crate::machine::{Phase, Relay, attempt::Step};
+use crate::machine::{Phase, Relay, attempt::Awaited};
 use crate::{
     clock::Moment,
     failure::{Code, Failure},
@@ -43,18 +44,18 @@ impl Relay {
         {
             attempt.gaps = gaps;
             if attempt.has_usable_slot() {
-                self.next(Step::Start, Action::StartReplication);
+                self.next(Awaited::Start, Action::StartReplication);
             } else {
                 // Nobody can hold it.
-                self.next_read_state(Step::StateAgain);
+                self.next_read_state(Awaited::StateAgain);
             }
         } else {
             self.halt(gaps, at);
         }
     }
 
-    /// What the monitor saw before the slot was ours, unless somebody has decided about it since: a person, or another
-    /// router, which has found everything as it must be later.
+    /// What the monitor saw before the slot was ours, unless somebody has decided about it since: a
+    /// person, or another router, which has found everything as it must be later.
     pub(super) fn take_suspected(&mut self, looked: Option<&Mark>) -> Vec<Gap> {
         let generation = self.keeper.known().map_or(0, |known| known.generation);
         let is_open = |(gap, known): &(Gap, u64)| {
@@ -66,11 +67,11 @@ impl Relay {
         suspected.into_iter().filter(is_open).map(|(gap, _)| gap).collect()
     }
 
-    /// The catalog could not be read, and the slot is missing or lost: nobody can hold it, so no stream has to be started
-    /// before that counts. Whether it was so.
+    /// The catalog could not be read, and the slot is missing or lost: nobody can hold it, so no
+    /// stream has to be started before that counts. Whether it was so.
     pub(in crate::machine) fn judge_without_catalog(&mut self, at: Moment) -> bool {
         let Phase::Connecting(attempt) = &mut self.phase else { return false };
-        let is_known = attempt.step == Step::Catalog && !attempt.gaps.is_empty();
+        let is_known = attempt.step == Awaited::Catalog && !attempt.gaps.is_empty();
         if !is_known || attempt.has_usable_slot() {
             return false;
         }
@@ -111,8 +112,8 @@ impl Relay {
         }
     }
 
-    /// The gaps that this attempt or session is halted by: those that were found before, or one whose interval follows from
-    /// what is known.
+    /// The gaps that this attempt or session is halted by: those that were found before, or one
+    /// whose interval follows from what is known.
     pub(in crate::machine) fn gaps_of(&mut self, failure: Failure) -> Vec<Gap> {
         if let Phase::Connecting(attempt) = &mut self.phase
             && !attempt.gaps.is_empty()

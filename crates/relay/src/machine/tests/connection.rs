@@ -134,7 +134,8 @@ fn a_slot_that_is_gone_when_we_come_back_is_a_gap() {
 
 #[test]
 fn a_publication_that_is_not_right_is_a_gap_from_the_start() {
-    // I8: the slot is there, so rows were left out, and mending the publication brings none of them back.
+    // I8: the slot is there, so rows were left out, and mending the publication brings none of them
+    // back.
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
     script.handle(Input::Disconnected(failure(Code::PublicationLacksInsert)));
@@ -231,7 +232,7 @@ fn a_process_that_stops_leaves_with_the_server_that_it_lets_go() {
 fn a_row_for_a_person_does_not_keep_a_server_from_stopping() {
     let mut script = Script::streaming();
     script.begin(100);
-    assert_eq!(script.frame(&null_key()), Step::Held);
+    assert_eq!(script.frame(&null_key()), Step::Blocked);
     script.handle(Input::ServerStopping);
     script.run_for(Duration::from_secs(3));
     assert!(script.actions().contains(&Action::Disconnect));
@@ -259,7 +260,7 @@ fn a_process_that_stood_still_throws_away_what_it_held_and_starts_over() {
     script.transaction(100, &["a"]);
     script.run_for(Duration::from_millis(200));
     script.actions();
-    script.handle(Input::StoodStill(Duration::from_secs(5)));
+    script.handle(Input::ProcessStalled(Duration::from_secs(5)));
     assert_eq!(script.actions(), [REPLACED_AT_ONCE, Action::Disconnect]);
     assert_eq!(script.state(), (State::Starting, Some(Code::ServerSilent)));
     assert_eq!(script.frame(&row("b")), Step::Taken, "and is not produced");
@@ -271,7 +272,7 @@ fn standing_still_with_nothing_in_hand_is_no_failure() {
     let mut script = Script::streaming();
     script.handle(Input::Disconnected(Failure::new(Code::ServerUnreachable, "cut")));
     script.actions();
-    script.handle(Input::StoodStill(Duration::from_secs(60)));
+    script.handle(Input::ProcessStalled(Duration::from_secs(60)));
     assert!(!script.actions().contains(&REPLACED_AT_ONCE));
 }
 
@@ -329,7 +330,7 @@ fn a_server_that_sends_one_very_large_row_is_not_silent() {
 fn a_server_that_is_not_read_is_not_silent() {
     let mut script = Script::streaming();
     script.begin(100);
-    assert_eq!(script.frame(&row_of("invoice", "a", "{}")), Step::Held);
+    assert_eq!(script.frame(&row_of("invoice", "a", "{}")), Step::Blocked);
     let topic = looked_up(&script.actions())[0];
     script.handle(Input::Topic(topic, Err(failure(Code::TopicMissing))));
     script.run_for(Duration::from_secs(60));
@@ -345,7 +346,7 @@ fn garbage_ends_the_session_and_the_third_time_is_for_a_person() {
     let mut script = Script::streaming();
     for attempt in 1..=3 {
         script.begin(100);
-        assert_eq!(script.frame(b"nonsense"), Step::Held);
+        assert_eq!(script.frame(b"nonsense"), Step::Blocked);
         let expected = if attempt < 3 { State::Starting } else { State::Failed };
         assert_eq!(script.state(), (expected, Some(Code::Protocol)), "attempt {attempt}");
         assert_eq!(script.relay.condition(script.at).reason.unwrap().lsn, Some(Lsn::from_u64(100)));
@@ -373,7 +374,7 @@ fn with_exit_on_fatal_what_precedes_a_bad_row_is_delivered_first() {
     let mut script = Script::streaming_with(Settings { on_fatal: OnFatal::Exit, ..settings() });
     script.transaction(100, &["a"]);
     script.begin(200);
-    assert_eq!(script.frame(&null_key()), Step::Held);
+    assert_eq!(script.frame(&null_key()), Step::Blocked);
     script.tick_after(50);
     assert!(!script.actions().contains(&Action::Exit(Outcome::Fatal)));
     script.settle();

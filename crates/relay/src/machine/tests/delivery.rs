@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 
-const LONG_GULP: Pace = Pace::InGulps(Duration::from_millis(4));
-const SHORT_GULP: Pace = Pace::InGulps(Duration::from_micros(300));
+const LONG_PAUSE: Pace = Pace::Coalesce(Duration::from_millis(4));
+const SHORT_PAUSE: Pace = Pace::Coalesce(Duration::from_micros(300));
 
 #[test]
 fn a_topic_is_looked_up_before_the_first_record_goes_to_it() {
@@ -13,7 +13,7 @@ fn a_topic_is_looked_up_before_the_first_record_goes_to_it() {
     script.handle(Input::SinkReady);
     script.connect();
     script.begin(8);
-    assert_eq!(script.frame(&row("a")), Step::Held);
+    assert_eq!(script.frame(&row("a")), Step::Blocked);
     assert!(!script.relay.wants_wal());
     let topics = looked_up(&script.actions());
     assert_eq!(topics.len(), 1);
@@ -83,7 +83,7 @@ fn a_full_queue_holds_the_same_record_until_there_is_room() {
     script.sink = MemorySink::new(1);
     script.begin(100);
     script.take(&row("a"));
-    assert_eq!(script.frame(&row("b")), Step::Held);
+    assert_eq!(script.frame(&row("b")), Step::Blocked);
     assert!(!script.relay.wants_wal());
     script.settle();
     assert!(script.relay.wants_wal());
@@ -97,7 +97,7 @@ fn a_full_queue_is_left_alone_until_something_is_acknowledged_or_a_moment_has_pa
     script.sink = MemorySink::new(1);
     script.begin(100);
     script.take(&row("a"));
-    assert_eq!(script.frame(&row("b")), Step::Held);
+    assert_eq!(script.frame(&row("b")), Step::Blocked);
     for input in [Input::Tick, Input::BytesArrived, Input::Acks(&Acks::default())] {
         script.handle(input);
         assert!(!script.relay.wants_wal(), "the shell would offer it again and again");
@@ -114,7 +114,7 @@ fn acknowledgements_of_an_earlier_session_make_room_too() {
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
     script.connect();
     script.begin(100);
-    assert_eq!(script.frame(&row("a")), Step::Held);
+    assert_eq!(script.frame(&row("a")), Step::Blocked);
     script.settle();
     script.take(&row("a"));
 }
@@ -128,7 +128,8 @@ fn the_socket_is_not_read_while_the_window_is_full() {
     script.begin(400);
     script.take(&row("a"));
     assert!(!script.relay.wants_wal());
-    // Acknowledged, but the server has not been told: still the window, since a crash now would repeat it.
+    // Acknowledged, but the server has not been told: still the window, since a crash now would
+    // repeat it.
     let lane: Lane = script.sink.waiting()[0];
     let mut acks = Acks::default();
     script.sink.store(lane);
@@ -260,7 +261,8 @@ fn acknowledgements_of_an_earlier_session_confirm_nothing() {
 
 #[test]
 fn no_more_than_one_earlier_session_is_in_flight() {
-    // Tickets tell sessions apart modulo 256, and every one may leave a window of records in the producer.
+    // Tickets tell sessions apart modulo 256, and every one may leave a window of records in the
+    // producer.
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
@@ -291,7 +293,8 @@ fn an_acknowledgement_too_many_ends_the_session() {
 
 #[test]
 fn a_sink_that_fails_while_connecting_ends_the_attempt() {
-    // Without a sink the session would read nothing: a server that stops would wait for it as long as Kafka is away.
+    // Without a sink the session would read nothing: a server that stops would wait for it as long
+    // as Kafka is away.
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
     let opened = script.source.answer(&Action::Connect).unwrap();
@@ -318,7 +321,7 @@ fn latency_is_not_measured_by_another_servers_clock() {
     let months_ago = -10_000_000_000_000;
     let wall = script.now().wall.as_micros();
     script.take(&wire::begin_sent_at(100, months_ago, wall));
-    assert_eq!(script.relay.pace(), LONG_GULP);
+    assert_eq!(script.relay.pace(), LONG_PAUSE);
     script.take(&wire::origin(wall));
     assert_eq!(script.relay.pace(), Pace::AtOnce);
     script.take(&row("a"));
@@ -341,10 +344,10 @@ fn sent_at(micros: i64, mut frame: Vec<u8>) -> Vec<u8> {
 fn a_backlog_is_read_in_long_gulps_until_the_server_has_no_more() {
     let mut script = Script::streaming();
     script.take(&wire::begin_sent_at(100, 1_000, 61_000));
-    assert_eq!(script.relay.pace(), LONG_GULP, "also amid a transaction");
+    assert_eq!(script.relay.pace(), LONG_PAUSE, "also amid a transaction");
     script.take(&sent_at(61_000, row("a")));
     script.take(&sent_at(61_000, wire::commit(100, 100 + 8)));
-    assert_eq!(script.relay.pace(), LONG_GULP, "however far apart they committed");
+    assert_eq!(script.relay.pace(), LONG_PAUSE, "however far apart they committed");
     script.take(&wire::keepalive(108));
     assert_eq!(script.relay.pace(), Pace::AtOnce);
 }
@@ -357,7 +360,7 @@ fn a_transaction_that_takes_long_to_send_becomes_a_backlog() {
     script.take(&sent_at(50_000, row("a")));
     assert_eq!(script.relay.pace(), Pace::AtOnce);
     script.take(&sent_at(52_000, row("b")));
-    assert_eq!(script.relay.pace(), LONG_GULP);
+    assert_eq!(script.relay.pace(), LONG_PAUSE);
 }
 
 #[test]
@@ -373,7 +376,7 @@ fn following_commits_close_together_share_a_gulp_and_others_are_read_at_once() {
         script.relay.pace()
     };
     assert_eq!(pace_after(100, 1_000), Pace::AtOnce);
-    assert_eq!(pace_after(200, 1_200), SHORT_GULP);
+    assert_eq!(pace_after(200, 1_200), SHORT_PAUSE);
     assert_eq!(pace_after(300, 1_800), Pace::AtOnce);
 }
 

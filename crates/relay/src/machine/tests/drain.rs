@@ -31,7 +31,7 @@ fn the_open_transaction_is_completed_and_no_other_begun() {
     script.take(&row("b"));
     script.commit(100);
     assert!(!script.relay.wants_wal());
-    assert_eq!(script.frame(&wire::begin(200, 0)), Step::Held);
+    assert_eq!(script.frame(&wire::begin(200, 0)), Step::Blocked);
     assert!(!drained(&mut script).contains(&Action::CopyDone), "not before the acks");
     script.settle();
     let actions = script.actions();
@@ -74,7 +74,7 @@ fn a_held_row_does_not_keep_the_process_from_stopping() {
     let mut script = Script::streaming();
     script.begin(100);
     script.take(&row("a"));
-    assert_eq!(script.frame(&null_key()), Step::Held);
+    assert_eq!(script.frame(&null_key()), Step::Blocked);
     script.handle(Input::Shutdown);
     assert_eq!(script.state(), (State::Failed, Some(Code::KeyIsNull)));
     assert!(!drained(&mut script).contains(&Action::CopyDone));

@@ -1,4 +1,5 @@
-//! Sessions that hold the slot one after the other, and what each of them writes and hears of the others.
+//! Sessions that hold the slot one after the other, and what each of them writes and hears of the
+//! others.
 
 use super::{world::World, *};
 use crate::{source::Held, witness::Witness};

@@ -21,7 +21,8 @@ fn a_gap_that_another_router_has_written_down_stops_the_one_that_streams() {
     assert_eq!(world.script.state(), (State::Streaming, None));
 }
 
-/// A promotion has begun the generation in which another router found that transactions are missing.
+/// A promotion has begun the generation in which another router found that transactions are
+/// missing.
 #[test]
 fn a_gap_of_the_same_generation_counts_too() {
     let mut world = World::streaming();
@@ -92,7 +93,7 @@ fn a_record_waits_until_the_witness_says_its_topics_partitions() {
     world.settle_down();
     world.describe();
     world.script.begin(8);
-    assert_eq!(world.script.frame(&row("a")), Step::Held);
+    assert_eq!(world.script.frame(&row("a")), Step::Blocked);
     world.answer_all();
     assert_eq!(world.in_flight.len(), 1, "the partitions of its topic");
     world.script.handle(Input::BytesArrived);
@@ -174,7 +175,8 @@ fn a_router_that_reaches_another_server_waits_for_the_right_one() {
     assert_eq!(world.script.state(), (State::Streaming, None));
 }
 
-/// It has been taken back to an earlier state. Soon its WAL is as long as it was, and then nothing shows it any more.
+/// It has been taken back to an earlier state. Soon its WAL is as long as it was, and then nothing
+/// shows it any more.
 #[test]
 fn a_server_whose_wal_was_shorter_stays_another_one_as_it_grows() {
     let mut world = World::streaming();

@@ -58,7 +58,7 @@ fn a_stream_that_nobody_answered_for_long_is_not_begun() {
     world.script.run_for(Duration::from_secs(1));
     answer_until(&mut world, &Action::StartReplication);
     answer_until_state(&mut world);
-    world.script.handle(Input::StoodStill(Duration::from_secs(6)));
+    world.script.handle(Input::ProcessStalled(Duration::from_secs(6)));
     assert_eq!(world.script.state(), (State::Starting, Some(Code::ServerSilent)));
 }
 
@@ -120,8 +120,8 @@ fn partitions_that_this_process_has_used_since_are_kept() {
 
 #[test]
 fn without_a_state_topic_whatever_comes_again_is_produced_again() {
-    // Two transactions are settled, and the server was told of neither. Another router may have sent one of them again
-    // meanwhile: then the other has to follow it.
+    // Two transactions are settled, and the server was told of neither. Another router may have
+    // sent one of them again meanwhile: then the other has to follow it.
     let window = Window { events: 1_000, bytes: 1 << 20 };
     let mut script = Script::streaming_with(Settings { window, ..settings() });
     script.handle(Input::BytesArrived);
@@ -182,7 +182,7 @@ fn who_resumes_at_the_end_of_the_wal_pins_nothing() {
     world.server.wal_end = Lsn::from_u64(16);
     world.connect();
     world.script.begin(100);
-    assert_eq!(world.script.frame(&row("a")), Step::Held);
+    assert_eq!(world.script.frame(&row("a")), Step::Blocked);
     let id = looked_up(&world.script.actions())[0];
     world.script.handle(Input::Topic(id, Ok(facts(6))));
     assert_eq!(world.script.relay.topics.facts(id), None, "the witness says three");

@@ -1,4 +1,5 @@
-//! Producers that fail again and again: they are made ever more seldom, and the state says why all the time.
+//! Producers that fail again and again: they are made ever more seldom, and the state says why all
+//! the time.
 
 use super::{world::World, *};
 
@@ -183,14 +184,14 @@ fn nothing_is_told_instead_of_a_gap() {
 fn a_producer_that_we_give_up_has_not_failed() {
     let mut script = Script::streaming();
     for _ in 0..3 {
-        script.handle(Input::StoodStill(Duration::from_secs(20)));
+        script.handle(Input::ProcessStalled(Duration::from_secs(20)));
         assert_eq!(wait(&script.actions()), Some(Duration::ZERO));
         script.new_sink();
         reconnect(&mut script);
         assert_eq!(script.state(), STREAMING);
     }
     let mut script = forbidden_twice();
-    script.handle(Input::StoodStill(Duration::from_secs(20)));
+    script.handle(Input::ProcessStalled(Duration::from_secs(20)));
     assert_eq!(wait(&script.actions()), Some(Duration::ZERO));
     script.new_sink();
     assert!(is_forbidden(&mut script) > Duration::ZERO, "nor does that end the row");

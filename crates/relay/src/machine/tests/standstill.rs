@@ -11,7 +11,7 @@ const LONG: Duration = Duration::from_secs(6);
 fn connected_again() -> Script {
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
-    script.handle(Input::StoodStill(LONG));
+    script.handle(Input::ProcessStalled(LONG));
     script.new_sink();
     script.source.slot_at = 300;
     script.connect();
@@ -45,7 +45,7 @@ fn what_the_other_router_has_confirmed_is_not_at_risk() {
 fn what_the_other_router_wrote_down_counts_and_not_what_was_known_before() {
     let mut world = World::streaming();
     world.script.transaction(100, &["a"]);
-    world.script.handle(Input::StoodStill(LONG));
+    world.script.handle(Input::ProcessStalled(LONG));
     world.script.new_sink();
     let value = Witness { position: Lsn::from_u64(300), ..world.witness() }.encode();
     world.topic.push(StateRecord { key: b"another".to_vec(), value, offset: 50 });

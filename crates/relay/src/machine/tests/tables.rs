@@ -1,4 +1,5 @@
-//! Which relation of the stream is an outbox: by its OID, or by the name that it bore at its WAL position.
+//! Which relation of the stream is an outbox: by its OID, or by the name that it bore at its WAL
+//! position.
 
 use super::*;
 
@@ -52,7 +53,7 @@ fn what_was_an_outbox_can_become_broken_but_never_foreign() {
     script.begin(100);
     script.take(&wire::relation(OUTBOX, "outbox_v2", &COLUMNS[..4]));
     let short = wire::insert(1, OUTBOX, &["1", "t", "k", "e"].map(Value::Text));
-    assert_eq!(script.frame(&short), Step::Held);
+    assert_eq!(script.frame(&short), Step::Blocked);
     assert_eq!(script.state(), (State::Failed, Some(Code::PresetUnclear)));
     // Broken as it is, it is still remembered whose rows these are.
     script.take_time(Duration::from_secs(31));
@@ -87,8 +88,8 @@ fn a_row_of_a_table_that_is_not_the_outbox_any_more_is_known_by_its_name_alone()
 
 #[test]
 fn the_name_at_its_place_in_the_wal_comes_before_the_oid() {
-    // The table was renamed and another took its place, and both are configured: a row goes where it went when it was
-    // written.
+    // The table was renamed and another took its place, and both are configured: a row goes where
+    // it went when it was written.
     let table = |name: &str, topic: &str| OutboxTable {
         topic: crate::TopicTemplate::parse(topic).unwrap(),
         ..OutboxTable::with_defaults(TableName { schema: "public".into(), name: name.into() })
@@ -115,6 +116,6 @@ fn an_oversized_row_of_a_renamed_table_is_held() {
     script.begin(100);
     script.take(&wire::relation(OUTBOX, "tmp", &COLUMNS));
     let row = row_of("order", "a", &"x".repeat(5_000));
-    assert_eq!(script.relay.oversized(5_000_000, &row[..200], script.now()), Step::Held);
+    assert_eq!(script.relay.oversized(5_000_000, &row[..200], script.now()), Step::Blocked);
     assert_eq!(script.state(), (State::Failed, Some(Code::RowTooLarge)));
 }

@@ -16,8 +16,8 @@ fn state(number: u64, cluster: &str) -> Input<'static> {
     Input::State(number, Ok(StateRead { cluster: cluster.to_owned(), records: Vec::new() }))
 }
 
-/// Every step's answer, from another slot and another cluster, but for what answers this. The state topic was read with
-/// this number last.
+/// Every step's answer, from another slot and another cluster, but for what answers this. The state
+/// topic was read with this number last.
 fn out_of_turn(asked: Option<&Action>, read: u64) -> Vec<Input<'static>> {
     let mut other = Source { slot_at: 500, ..Source::of("outbox", OUTBOX, &COLUMNS) };
     let steps =

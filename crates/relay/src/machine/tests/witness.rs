@@ -217,7 +217,8 @@ fn an_idle_server_confirms_what_is_covered_with_its_next_keepalive() {
     assert_eq!(world.witness().last.unwrap().end_lsn.as_u64(), 16);
 }
 
-/// The witness says 208, after transactions at 100 and 200; a storage snapshot took the slot back to 16.
+/// The witness says 208, after transactions at 100 and 200; a storage snapshot took the slot back
+/// to 16.
 fn restored() -> World {
     let mut world = World::streaming();
     world.script.transaction(100, &["a"]);
@@ -243,23 +244,23 @@ fn a_server_restored_on_the_same_timeline_is_recognised_by_what_does_not_come_ag
     world.script.begin(150);
     world.script.take(&row("x"));
     world.script.take(&wire::commit(150, 158));
-    assert_eq!(world.script.frame(&wire::begin(216, 0)), Step::Held);
+    assert_eq!(world.script.frame(&wire::begin(216, 0)), Step::Blocked);
     is_another(&world);
     // One that ends past the last.
     let mut world = restored();
     world.script.begin(204);
     world.script.take(&row("x"));
-    assert_eq!(world.script.frame(&wire::commit(204, 212)), Step::Held);
+    assert_eq!(world.script.frame(&wire::commit(204, 212)), Step::Blocked);
     is_another(&world);
     // The same end, another commit time.
     let mut world = restored();
     world.script.take(&wire::begin(200, 77));
     world.script.take(&row("b"));
-    assert_eq!(world.script.frame(&wire::commit(200, 208)), Step::Held);
+    assert_eq!(world.script.frame(&wire::commit(200, 208)), Step::Blocked);
     is_another(&world);
     // None at all.
     let mut world = restored();
-    assert_eq!(world.script.frame(&wire::keepalive(900)), Step::Held);
+    assert_eq!(world.script.frame(&wire::keepalive(900)), Step::Blocked);
     is_another(&world);
 }
 
@@ -397,7 +398,7 @@ fn keys_stay_where_they_went_until_what_was_in_flight_has_passed() {
     world.restart();
     world.connect();
     world.script.begin(100);
-    assert_eq!(world.script.frame(&row("a")), Step::Held);
+    assert_eq!(world.script.frame(&row("a")), Step::Blocked);
     let id = looked_up(&world.script.actions())[0];
     world.script.handle(Input::Topic(id, Ok(facts(6))));
     while !world.script.relay.wants_wal() {
@@ -436,7 +437,7 @@ fn a_row_that_is_taken_with_care_waits_for_the_witness() {
     world.script.new_sink();
     world.connect();
     world.transaction(100, &["a"]);
-    assert_eq!(world.script.frame(&wire::begin(200, 0)), Step::Held);
+    assert_eq!(world.script.frame(&wire::begin(200, 0)), Step::Blocked);
     world.script.settle();
     world.settle_down();
     assert_eq!(world.script.confirmed(), 108);

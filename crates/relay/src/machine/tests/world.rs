@@ -56,7 +56,7 @@ impl World {
     pub(super) fn transaction(&mut self, at: u64, keys: &[&str]) {
         self.script.begin(at);
         for key in keys {
-            if self.script.frame(&row(key)) == Step::Held {
+            if self.script.frame(&row(key)) == Step::Blocked {
                 while !self.script.relay.wants_wal() {
                     assert!(self.answer() || self.store(), "held for ever");
                 }

@@ -14,8 +14,9 @@ pub(crate) enum Evidence {
     None,
 }
 
-/// A settled position on its way into the witness. Neither `Clone` nor `Copy`, made by the ledger alone: the position
-/// that may be told moves only when one comes back, so telling ahead of the witness cannot be typed.
+/// A settled position on its way into the witness. Neither `Clone` nor `Copy`, made by the ledger
+/// alone: the position that may be told moves only when one comes back, so telling ahead of the
+/// witness cannot be typed.
 #[derive(Debug)]
 #[must_use = "an attestation that is dropped leaves its position untold"]
 pub(crate) struct Attestation {

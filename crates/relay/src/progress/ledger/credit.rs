@@ -7,7 +7,8 @@ use pgoutput::PgTimestamp;
 pub(crate) enum Credit {
     /// It was counted; the transaction's latency is measured from here.
     Counted(PgTimestamp, Place),
-    /// It belongs to an earlier session: the ledger knows nothing of it, and nothing is confirmed by it.
+    /// It belongs to an earlier session: the ledger knows nothing of it, and nothing is confirmed
+    /// by it.
     Stale,
 }
 

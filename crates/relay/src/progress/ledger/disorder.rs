@@ -4,7 +4,8 @@ use pgoutput::Lsn;
 
 use crate::failure::{Code, Failure};
 
-/// The order of messages that the ledger relies on was broken: the stream is not what it claims to be.
+/// The order of messages that the ledger relies on was broken: the stream is not what it claims to
+/// be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Disorder {
     /// Begin inside a transaction.

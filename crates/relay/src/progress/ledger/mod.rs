@@ -2,32 +2,37 @@
 //!
 //! # Why this is right
 //!
-//! PostgreSQL forgets WAL up to the position that we confirm, and on reconnection sends a transaction again if and
-//! only if its commit record *starts* at or after that position. So the position must be the `end_lsn` of a commit, not
-//! its `commit_lsn` (that would send the last transaction again for ever), nor anything one adds to either (that would
-//! skip a commit that begins exactly there).
+//! PostgreSQL forgets WAL up to the position that we confirm, and on reconnection sends a
+//! transaction again if and only if its commit record *starts* at or after that position. So the
+//! position must be the `end_lsn` of a commit, not its `commit_lsn` (that would send the last
+//! transaction again for ever), nor anything one adds to either (that would skip a commit that
+//! begins exactly there).
 //!
-//! Transactions arrive in commit order, their acknowledgements in any order, because partitions answer independently.
-//! The ledger keeps one entry per transaction in order of arrival, and moves its position only over the *contiguous
-//! prefix* of entries that are complete (commit seen) and settled (every record acknowledged).
+//! Transactions arrive in commit order, their acknowledgements in any order, because partitions
+//! answer independently. The ledger keeps one entry per transaction in order of arrival, and moves
+//! its position only over the *contiguous prefix* of entries that are complete (commit seen) and
+//! settled (every record acknowledged).
 //!
-//! A keepalive carries the position up to which the walsender has decoded and sent. It may be confirmed exactly when
-//! everything received before it is settled, so it moves the end of the last entry outward: that entry then settles up
-//! to there. Were it never confirmed, a slot whose outbox is idle would retain the WAL of every other table until the
-//! disk is full. While a transaction is open, part of it has been received although its commit lies ahead, so a
-//! keepalive that arrives then is ignored: another will come. Ignored, too, is one below the position at which the slot
-//! stood: after a reconnection the walsender decodes again from further back, and older servers take a slot back when
-//! they are told so.
+//! A keepalive carries the position up to which the walsender has decoded and sent. It may be
+//! confirmed exactly when everything received before it is settled, so it moves the end of the last
+//! entry outward: that entry then settles up to there. Were it never confirmed, a slot whose outbox
+//! is idle would retain the WAL of every other table until the disk is full. While a transaction is
+//! open, part of it has been received although its commit lies ahead, so a keepalive that arrives
+//! then is ignored: another will come. Ignored, too, is one below the position at which the slot
+//! stood: after a reconnection the walsender decodes again from further back, and older servers
+//! take a slot back when they are told so.
 //!
-//! A transaction without rows of ours is no more than such a position: it leaves no entry either. Servers before 15
-//! send an empty one for every transaction of the database, so that during an outage they would pile up without limit.
+//! A transaction without rows of ours is no more than such a position: it leaves no entry either.
+//! Servers before 15 send an empty one for every transaction of the database, so that during an
+//! outage they would pile up without limit.
 //!
-//! A settled position is not confirmed yet: first it is written into the witness ([`crate::witness`]) and acknowledged
-//! there. So a position takes two steps, [`Ledger::attest`] and [`Ledger::attested`], before [`Ledger::confirm`] may name it.
-//! Without a witness it takes one. The window is what lies past the position that may be told.
+//! A settled position is not confirmed yet: first it is written into the witness
+//! ([`crate::witness`]) and acknowledged there. So a position takes two steps, [`Ledger::attest`]
+//! and [`Ledger::attested`], before [`Ledger::confirm`] may name it. Without a witness it takes
+//! one. The window is what lies past the position that may be told.
 //!
-//! Memory is one entry per transaction with events in flight, whatever its number of rows, since an entry is a few
-//! counters; and events in flight are bounded by the window.
+//! Memory is one entry per transaction with events in flight, whatever its number of rows, since an
+//! entry is a few counters; and events in flight are bounded by the window.
 
 use std::collections::VecDeque;
 
@@ -53,8 +58,8 @@ mod credit;
 mod disorder;
 mod entry;
 
-/// A position that the server may be told. Only the ledger makes one, and a status update accepts nothing else:
-/// confirming too early is a mistake that cannot be typed.
+/// A position that the server may be told. Only the ledger makes one, and a status update accepts
+/// nothing else: confirming too early is a mistake that cannot be typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfirmedLsn(Lsn);
 
@@ -112,14 +117,16 @@ impl Ledger {
         }
     }
 
-    /// Everything before `position` is acknowledged, by the witness of an earlier session, and `last` is the last
-    /// transaction with events before it. Only for a ledger that has received nothing.
+    /// Everything before `position` is acknowledged, by the witness of an earlier session, and
+    /// `last` is the last transaction with events before it. Only for a ledger that has received
+    /// nothing.
     pub(crate) fn resume_at(&mut self, position: Lsn, last: Option<LastTransaction>) {
         debug_assert!(self.entries.is_empty(), "nothing was received");
         self.received = self.received.max(position);
         self.settled = self.settled.max(position);
-        // The server need not be told where the slot stands. What lies past it is told when this session's own record
-        // says it: another's may have been deleted meanwhile, by somebody who knew no better.
+        // The server need not be told where the slot stands. What lies past it is told when this
+        // session's own record says it: another's may have been deleted meanwhile, by somebody who
+        // knew no better.
         if position == self.resumed_at {
             self.confirmable = self.confirmable.max(position);
             self.confirmed = position;
@@ -139,7 +146,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// The open transaction's latency counts from `since` instead: its commit time is another server's.
+    /// The open transaction's latency counts from `since` instead: its commit time is another
+    /// server's.
     pub(crate) fn measure_from(&mut self, since: PgTimestamp) {
         if let Some(entry) = self.entries.back_mut()
             && entry.progress == Progress::Open
@@ -148,8 +156,8 @@ impl Ledger {
         }
     }
 
-    /// A record of the open transaction is about to be produced: its ticket, for which it counts as unacknowledged
-    /// from now on.
+    /// A record of the open transaction is about to be produced: its ticket, for which it counts as
+    /// unacknowledged from now on.
     ///
     /// # Errors
     /// No transaction is open.
@@ -183,7 +191,8 @@ impl Ledger {
         }
     }
 
-    /// The open transaction committed; `end_lsn` is the first byte after its commit record. Tells what it carried.
+    /// The open transaction committed; `end_lsn` is the first byte after its commit record. Tells
+    /// what it carried.
     ///
     /// # Errors
     /// No transaction is open, or it is another one.
@@ -209,7 +218,8 @@ impl Ledger {
         Ok(Carried::Events)
     }
 
-    /// A keepalive: the walsender has sent everything before `position`. Ignored while a transaction is open.
+    /// A keepalive: the walsender has sent everything before `position`. Ignored while a
+    /// transaction is open.
     pub(crate) fn keepalive(&mut self, position: Lsn) {
         if !self.is_open() && position > self.received && position > self.resumed_at {
             self.advance(position);
@@ -272,8 +282,8 @@ impl Ledger {
         Attestation::new(self.session, self.settled, self.settled_unattested)
     }
 
-    /// The witness with this position is acknowledged: the window begins after it. An attestation of an earlier
-    /// session says nothing about this one's window.
+    /// The witness with this position is acknowledged: the window begins after it. An attestation
+    /// of an earlier session says nothing about this one's window.
     pub(crate) fn attested(&mut self, attestation: Attestation) {
         if let Some((position, load)) = attestation.redeem(self.session) {
             self.confirmable = self.confirmable.max(position);
@@ -306,8 +316,9 @@ impl Ledger {
         self.confirmed
     }
 
-    /// Whether another record may be read: the window has room, or nothing but the open transaction fills it. A
-    /// transaction larger than the window passes through with its *unacknowledged* part bounded.
+    /// Whether another record may be read: the window has room, or nothing but the open transaction
+    /// fills it. A transaction larger than the window passes through with its *unacknowledged* part
+    /// bounded.
     #[inline]
     pub(crate) fn has_room(&self, window: Window) -> bool {
         self.unconfirmed.fits(window)
@@ -317,13 +328,15 @@ impl Ledger {
                 && self.unacked.fits(window))
     }
 
-    /// Whether enough is settled but unattested that the window would rather move now than wait for the timer.
+    /// Whether enough is settled but unattested that the window would rather move now than wait for
+    /// the timer.
     pub(crate) fn is_worth_attesting(&self, window: Window) -> bool {
         self.settled_unattested.events >= (window.events / 4).max(1)
             || self.settled_unattested.units * SIZE_UNIT >= (window.bytes / 4).max(1)
     }
 
-    /// Whether only a status update moves the window, and would rather do so now than wait for the timer.
+    /// Whether only a status update moves the window, and would rather do so now than wait for the
+    /// timer.
     pub(crate) fn is_worth_confirming(&self, window: Window) -> bool {
         self.evidence == Evidence::None && self.is_worth_attesting(window)
     }
@@ -369,7 +382,8 @@ impl Ledger {
         self.unacked.events
     }
 
-    /// Nothing of ours lies between what was received and `end`: it is settled as soon as what precedes it is.
+    /// Nothing of ours lies between what was received and `end`: it is settled as soon as what
+    /// precedes it is.
     fn advance(&mut self, end: Lsn) {
         self.received = end;
         match self.entries.back_mut() {

@@ -1,5 +1,5 @@
-//! The ledger against a naive model that keeps every record, and the cases that the manual's wording invites to get
-//! wrong. Invariants are those of the crate's documentation.
+//! The ledger against a naive model that keeps every record, and the cases that the manual's
+//! wording invites to get wrong. Invariants are those of the crate's documentation.
 
 use proptest::prelude::*;
 
@@ -122,7 +122,8 @@ fn a_keepalive_from_before_the_slot_is_ignored() {
 
 #[test]
 fn transactions_without_events_take_no_memory() {
-    // I6: servers before 15 send one for every transaction of the database, also while Kafka is away.
+    // I6: servers before 15 send one for every transaction of the database, also while Kafka is
+    // away.
     let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
     let tickets = transaction(&mut ledger, 100, 1);
     for at in 0..1_000 {

@@ -1,8 +1,10 @@
-//! A relation of the wire read through the configuration: which column, by position, has which role.
+//! A relation of the wire read through the configuration: which column, by position, has which
+//! role.
 //!
-//! PostgreSQL sends a Relation message before the first row of a table and again after every change of its shape, also
-//! inside a transaction, so columns are found by *name* each time and never by a remembered position. What does not
-//! fit is kept as the failure that the next INSERT will meet: nothing newer is produced before it is mended.
+//! PostgreSQL sends a Relation message before the first row of a table and again after every change
+//! of its shape, also inside a transaction, so columns are found by *name* each time and never by a
+//! remembered position. What does not fit is kept as the failure that the next INSERT will meet:
+//! nothing newer is produced before it is mended.
 
 use pgoutput::{Relation, RelationColumn, TupleColumns, TupleData};
 
@@ -110,7 +112,8 @@ impl Columns {
     /// Reads the values of one row into `event`, which is as it was made.
     ///
     /// # Errors
-    /// The row has another number of columns than its relation, or a value in a form that an INSERT never has.
+    /// The row has another number of columns than its relation, or a value in a form that an INSERT
+    /// never has.
     #[inline]
     pub(crate) fn read<'a>(
         &self,
@@ -160,7 +163,8 @@ fn unreadable(role: Role) -> Failure {
 /// Which role is at which position.
 type Roles = Vec<(Role, usize)>;
 
-/// Which of a table's columns, by position, has which role: by the table's own mapping, or by the preset that fits.
+/// Which of a table's columns, by position, has which role: by the table's own mapping, or by the
+/// preset that fits.
 ///
 /// # Errors
 /// No preset fits or two do, or a column that is needed is not there.
@@ -231,10 +235,11 @@ fn is_required(table: &OutboxTable, role: Role) -> bool {
 /// OIDs of `src/include/catalog/pg_type.dat`, stable across versions.
 mod oid {
     pub(super) const BYTEA: u32 = 17;
-    /// Types whose text is what Debezium's `StringConverter` writes: `name`, `int8`, `int2`, `int4`, `text`, `json`,
-    /// `bpchar`, `varchar`, `uuid`, `jsonb`.
+    /// Types whose text is what Debezium's `StringConverter` writes: `name`, `int8`, `int2`,
+    /// `int4`, `text`, `json`, `bpchar`, `varchar`, `uuid`, `jsonb`.
     pub(super) const SAME_TEXT: [u32; 10] = [19, 20, 21, 23, 25, 114, 1042, 1043, 2950, 3802];
-    /// The first OID that is not PostgreSQL's own: enums, domains and extension types such as `citext`.
+    /// The first OID that is not PostgreSQL's own: enums, domains and extension types such as
+    /// `citext`.
     pub(super) const FIRST_NORMAL: u32 = 16384;
 }
 

@@ -1,8 +1,9 @@
-//! The plain case of a row's own headers, which is nearly every one: members that are texts without escapes, integers,
-//! booleans or null, on one line. Their names and values are where they stand, so nothing is copied out of the object.
+//! The plain case of a row's own headers, which is nearly every one: members that are texts without
+//! escapes, integers, booleans or null, on one line. Their names and values are where they stand,
+//! so nothing is copied out of the object.
 //!
-//! [`members`] takes what it is sure to read as the JSON parser does. All else it leaves to that one: escapes, nesting,
-//! other numbers, and whatever is wrong, which is the parser's to explain.
+//! [`members`] takes what it is sure to read as the JSON parser does. All else it leaves to that
+//! one: escapes, nesting, other numbers, and whatever is wrong, which is the parser's to explain.
 
 use std::ops::Range;
 
@@ -13,7 +14,8 @@ pub(super) struct Span {
     pub(super) value: Option<Range<usize>>,
 }
 
-/// Calls `each` with the members of the object that `json` is, in its order, until that says [`None`].
+/// Calls `each` with the members of the object that `json` is, in its order, until that says
+/// [`None`].
 pub(super) fn members(json: &str, mut each: impl FnMut(Span) -> Option<()>) -> Option<()> {
     let json = json.as_bytes();
     // Without these a text ends at the next quote, and white space is spaces.

@@ -1,8 +1,8 @@
 //! The row's own headers: the members of a JSON object become Kafka headers, in the object's order.
 //!
-//! A text becomes its characters, a number or a boolean its JSON spelling, null becomes Kafka's null, an object or an
-//! array its JSON text. Anything that is not an object is refused, as is a member that repeats a name, since a
-//! consumer could not tell which of the two to believe.
+//! A text becomes its characters, a number or a boolean its JSON spelling, null becomes Kafka's
+//! null, an object or an array its JSON text. Anything that is not an object is refused, as is a
+//! member that repeats a name, since a consumer could not tell which of the two to believe.
 
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -13,7 +13,8 @@ use super::{
     plain::{self, Span},
 };
 
-/// Members that one row may bring: far above what anyone sends, far below what would hurt a consumer.
+/// Members that one row may bring: far above what anyone sends, far below what would hurt a
+/// consumer.
 const MEMBERS_MAX: usize = 256;
 
 /// The headers of one row in two reused buffers: nothing is allocated once they are warm.
@@ -59,7 +60,8 @@ impl RowHeaders {
         })
     }
 
-    /// Replaces the headers by the members of `json`, none of which may bear one of the `taken` names.
+    /// Replaces the headers by the members of `json`, none of which may bear one of the `taken`
+    /// names.
     ///
     /// # Errors
     /// What is wrong with the object; never its content.

@@ -1,6 +1,7 @@
-//! The hash of the one look-up that every event costs, routing value → topic. The values are short and the table is
-//! small and bounded, so it need not withstand what the standard library's hash does, which takes as many instructions
-//! as decoding the row. It is seeded all the same: which values collide differs from process to process.
+//! The hash of the one look-up that every event costs, routing value → topic. The values are short
+//! and the table is small and bounded, so it need not withstand what the standard library's hash
+//! does, which takes as many instructions as decoding the row. It is seeded all the same: which
+//! values collide differs from process to process.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -26,7 +27,8 @@ impl BuildHasher for Seed {
     }
 }
 
-/// Multiplies in eight bytes at a time and folds the product, so that every bit of it depends on every byte.
+/// Multiplies in eight bytes at a time and folds the product, so that every bit of it depends on
+/// every byte.
 #[derive(Debug)]
 pub(super) struct Folded(u64);
 
@@ -72,7 +74,8 @@ mod tests {
         let seed = Seed::default();
         let names = (0..10_000).map(|number| format!("aggregate-{number}"));
         let hashes: Vec<u64> = names.map(|name| seed.hash_one(name.as_bytes())).collect();
-        // A table takes its place from the lowest bits and tells neighbours apart by the highest seven.
+        // A table takes its place from the lowest bits and tells neighbours apart by the highest
+        // seven.
         let places: HashSet<u64> = hashes.iter().map(|hash| hash & 0x3fff).collect();
         let tags: HashSet<u64> = hashes.iter().map(|hash| hash >> 57).collect();
         // 10,000 balls into 16,384 bins fill about 7,480 of them.

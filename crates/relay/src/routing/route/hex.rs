@@ -1,7 +1,8 @@
 //! `bytea` as PostgreSQL writes it: `\x` and two digits per byte.
 //!
-//! A binary payload is most of its row, and half of that is decoded. So the digits are taken without a branch and
-//! without a table: every step is the same arithmetic on each, which the compiler turns into sixteen at a time.
+//! A binary payload is most of its row, and half of that is decoded. So the digits are taken
+//! without a branch and without a table: every step is the same arithmetic on each, which the
+//! compiler turns into sixteen at a time.
 
 /// Decodes `\x…` into `bytes`; `None` if the text is anything else.
 pub(super) fn decode(text: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
@@ -21,8 +22,8 @@ fn is_digit(character: u8) -> bool {
     (character.wrapping_sub(b'0') < 10) | ((character | 0x20).wrapping_sub(b'a') < 6)
 }
 
-/// The byte that two digits stand for. The value of a digit is its low four bits, and nine more if it is a letter, which
-/// has bit 6 set.
+/// The byte that two digits stand for. The value of a digit is its low four bits, and nine more if
+/// it is a letter, which has bit 6 set.
 #[inline]
 fn byte(pair: [u8; 2]) -> u8 {
     let pair = u16::from_le_bytes(pair);

@@ -1,5 +1,6 @@
-//! Event → record: the key, the topic and partition, the value and the headers. Plain functions over borrowed bytes;
-//! what must be decoded (`bytea`, the row's own headers) goes into buffers that are reused from row to row.
+//! Event → record: the key, the topic and partition, the value and the headers. Plain functions
+//! over borrowed bytes; what must be decoded (`bytea`, the row's own headers) goes into buffers
+//! that are reused from row to row.
 
 use std::num::NonZeroI32;
 
@@ -56,7 +57,8 @@ impl Router {
         Self { table, columns, remembered: TopicCache::default() }
     }
 
-    /// The relation was described anew. What is remembered of topics depends on the configuration alone.
+    /// The relation was described anew. What is remembered of topics depends on the configuration
+    /// alone.
     pub(crate) fn set_columns(&mut self, columns: Columns) {
         self.columns = columns;
     }
@@ -72,7 +74,8 @@ impl Router {
     /// Routes one row, and writes the format's headers.
     ///
     /// # Errors
-    /// The row cannot be a record: which column, and what to do. Never a value of the row but its id.
+    /// The row cannot be a record: which column, and what to do. Never a value of the row but its
+    /// id.
     #[inline]
     pub(crate) fn route<'a>(
         &'a mut self,

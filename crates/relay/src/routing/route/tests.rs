@@ -107,7 +107,8 @@ fn the_timestamp_is_the_commit_time_in_milliseconds() {
 
 #[test]
 fn the_partition_is_what_the_java_client_computes() {
-    // murmur2("21") = -973932308, murmur2("foobar") = -790332482 (Apache Kafka, UtilsTest.testMurmur2).
+    // murmur2("21") = -973932308, murmur2("foobar") = -790332482 (Apache Kafka,
+    // UtilsTest.testMurmur2).
     for (key, murmur2) in [("21", -973_932_308_i32), ("foobar", -790_332_482)] {
         let expected = (murmur2 & 0x7fff_ffff) % 3;
         assert_eq!(record(&row_with("aggregate_id", Wire::Text(key))).partition, expected);

@@ -1,8 +1,9 @@
-//! Routing value → topic, so that a name is rendered and validated once: the one look-up that every event costs.
+//! Routing value → topic, so that a name is rendered and validated once: the one look-up that every
+//! event costs.
 //!
-//! A table of `hashbrown`, which is the standard library's map without its idea of what makes keys equal. That idea is a
-//! call of `memcmp`, and glibc's for AVX-512 waits some 90 ns for a masked load of the few bytes that were just read: an
-//! eighth of the relay thread's time in a backlog.
+//! A table of `hashbrown`, which is the standard library's map without its idea of what makes keys
+//! equal. That idea is a call of `memcmp`, and glibc's for AVX-512 waits some 90 ns for a masked
+//! load of the few bytes that were just read: an eighth of the relay thread's time in a backlog.
 
 use std::hash::BuildHasher;
 
@@ -11,8 +12,9 @@ use hashbrown::HashTable;
 use super::hash::Seed;
 use crate::routing::record::TopicId;
 
-/// Distinct routing values whose topics are remembered per table. Beyond it the topic is worked out anew each time:
-/// an application that puts an id into the aggregate type must not cost memory without end.
+/// Distinct routing values whose topics are remembered per table. Beyond it the topic is worked out
+/// anew each time: an application that puts an id into the aggregate type must not cost memory
+/// without end.
 pub(super) const REMEMBERED_MAX: usize = 16_384;
 
 #[derive(Debug, Default)]

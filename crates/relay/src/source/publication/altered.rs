@@ -1,5 +1,5 @@
-//! A publication whose row was written again (`xmin`) between two looks. Its tables have entries of their own; the row
-//! itself holds the owner, the name, and which changes are published and how.
+//! A publication whose row was written again (`xmin`) between two looks. Its tables have entries of
+//! their own; the row itself holds the owner, the name, and which changes are published and how.
 
 use super::{comparison::Judge, remedy::ACCEPT, renamed, rows, xmin::FROZEN};
 use crate::{
@@ -34,8 +34,8 @@ fn trace(before: &Publication, now: &Publication) -> Trace {
     }
 }
 
-/// Alterations that explain themselves. Rows may have been left out before them all the same, of which nothing is left;
-/// that is for people to hear of, and no reason to stop.
+/// Alterations that explain themselves. Rows may have been left out before them all the same, of
+/// which nothing is left; that is for people to hear of, and no reason to stop.
 pub fn alterations(
     before: &Catalog,
     now: &Catalog,

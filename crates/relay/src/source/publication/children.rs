@@ -1,6 +1,7 @@
-//! Tables that inherit from an outbox (`INHERITS`). To the application their rows are the outbox's; to PostgreSQL each is
-//! a table of its own, and is published under its own name or not at all (CREATE PUBLICATION, "Parameters": descendants
-//! are added when the publication is made, and not later).
+//! Tables that inherit from an outbox (`INHERITS`). To the application their rows are the outbox's;
+//! to PostgreSQL each is a table of its own, and is published under its own name or not at all
+//! (CREATE PUBLICATION, "Parameters": descendants are added when the publication is made, and not
+//! later).
 
 use super::{comparison::Judge, remedy, remedy::ACCEPT};
 use crate::{

@@ -25,8 +25,8 @@ pub struct Watched<'a> {
     pub outboxes: &'a Outboxes,
 }
 
-/// Everything that keeps rows of the outbox tables from being published as they were, the gravest first; after it, what
-/// people should hear of ([`is_note`]).
+/// Everything that keeps rows of the outbox tables from being published as they were, the gravest
+/// first; after it, what people should hear of ([`is_note`]).
 pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) -> Vec<Failure> {
     let Some(publication) = &now.publication else {
         return vec![missing(watched.publication)];
@@ -47,7 +47,8 @@ pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) ->
     failures
 }
 
-/// Whether it is only for people to hear of: no row is missing or will be, so a stream starts and goes on.
+/// Whether it is only for people to hear of: no row is missing or will be, so a stream starts and
+/// goes on.
 pub fn is_note(failure: &Failure) -> bool {
     matches!(failure.code, Code::TableRenamed | Code::RowsMove | Code::ServerOutdated)
 }
@@ -125,8 +126,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Tables that were published and are not, or whose name another has. One that was dropped altogether takes no rows any
-    /// more and those that it took are in the WAL, so nothing is missing, unless another took its name.
+    /// Tables that were published and are not, or whose name another has. One that was dropped
+    /// altogether takes no rows any more and those that it took are in the WAL, so nothing is
+    /// missing, unless another took its name.
     fn withdrawn(&self, before: &Publication) -> Vec<Failure> {
         let missing = before.tables.iter().filter_map(|table| {
             let is_published = self.publication.table(table.oid).is_some();
@@ -231,7 +233,8 @@ impl Judge<'_> {
 
     fn lacks(&self, table: &TableName) -> Failure {
         let publication = self.watched.publication;
-        // Of a partition that is published with what it is a partition of the publication takes no entry.
+        // Of a partition that is published with what it is a partition of the publication takes no
+        // entry.
         let is_leaf = self.now.named(table).is_some_and(|now| now.kind == Kind::Leaf);
         let (what, hint) = if is_leaf && self.publication.partitions == Partitions::ViaRoot {
             let mend = format!(
@@ -262,8 +265,8 @@ impl Judge<'_> {
         .hint(self.alter("set (publish_via_partition_root = true)"))
     }
 
-    /// The rows of the former one are in the slot under this name, those of the new one under its OID: none of them is
-    /// passed over.
+    /// The rows of the former one are in the slot under this name, those of the new one under its
+    /// OID: none of them is passed over.
     fn exchanged(&self, table: &TableName, before: Oid, now: Oid) -> Failure {
         let hint = match self.publication.table(now) {
             Some(_) => format!(

@@ -1,9 +1,9 @@
-//! A table that left a publication and came back: the rows that were written meanwhile are missing, although it looks as
-//! before.
+//! A table that left a publication and came back: the rows that were written meanwhile are missing,
+//! although it looks as before.
 //!
-//! It is in a publication by an entry of its own, or since its schema has one. Either bond is broken by what gives it
-//! another identity. A table that is there FOR ALL TABLES, or with the table that it is a partition of, has neither: it
-//! cannot leave by itself.
+//! It is in a publication by an entry of its own, or since its schema has one. Either bond is
+//! broken by what gives it another identity. A table that is there FOR ALL TABLES, or with the
+//! table that it is a partition of, has neither: it cannot leave by itself.
 
 use super::{comparison::Judge, remedy::ACCEPT, xmin::is_written_again};
 use crate::{
@@ -25,7 +25,8 @@ enum Left {
 
 fn left(before: &PublishedTable, now: &PublishedTable) -> Option<Left> {
     let (own, by_schema) = (before.entry, before.schema_entry);
-    // What is not known is not compared: nothing was remembered, or the table is there by what it is a part of.
+    // What is not known is not compared: nothing was remembered, or the table is there by what it
+    // is a part of.
     if !before.has_entry() || !now.has_entry() || (own.is_some() && own == now.entry) {
         return None;
     }

@@ -1,11 +1,13 @@
 //! Statements that put a table into a publication, for people to type and for `setup` to run.
 //!
-//! Each is one transaction, so that nothing is left out between its statements, and touches no other table: `set table` would
-//! take every other one out, and without `only` a child (INHERITS) would be added and dropped with its parent, or make the
-//! statement fail. The lock waits for whoever is writing, and whoever comes to write waits for it, so not for long.
-//! Without it PostgreSQL before 13.21, 14.18, 15.13, 16.9 and 17.5 goes on with the former publication for what comes after
-//! such a transaction (release notes of these versions). It is taken without `only`: who writes to a partition locks that one
-//! and not its root. So children are locked, too, which changes nothing about them and needs no right of its own.
+//! Each is one transaction, so that nothing is left out between its statements, and touches no
+//! other table: `set table` would take every other one out, and without `only` a child (INHERITS)
+//! would be added and dropped with its parent, or make the statement fail. The lock waits for
+//! whoever is writing, and whoever comes to write waits for it, so not for long. Without it
+//! PostgreSQL before 13.21, 14.18, 15.13, 16.9 and 17.5 goes on with the former publication for
+//! what comes after such a transaction (release notes of these versions). It is taken without
+//! `only`: who writes to a partition locks that one and not its root. So children are locked, too,
+//! which changes nothing about them and needs no right of its own.
 
 use crate::{
     routing::table::TableName,

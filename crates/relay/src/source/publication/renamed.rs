@@ -1,5 +1,5 @@
-//! Tables that were renamed. A table is its OID, so that loses none of its own rows; what another table has taken in under
-//! the name meanwhile is lost, if that one is not published.
+//! Tables that were renamed. A table is its OID, so that loses none of its own rows; what another
+//! table has taken in under the name meanwhile is lost, if that one is not published.
 
 use super::xmin::is_written_again;
 use crate::{
@@ -39,8 +39,9 @@ pub(super) fn rename_back(name: &TableName, now: &TableName) -> String {
     statements.join("; ")
 }
 
-/// Published tables that bear the name that they bore, and were given it anew. Mostly nothing is missing; whether another
-/// table had the name in between, and what was written to that one, nothing tells.
+/// Published tables that bear the name that they bore, and were given it anew. Mostly nothing is
+/// missing; whether another table had the name in between, and what was written to that one,
+/// nothing tells.
 pub(super) fn renamed_back<'a>(
     before: &'a Catalog,
     now: &'a Catalog,

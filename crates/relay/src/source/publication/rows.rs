@@ -1,5 +1,6 @@
-//! Rows of a published table that were in nobody's WAL, or in that of a table which was no part of it: those of a partition
-//! that was detached for a while, and those that were written while their table was unlogged.
+//! Rows of a published table that were in nobody's WAL, or in that of a table which was no part of
+//! it: those of a partition that was detached for a while, and those that were written while their
+//! table was unlogged.
 
 use pgoutput::Oid;
 
@@ -44,8 +45,8 @@ impl Judge<'_> {
         )
     }
 
-    /// A partition that was detached and is one again. That one was made, attached, detached or dropped says nothing: rows
-    /// of a table that is no part of the outbox are no events.
+    /// A partition that was detached and is one again. That one was made, attached, detached or
+    /// dropped says nothing: rows of a table that is no part of the outbox are no events.
     pub(super) fn attached_again(&self, now: &Relation) -> Option<Failure> {
         let before = self.before?.with_oid(now.oid)?;
         let again = both(before, now)
@@ -90,8 +91,8 @@ impl Judge<'_> {
     }
 }
 
-/// Tables whose rows were written anew as columns changed, which explains it. They may have been unlogged before that all
-/// the same, of which nothing is left.
+/// Tables whose rows were written anew as columns changed, which explains it. They may have been
+/// unlogged before that all the same, of which nothing is left.
 pub(super) fn explained<'a>(
     before: &'a Catalog,
     now: &'a Catalog,
@@ -120,8 +121,8 @@ pub(super) fn explained<'a>(
     })
 }
 
-/// The table and those of its partitions whose storage comes from another such statement than before. A table that the
-/// publication names cannot have been unlogged; its partitions can.
+/// The table and those of its partitions whose storage comes from another such statement than
+/// before. A table that the publication names cannot have been unlogged; its partitions can.
 fn rewritten(
     before: &Relation,
     now: &Relation,

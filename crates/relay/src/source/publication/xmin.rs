@@ -1,7 +1,7 @@
 //! Which transaction wrote a row of the catalog (`xmin`), and what that says.
 
-/// `FrozenTransactionId` (access/transam.h): servers and tools may put it in the place of an old `xmin`. VACUUM FULL of
-/// PostgreSQL 15 and 18 was seen to keep it.
+/// `FrozenTransactionId` (access/transam.h): servers and tools may put it in the place of an old
+/// `xmin`. VACUUM FULL of PostgreSQL 15 and 18 was seen to keep it.
 pub(super) const FROZEN: u32 = 2;
 
 /// Whether a row of the catalog was written again, by its `xmin`.

@@ -138,7 +138,8 @@ impl Witness {
     #[must_use]
     pub fn accept(&self, closed: &[Open], anew: Self, by: &str) -> Self {
         let at = anew.checked.as_ref().and_then(|checked| checked.at.clone()).unwrap_or_default();
-        // What counted and is not configured any more is told by the session that begins: it has to know of it.
+        // What counted and is not configured any more is told by the session that begins: it has to
+        // know of it.
         let unconfigured = self.tables.iter().filter(|oid| !anew.tables.contains(oid));
         let tables = anew.tables.iter().chain(unconfigured).copied().collect();
         let mut next = Self {
@@ -167,10 +168,11 @@ impl Witness {
         next
     }
 
-    /// This record with what was found beside it, before anybody has written that down. What a recorded gap covers is no
-    /// other one. All that is found since one look has one name, although it may be of several tables: so what says the same
-    /// is the same, and a defect that a person has begun to mend, and that looks different now, is shown as both. Rows that a
-    /// defect leaves out are missing until it is mended: now, at the latest.
+    /// This record with what was found beside it, before anybody has written that down. What a
+    /// recorded gap covers is no other one. All that is found since one look has one name, although
+    /// it may be of several tables: so what says the same is the same, and a defect that a person
+    /// has begun to mend, and that looks different now, is shown as both. Rows that a defect leaves
+    /// out are missing until it is mended: now, at the latest.
     #[must_use]
     pub fn with_found(&self, found: &[Gap], now: &Mark) -> Self {
         let is_known = |gap: &Gap| {
@@ -185,7 +187,8 @@ impl Witness {
         next
     }
 
-    /// Tables that count by this record and whose names others have in `anew`: the slot may have rows of both.
+    /// Tables that count by this record and whose names others have in `anew`: the slot may have
+    /// rows of both.
     fn replaced_by(&self, anew: &Self) -> BTreeMap<u32, Former> {
         let until = anew.held.map_or(anew.position, |held| held.wal_end);
         let is_gone = |oid: &&Oid| !anew.tables.contains(oid);
@@ -200,8 +203,8 @@ impl Witness {
         gone.chain(before.map(|(oid, former)| (*oid, former.clone()))).collect()
     }
 
-    /// Whether the last transaction of this record is that of `anew`, too: same server, same Kafka, and the slot has not been
-    /// another one meanwhile.
+    /// Whether the last transaction of this record is that of `anew`, too: same server, same Kafka,
+    /// and the slot has not been another one meanwhile.
     fn goes_on(&self, closed: &[Open], anew: &Self, last: &LastTransaction) -> bool {
         let is_of_table = |open: &Open| match open {
             Open::Gap(gap) => gap.lasts(),
@@ -209,7 +212,8 @@ impl Witness {
         };
         (&self.history, &self.cluster) == (&anew.history, &anew.cluster)
             && (last.end_lsn..=self.position).contains(&anew.position)
-            // The rows of another table before that were none of ours, and nothing in the record would say so.
+            // The rows of another table before that were none of ours, and nothing in the record
+            // would say so.
             && self.added.is_empty()
             && anew.tables.iter().all(|table| self.tables.contains(table))
             && closed.iter().chain(&self.open()).all(is_of_table)
@@ -236,8 +240,8 @@ impl Witness {
         if self.accepted.len() == known { Changed::No } else { Changed::Yes }
     }
 
-    /// Leaves out gaps of this generation that a person has accepted in it: a router may write one down after the person has
-    /// found it, too.
+    /// Leaves out gaps of this generation that a person has accepted in it: a router may write one
+    /// down after the person has found it, too.
     pub(super) fn drop_accepted_gaps(&mut self) {
         let (generation, accepted) = (self.generation, &self.accepted);
         self.gaps.retain(|gap| {

@@ -128,7 +128,7 @@ fn the_last_acceptances_are_kept() {
 /// The whole point: the next start finds nothing to complain of.
 #[test]
 fn after_an_acceptance_a_stream_may_start() {
-    use crate::source::{Expectations, history, judge, judge_cluster};
+    use crate::source::{Expectations, check_cluster, history, preflight};
     let before = before();
     let accepted = before.accept(&before.open(), anew(), "ann");
     let server = samples::server();
@@ -140,10 +140,10 @@ fn after_an_acceptance_a_stream_may_start() {
         witness: Some(&accepted),
         kept: Kept::InKafka,
     };
-    judge_cluster(&accepted, "there").unwrap();
+    check_cluster(&accepted, "there").unwrap();
     history::continues(&accepted, &server, &crate::source::TimelineHistory::default()).unwrap();
     let look = samples::look(Some(samples::slot()));
-    judge(expected, server, &look, samples::healthy()).unwrap();
+    preflight(expected, server, &look, samples::healthy()).unwrap();
 }
 
 /// The slot of the samples stands at 40 MiB.
@@ -204,8 +204,8 @@ fn what_nobody_has_written_down_yet_is_shown_beside_what_is_open() {
     assert_eq!(names(&[earlier]), ["P011@0/1F4", "P014@0/190"]);
 }
 
-/// Both are P021 and begin at the last good look, so they have one name. The first may be judged no more: its table has left
-/// the configuration.
+/// Both are P021 and begin at the last good look, so they have one name. The first may be judged no
+/// more: its table has left the configuration.
 #[test]
 fn a_gap_of_another_table_is_shown_although_it_has_the_name_of_a_recorded_one() {
     let out = gap_at(Code::PublicationLacksTable, 700, "a is not in the publication");
@@ -218,7 +218,8 @@ fn a_gap_of_another_table_is_shown_although_it_has_the_name_of_a_recorded_one() 
     assert_eq!(shown(&[back, another]), 3, "what is being mended looks different now");
 }
 
-/// Whoever mends a table at five, two hours after that was found, gives up what was written at four, too.
+/// Whoever mends a table at five, two hours after that was found, gives up what was written at
+/// four, too.
 #[test]
 fn what_leaves_rows_out_lasts_until_somebody_looks_again() {
     let found = [
@@ -242,7 +243,8 @@ fn what_leaves_rows_out_lasts_until_somebody_looks_again() {
     assert_eq!(record.with_found(&[], &mark(5_000)), record, "its end is its name");
 }
 
-/// A crash of the server, or a promotion, right after it: what comes again is known, and what was forgotten is missed.
+/// A crash of the server, or a promotion, right after it: what comes again is known, and what was
+/// forgotten is missed.
 #[test]
 fn the_last_transaction_stays_known_where_only_a_table_left_rows_out() {
     let (code, at) = (Code::PublicationLacksTable, Lsn::from_u64(40 << 20));
@@ -307,7 +309,8 @@ fn a_gap_that_a_router_writes_down_after_its_acceptance_is_not_open() {
     assert_eq!(join([other, late]).unwrap().gaps.len(), 2);
 }
 
-/// The configuration was rolled back to one that does not know it, and something else is accepted with that.
+/// The configuration was rolled back to one that does not know it, and something else is accepted
+/// with that.
 #[test]
 fn an_outbox_that_is_not_configured_any_more_was_not_replaced_and_is_remembered() {
     let mut catalog = samples::healthy();

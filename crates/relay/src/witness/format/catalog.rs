@@ -1,4 +1,5 @@
-//! What a record says of publication and tables. What an earlier router did not write is not known, and not compared.
+//! What a record says of publication and tables. What an earlier router did not write is not known,
+//! and not compared.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +11,10 @@ use crate::{
     },
 };
 
-/// Of how many partitions of outbox tables a record speaks, the newest of each table first: one for each day of a year, with
-/// room. That is less than 20 kB, of the megabyte that a topic takes by default, twice a second while it follows. What befalls
-/// others while no router runs is not noticed; a router that runs compares all.
+/// Of how many partitions of outbox tables a record speaks, the newest of each table first: one for
+/// each day of a year, with room. That is less than 20 kB, of the megabyte that a topic takes by
+/// default, twice a second while it follows. What befalls others while no router runs is not
+/// noticed; a router that runs compares all.
 const TABLE_PARTITIONS_MAX: usize = 500;
 
 #[derive(Serialize, Deserialize)]
@@ -72,8 +74,8 @@ pub(super) struct RelationText {
     partitions: Vec<PartitionText>,
 }
 
-/// Its OID, who attached it, and its TOAST table or 0: without names, since there may be many and the record is written
-/// often.
+/// Its OID, who attached it, and its TOAST table or 0: without names, since there may be many and
+/// the record is written often.
 #[derive(Serialize, Deserialize)]
 struct PartitionText(u32, u32, u32);
 
@@ -162,7 +164,8 @@ impl PublishedText {
         }
     }
 
-    /// Filter and columns are judged as they are now, so they are not kept; and a filter may hold a key.
+    /// Filter and columns are judged as they are now, so they are not kept; and a filter may hold a
+    /// key.
     fn read(self) -> PublishedTable {
         PublishedTable {
             oid: Oid::from_u32(self.oid),

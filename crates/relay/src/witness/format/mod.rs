@@ -1,5 +1,5 @@
-//! The record as it lies in Kafka: JSON, with a version of its own, so that later routers can read what earlier ones
-//! wrote, and earlier ones refuse what they do not understand.
+//! The record as it lies in Kafka: JSON, with a version of its own, so that later routers can read
+//! what earlier ones wrote, and earlier ones refuse what they do not understand.
 
 use std::collections::BTreeMap;
 

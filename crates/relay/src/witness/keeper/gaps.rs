@@ -25,7 +25,8 @@ impl Keeper {
             self.outdated.push_back(present.key);
             present.witness
         });
-        // What was acknowledged when a session ended counts, although the topic does not say it yet.
+        // What was acknowledged when a session ended counts, although the topic does not say it
+        // yet.
         let base = join(self.latest().into_iter().chain(base))
             .unwrap_or_else(|| Witness::at(gap.interval.begins_at()));
         let witness = base.with_gaps(gaps);
@@ -43,9 +44,9 @@ impl Keeper {
         }
     }
 
-    /// A person has accepted another gap, or a promotion was met, while this process wrote down what it had found: in the
-    /// generation that began so, nothing counts that is written of an earlier one. There it is open, too, unless the person has
-    /// accepted it with the other.
+    /// A person has accepted another gap, or a promotion was met, while this process wrote down
+    /// what it had found: in the generation that began so, nothing counts that is written of an
+    /// earlier one. There it is open, too, unless the person has accepted it with the other.
     pub(super) fn reopen(&mut self) {
         let Some(known) = &self.known else { return };
         let since = self.opened.generation;
@@ -58,7 +59,8 @@ impl Keeper {
         self.open_gaps(&gaps);
     }
 
-    /// A gap is open that the topic does not hold any more: somebody has deleted it, or it is another cluster's.
+    /// A gap is open that the topic does not hold any more: somebody has deleted it, or it is
+    /// another cluster's.
     pub(crate) fn record_again(&mut self) {
         let Some(known) = self.known.as_ref().filter(|_| self.unrecorded.is_none()) else { return };
         let held = combine(&self.read).ok().flatten().map_or(0, |held| held.generation);

@@ -1,7 +1,8 @@
 //! What this process knows of the witness, and when it writes it.
 //!
-//! One write is in flight at a time. A position is written as often as the window needs it, else at most twice a second,
-//! once a second where only keepalives moved it, and not at all while nothing moves.
+//! One write is in flight at a time. A position is written as often as the window needs it, else at
+//! most twice a second, once a second where only keepalives moved it, and not at all while nothing
+//! moves.
 
 use std::{
     cmp::Ordering,
@@ -33,9 +34,10 @@ mod unrecorded;
 
 use unrecorded::{Opened, Unrecorded};
 
-/// Between two writes, unless the window needs one sooner. A commit that comes while a write is under way waits a
-/// little longer for its own acknowledgement: a write takes a millisecond or two, so with two of them a second that
-/// befalls less than one commit in a hundred at any rate, and the 99th percentile does not move. Ten of them moved it.
+/// Between two writes, unless the window needs one sooner. A commit that comes while a write is
+/// under way waits a little longer for its own acknowledgement: a write takes a millisecond or two,
+/// so with two of them a second that befalls less than one commit in a hundred at any rate, and the
+/// 99th percentile does not move. Ten of them moved it.
 const GAP: Duration = Duration::from_millis(500);
 /// The same where no event was acknowledged since.
 const GAP_WITHOUT_EVENTS: Duration = Duration::from_secs(1);
@@ -74,8 +76,9 @@ pub(crate) struct Keeper {
 /// What a session had acknowledged when it ended.
 struct Remembered {
     witness: Witness,
-    /// The keys that there were then. A router that has had the slot since may have sent part of it again, after what was
-    /// sent here: the rest has to follow that. It writes its record before it produces anything.
+    /// The keys that there were then. A router that has had the slot since may have sent part of it
+    /// again, after what was sent here: the rest has to follow that. It writes its record before it
+    /// produces anything.
     keys: BTreeSet<Vec<u8>>,
 }
 
@@ -209,7 +212,8 @@ impl Keeper {
         let Some(known) = join(self.known.take().into_iter().chain(combined)) else {
             return Ok(Seen::Nothing);
         };
-        // A promotion begins a generation, too: a gap may be of the one that this session has begun.
+        // A promotion begins a generation, too: a gap may be of the one that this session has
+        // begun.
         let seen = match (known.generation.cmp(&present.witness.generation), &known.gaps[..]) {
             // It has held the slot after this session.
             (Ordering::Equal, []) if known.holder() > present.witness.holder() => {
@@ -251,8 +255,8 @@ impl Keeper {
         }
     }
 
-    /// A session has ended, with everything before this position acknowledged. The next one of this process need not send
-    /// that again, although the state topic does not say it yet.
+    /// A session has ended, with everything before this position acknowledged. The next one of this
+    /// process need not send that again, although the state topic does not say it yet.
     pub(crate) fn remember(&mut self, position: Lsn, last: Option<LastTransaction>) {
         let Some(known) = &mut self.known else { return };
         if position <= known.position {
@@ -311,7 +315,8 @@ impl Keeper {
         Some(self.write(key, What::Position(witness, attestation), at))
     }
 
-    /// Writes what a session found, then deletes the keys of those before it: its own record says at least as much.
+    /// Writes what a session found, then deletes the keys of those before it: its own record says
+    /// at least as much.
     pub(crate) fn write_rest(&mut self, at: Moment) -> Option<Write> {
         let present = self.present.as_mut().filter(|_| self.in_flight.is_none())?;
         if std::mem::take(&mut present.news) == News::Some {
@@ -363,7 +368,8 @@ impl Keeper {
         }
     }
 
-    /// The producer is replaced: what was in flight may be stored or not, and is not heard of again.
+    /// The producer is replaced: what was in flight may be stored or not, and is not heard of
+    /// again.
     pub(crate) fn sink_replaced(&mut self) {
         self.in_flight = None;
         if let Some(present) = &mut self.present {
@@ -371,8 +377,8 @@ impl Keeper {
         }
     }
 
-    /// What a session writes about partitions, if it writes at all. Topics that it has not met yet may still have records
-    /// of an earlier one on their way: what is known of them stays.
+    /// What a session writes about partitions, if it writes at all. Topics that it has not met yet
+    /// may still have records of an earlier one on their way: what is known of them stays.
     pub(crate) fn note_partitions<'t>(&mut self, topics: impl Iterator<Item = (&'t str, i32)>) {
         let Some(present) = &mut self.present else { return };
         let noted = &mut present.witness.partitions;
@@ -385,8 +391,8 @@ impl Keeper {
         }
     }
 
-    /// The partition counts that the next session will find. What others have written does not count: this session deletes
-    /// it, or one that has lost the slot and does not know it yet.
+    /// The partition counts that the next session will find. What others have written does not
+    /// count: this session deletes it, or one that has lost the slot and does not know it yet.
     pub(crate) fn vouched(&self) -> Vouched<'_> {
         let partitions = self.present.as_ref().map(|present| &present.vouched);
         Vouched { partitions, most: PARTITIONS_MAX }

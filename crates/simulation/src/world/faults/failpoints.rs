@@ -21,7 +21,7 @@ impl World {
         coverage::arm(point, 1);
         match point {
             // Some places are only reached when somebody leads there.
-            Failpoint::DrainBegun | Failpoint::DrainTold | Failpoint::DrainEnded => {
+            Failpoint::DrainBegun | Failpoint::DrainConfirmed | Failpoint::DrainEnded => {
                 self.input(router, Input::Shutdown);
             }
             Failpoint::StreamEnded => {
@@ -74,7 +74,8 @@ impl World {
         Outcome::Done
     }
 
-    /// The steps between two faults are few: a router that has to connect anew is rarely through with it before the next.
+    /// The steps between two faults are few: a router that has to connect anew is rarely through
+    /// with it before the next.
     fn lead_on(&mut self) {
         for _ in 0..ROUNDS {
             if !coverage::is_armed() {

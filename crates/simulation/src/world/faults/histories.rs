@@ -94,8 +94,9 @@ impl World {
         self.wal_that_is_gone = self.wal_that_is_gone.max(self.server.history.end_of_wal);
         let Some(left) = exchange(self, until) else { return Outcome::Pointless };
         let last = attested.last.map(|last| last.end_lsn.as_u64());
-        // A session that begins starts its record with what it has read, and may not have written it
-        // yet: what one before it, which has lost the slot, has acknowledged since does not count.
+        // A session that begins starts its record with what it has read, and may not have written
+        // it yet: what one before it, which has lost the slot, has acknowledged since does not
+        // count.
         let is_due =
             left == 0 || last.is_some_and(|last| last > left) && !self.is_outranked(&attested);
         // What was produced may be attested yet, by a router that has not noticed.

@@ -81,8 +81,9 @@ impl World {
         self.mend_after(LATER, Mend::Slot);
     }
 
-    /// Dropped and made anew, or advanced by hand: the same to whoever comes back. On a server that was taken back, nobody can
-    /// tell one that stands before the witness from the former one: a limit that docs/guarantees.md names.
+    /// Dropped and made anew, or advanced by hand: the same to whoever comes back. On a server that
+    /// was taken back, nobody can tell one that stands before the witness from the former one: a
+    /// limit that docs/guarantees.md names.
     pub(super) fn move_the_slot(&mut self) {
         self.write_on();
         while self.server.history.end_of_wal <= self.wal_that_is_gone {

@@ -46,6 +46,8 @@ pub(crate) enum Reference {
     Test { layer: Layer, file: String, name: String },
     /// A variant of an enum, each of which is exercised by a programme of its own.
     Variant { of: Variants, name: String },
+    /// A bug made on purpose, and caught.
+    Mutant { name: String },
 }
 
 /// Where a test lives.
@@ -64,8 +66,6 @@ pub(crate) enum Variants {
     Fault,
     /// Where the process is stopped on real servers.
     Failpoint,
-    /// What was broken on purpose, and is caught.
-    Bug,
 }
 
 impl Variants {
@@ -74,7 +74,6 @@ impl Variants {
         match self {
             Self::Fault => ("simulation", "Fault", "crates/simulation/src/fault.rs"),
             Self::Failpoint => ("crash-test", "Failpoint", "crates/relay/src/failpoint.rs"),
-            Self::Bug => ("mutant", "Bug", "crates/relay/src/bug.rs"),
         }
     }
 }
@@ -154,6 +153,7 @@ impl Reference {
                     Err(why) => Some(why),
                 }
             }
+            Self::Mutant { name } => sources.read(&patch(name)).err(),
         }
     }
 
@@ -170,8 +170,14 @@ impl Reference {
                 let (prefix, _, file) = of.facts();
                 format!("{prefix}: [`{name}`](../{file})")
             }
+            Self::Mutant { name } => format!("mutant: [`{name}`](../{})", patch(name)),
         }
     }
+}
+
+/// Where a planted bug is.
+fn patch(name: &str) -> String {
+    format!("crates/simulation/mutants/{name}.patch")
 }
 
 /// Names of tests are sentences.
@@ -184,6 +190,7 @@ impl fmt::Display for Reference {
         match self {
             Self::Test { file, name, .. } => write!(f, "{file}::{name}"),
             Self::Variant { of, name } => write!(f, "{}:{name}", of.facts().0),
+            Self::Mutant { name } => write!(f, "mutant:{name}"),
         }
     }
 }
@@ -191,8 +198,9 @@ impl fmt::Display for Reference {
 impl TryFrom<String> for Reference {
     type Error = String;
 
-    /// `e2e:FILE::TEST` with the file as seen from tests/e2e, `unit:CRATE::FILE::TEST` with the file
-    /// as seen from the crate's directory, `simulation:FAULT`, `crash-test:FAILPOINT`, `mutant:BUG`.
+    /// `e2e:FILE::TEST` with the file as seen from tests/e2e, `unit:CRATE::FILE::TEST` with the
+    /// file as seen from the crate's directory, `simulation:FAULT`, `crash-test:FAILPOINT`,
+    /// `mutant:NAME`.
     fn try_from(text: String) -> Result<Self, String> {
         let malformed = || format!("\"{text}\" is no reference");
         let (kind, rest) = text.split_once(':').ok_or_else(malformed)?;
@@ -211,7 +219,7 @@ impl TryFrom<String> for Reference {
             }
             "simulation" => variant(Variants::Fault),
             "crash-test" => variant(Variants::Failpoint),
-            "mutant" => variant(Variants::Bug),
+            "mutant" => Ok(Self::Mutant { name: rest.to_owned() }),
             _ => Err(malformed()),
         }
     }

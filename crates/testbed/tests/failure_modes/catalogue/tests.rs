@@ -59,15 +59,15 @@ fn a_dangling_reference_is_found() {
         std::fs::write(file, text).unwrap();
     };
     write("tests/e2e/gaps/moments.rs", "#[tokio::test]\nasync fn there() {}\nfn helper() {}\n");
-    write("crates/relay/src/bug.rs", "pub enum Bug {\n    Early,\n}\n");
+    write("crates/simulation/mutants/early.patch", "about: x\n");
     let sources = Sources::new(root.path());
     for (text, missing) in [
         ("e2e:gaps/moments.rs::there", None),
         ("e2e:gaps/moments.rs::helper", Some("no such test in tests/e2e/gaps/moments.rs")),
         ("e2e:gaps.rs::there", Some("there is no tests/e2e/gaps.rs")),
         ("unit:relay::src/ledger.rs::there", Some("there is no crates/relay/src/ledger.rs")),
-        ("mutant:Early", None),
-        ("mutant:Late", Some("no such variant of Bug in crates/relay/src/bug.rs")),
+        ("mutant:early", None),
+        ("mutant:late", Some("there is no crates/simulation/mutants/late.patch")),
         ("simulation:KillRouter", Some("there is no crates/simulation/src/fault.rs")),
     ] {
         let found = reference(text).missing_from(&sources);
@@ -81,7 +81,7 @@ fn the_table_links_what_is_shown_and_says_what_is_not() {
         [[mode]]
         id = \"A2\"
         trouble = \"something\"
-        shown_by = [\"e2e:kills.rs::it_holds\", \"unit:relay::src/ledger/tests.rs::so_it_is\", \"mutant:Early\"]
+        shown_by = [\"e2e:kills.rs::it_holds\", \"unit:relay::src/ledger/tests.rs::so_it_is\", \"mutant:early\"]
         [[mode]]
         id = \"T1\"
         trouble = \"another\"
@@ -94,7 +94,7 @@ fn the_table_links_what_is_shown_and_says_what_is_not() {
          | id | what may go wrong | shown by | not shown, and why |\n|---|---|---|---|\n\
          | A2 | something | end to end: [it holds](../tests/e2e/kills.rs)<br>\
          `relay`: [so it is](../crates/relay/src/ledger/tests.rs)<br>\
-         mutant: [`Early`](../crates/relay/src/bug.rs) |  |\n\
+         mutant: [`early`](../crates/simulation/mutants/early.patch) |  |\n\
          | T1 | another |  | no reason |\n"
     );
 }

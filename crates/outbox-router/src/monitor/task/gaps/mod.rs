@@ -1,5 +1,5 @@
-//! What the monitor does about a defect: whether it is a gap, and which interval is at risk, is judged in
-//! [`relay::source`]; here the relay is told.
+//! What the monitor does about a defect: whether it is a gap, and which interval is at risk, is
+//! judged in [`relay::source`]; here the relay is told.
 
 use relay::{
     Failure,
@@ -13,7 +13,8 @@ use relay::{
 use super::{Monitor, MonitorEvent, found::Found};
 use crate::warning::warn;
 
-/// Alterations that are shown until the process ends: they are rare, and people who come later than this many have the log.
+/// Alterations that are shown until the process ends: they are rare, and people who come later than
+/// this many have the log.
 const SHOWN_MAX: usize = 16;
 
 impl<C> Monitor<C> {
@@ -59,8 +60,8 @@ impl<C> Monitor<C> {
         }
     }
 
-    /// Shows what the session that begins has found since the last look of whatever router, and has said itself: but for what we
-    /// saw before the session did.
+    /// Shows what the session that begins has found since the last look of whatever router, and has
+    /// said itself: but for what we saw before the session did.
     pub(super) fn show_alterations_before(&mut self, latest: &Baseline) {
         let ours = self.remembered.as_ref();
         let unseen = ours

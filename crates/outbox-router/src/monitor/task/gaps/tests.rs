@@ -74,7 +74,8 @@ fn a_gap_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
     assert!(told.is_empty(), "it was told");
 }
 
-/// P034. A router on such a server would else take no look for a good one, and no standby would take over.
+/// P034. A router on such a server would else take no look for a good one, and no standby would
+/// take over.
 #[test]
 fn a_server_that_is_outdated_is_told_and_everything_else_is_as_well_as_before() {
     let (mut monitor, _told) = monitor();
@@ -219,8 +220,8 @@ fn a_gap_that_was_accepted_is_over_although_the_monitor_sees_nothing() {
     assert_eq!(monitor.report.gap, None);
 }
 
-/// Whoever begins a session judges everything before, and has not found what was seen here; what is wrong no more, it may
-/// just not have seen, as long as it is the session of before.
+/// Whoever begins a session judges everything before, and has not found what was seen here; what is
+/// wrong no more, it may just not have seen, as long as it is the session of before.
 #[test]
 fn a_defect_that_is_gone_is_over_once_another_session_holds_the_slot() {
     let (mut monitor, mut told, replaced) = standby_with_a_gap();
@@ -255,7 +256,8 @@ fn a_gap_of_the_router_that_streams_is_over_only_with_its_acceptance() {
     }
 }
 
-/// Which generation it was, nobody knew before: that one is known now says nothing of an acceptance.
+/// Which generation it was, nobody knew before: that one is known now says nothing of an
+/// acceptance.
 #[test]
 fn a_gap_that_was_found_before_the_state_topic_was_read_is_not_over_when_it_is() {
     let (mut monitor, _told, replaced) = standby_with_a_gap_at(0);

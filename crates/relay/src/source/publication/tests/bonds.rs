@@ -1,4 +1,5 @@
-//! What happened to a table's place in the publication, and to its rows' place in the WAL, between two looks.
+//! What happened to a table's place in the publication, and to its rows' place in the WAL, between
+//! two looks.
 
 use super::*;
 use crate::source::{Made, Partition, Place, SchemaEntry, Storage};

@@ -240,7 +240,8 @@ fn a_table_that_takes_the_name_of_a_renamed_one_is_another_however_late() {
     assert_eq!(codes(&outboxes, Some(&accepted), &now), []);
 }
 
-/// No table is configured: whatever is published counts, and what has the name of a published table is meant to be.
+/// No table is configured: whatever is published counts, and what has the name of a published table
+/// is meant to be.
 #[test]
 fn without_configured_tables_another_that_took_a_published_name_is_told() {
     let swapped = |is_added: bool| {

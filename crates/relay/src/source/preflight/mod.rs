@@ -1,5 +1,5 @@
-//! Whether a stream may start: everything that must be true before `START_REPLICATION`, where a wrong answer has a code
-//! and a remedy. Nothing that is wrong is ever mended by the router itself.
+//! Whether a stream may start: everything that must be true before `START_REPLICATION`, where a
+//! wrong answer has a code and a remedy. Nothing that is wrong is ever mended by the router itself.
 
 use pgoutput::Lsn;
 
@@ -12,9 +12,9 @@ use super::{
     publication::{Watched, alterations, compare, is_note},
     server::{Server, TimelineHistory},
     slot::{SlotHealth, SlotLook},
+    slot_checks,
     tables::TableOids,
     unconfigured::unconfigured,
-    verdict,
 };
 use crate::{
     failure::{Class, Code, Failure},
@@ -24,20 +24,22 @@ use crate::{
 /// Judges everything that [`super::history::continued`] has not.
 ///
 /// # Errors
-/// What is wrong, in the order in which a person would have to mend it. All defects that leave rows out are named, with the
-/// interval at risk: who accepts one of them accepts what there is now, so each of them must be known by then.
-pub fn judge(
+/// What is wrong, in the order in which a person would have to mend it. All defects that leave rows
+/// out are named, with the interval at risk: who accepts one of them accepts what there is now, so
+/// each of them must be known by then.
+pub fn preflight(
     expected: Expectations<'_>,
     server: Server,
     look: &SlotLook,
     catalog: Catalog,
 ) -> Result<Baseline, Obstacle> {
-    let (judged, mut gaps) = match judge_slot(expected, look) {
+    let (judged, mut gaps) = match check_slot(expected, look) {
         Ok(slot) => (Some(slot), Vec::new()),
         Err(Obstacle::Gaps(gaps)) => (None, gaps),
         Err(obstacle) => return Err(obstacle),
     };
-    // A gap that is accepted before anything was judged leaves a catalog without a publication: there is nothing to compare.
+    // A gap that is accepted before anything was judged leaves a catalog without a publication:
+    // there is nothing to compare.
     let remembered = expected
         .witness
         .map(|witness| &witness.catalog)
@@ -90,8 +92,8 @@ pub fn judge(
 fn last_safe(expected: Expectations<'_>, failure: &Failure, look: &SlotLook) -> Option<Mark> {
     let looked = expected.witness.and_then(|witness| Some((witness, witness.checked.as_ref()?)));
     match looked {
-        // WAL from before it was made is decoded without it: a slot that stands there is of no use any more, and what it
-        // still has is given up with it.
+        // WAL from before it was made is decoded without it: a slot that stands there is of no use
+        // any more, and what it still has is given up with it.
         Some((witness, _)) if failure.code.is_of_whole_publication() => Some(witness.mark()),
         // The slot still has what was written before that.
         Some((_, checked)) if checked.lsn <= look.current_wal_lsn => Some(checked.clone()),
@@ -122,10 +124,11 @@ pub struct Present<'a> {
     pub catalog: Catalog,
 }
 
-/// Every gap that a router would find which goes on from this witness now. What is no gap is not told.
+/// Every gap that a router would find which goes on from this witness now. What is no gap is not
+/// told.
 pub fn gaps_since(witness: &Witness, expected: Expectations<'_>, present: Present<'_>) -> Vec<Gap> {
     let Present { cluster, server, timelines, look, catalog } = present;
-    let mut gaps = judge_cluster(witness, cluster).map_or_else(gaps_of, |()| Vec::new());
+    let mut gaps = check_cluster(witness, cluster).map_or_else(gaps_of, |()| Vec::new());
     // Found by what the server sent: where the histories parted, nobody knows.
     if witness.gaps.iter().any(|gap| gap.failure.code == Code::HistoryChanged) {
         gaps.extend(unsent(expected.slot, None, look));
@@ -142,7 +145,7 @@ pub fn gaps_since(witness: &Witness, expected: Expectations<'_>, present: Presen
         }
     };
     let expected = Expectations { witness: Some(&witness), kept, ..expected };
-    let judged = judge(expected, server, look, catalog);
+    let judged = preflight(expected, server, look, catalog);
     gaps.extend(judged.map_or_else(gaps_of, |_| Vec::new()));
     gaps
 }
@@ -155,8 +158,8 @@ fn gaps_of(obstacle: Obstacle) -> Vec<Gap> {
     }
 }
 
-/// What was committed in another history before its slot. That the history is another says what Kafka has too much of, and
-/// not what it lacks.
+/// What was committed in another history before its slot. That the history is another says what
+/// Kafka has too much of, and not what it lacks.
 fn unsent(slot: &str, from: Option<Mark>, look: &SlotLook) -> Option<Gap> {
     let lsn = look.slot.as_ref()?.confirmed_flush_lsn?;
     if from.as_ref().is_some_and(|from| from.lsn >= lsn) {
@@ -174,7 +177,7 @@ fn unsent(slot: &str, from: Option<Mark>, look: &SlotLook) -> Option<Gap> {
 ///
 /// # Errors
 /// They are in another.
-pub fn judge_cluster(witness: &Witness, cluster: &str) -> Result<(), Obstacle> {
+pub fn check_cluster(witness: &Witness, cluster: &str) -> Result<(), Obstacle> {
     // A command that could not ask, or a gap before the first connection, names none.
     if witness.cluster.is_empty() || cluster.is_empty() || witness.cluster == cluster {
         return Ok(());
@@ -190,21 +193,22 @@ pub fn judge_cluster(witness: &Witness, cluster: &str) -> Result<(), Obstacle> {
         "point kafka.bootstrap_servers at that cluster, or see that the events were copied here, \
          then outbox-router accept",
     );
-    // It is written down in the topic of this cluster, where those who reach the right one do not read.
+    // It is written down in the topic of this cluster, where those who reach the right one do not
+    // read.
     Err(Obstacle::Gaps(vec![Gap::new(failure, Interval { from: None, to: witness.mark() })]))
 }
 
-/// The part of [`judge()`] that needs no catalog: what is wrong with the slot can be told while the catalog cannot be
-/// read, since somebody has locked a table.
+/// The part of [`preflight()`] that needs no catalog: what is wrong with the slot can be told while
+/// the catalog cannot be read, since somebody has locked a table.
 ///
 /// # Errors
 /// The slot is not fit, or stands, held by nobody, past what is acknowledged.
-pub fn judge_slot<'l>(
+pub fn check_slot<'l>(
     expected: Expectations<'_>,
     look: &'l SlotLook,
 ) -> Result<&'l SlotHealth, Obstacle> {
     let ours = || expected.witness.map(Witness::mark);
-    let slot = verdict::fit(expected.slot, look).map_err(|failure| {
+    let slot = slot_checks::fit(expected.slot, look).map_err(|failure| {
         // A lost slot still knows what was confirmed to it, if only that.
         let remembered = || {
             let slot = look.slot.as_ref().filter(|_| failure.code == Code::SlotLost)?;
@@ -212,14 +216,14 @@ pub fn judge_slot<'l>(
         };
         let from = ours().or_else(remembered);
         let was_fit = failure.code == Code::SlotUnsuitable && expected.witness.is_some();
-        let failure = if was_fit { verdict::made_unfit(failure) } else { failure };
+        let failure = if was_fit { slot_checks::made_unfit(failure) } else { failure };
         obstacle(at_risk(failure, from, look.mark()))
     })?;
     // While another process holds it, it stands where that one has brought it.
     if let Some(witness) = expected.witness.filter(|_| !slot.is_active())
         && expected.kept == Kept::InKafka
     {
-        verdict::unmoved(expected.slot, witness.position, slot)
+        slot_checks::unmoved(expected.slot, witness.position, slot)
             .map_err(|failure| obstacle(at_risk(failure, ours(), look.mark())))?;
     }
     Ok(slot)

@@ -12,7 +12,8 @@ use crate::{
 
 const MIB: u64 = 1 << 20;
 
-/// The witness of a session that began at the sample's position and brought everything up to `position` to Kafka.
+/// The witness of a session that began at the sample's position and brought everything up to
+/// `position` to Kafka.
 fn witness(position: u64) -> Witness {
     let checked = Mark { lsn: Lsn::from_u64(90 * MIB), at: Some("earlier".to_owned()) };
     Witness {
@@ -31,7 +32,7 @@ fn judged_as(
 ) -> Result<Baseline, Obstacle> {
     let outboxes = Outboxes::default();
     let expected = Expectations { slot: "s", publication: "p", outboxes: &outboxes, witness, kept };
-    judge(expected, server(), look, catalog)
+    preflight(expected, server(), look, catalog)
 }
 
 fn judged(
@@ -92,8 +93,8 @@ fn without_a_state_topic_another_router_may_have_moved_the_slot() {
 
 #[test]
 fn another_kafka_cluster_does_not_have_what_was_acknowledged() {
-    assert_eq!(judge_cluster(&witness(MIB), "c"), Ok(()));
-    let Err(Obstacle::Gaps(gaps)) = judge_cluster(&witness(MIB), "d") else { panic!("no gap") };
+    assert_eq!(check_cluster(&witness(MIB), "c"), Ok(()));
+    let Err(Obstacle::Gaps(gaps)) = check_cluster(&witness(MIB), "d") else { panic!("no gap") };
     let gap = gaps[0].clone();
     assert_eq!(gap.failure.code, Code::ClusterChanged);
     assert_eq!((gap.interval.from, gap.interval.to.lsn), (None, Lsn::from_u64(MIB)));
@@ -209,7 +210,7 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
         let (witness, kept) = (witness.as_ref(), Kept::InKafka);
         let expected =
             Expectations { slot: "s", publication: "p", outboxes: &outboxes, witness, kept };
-        judge(expected, server(), &seen, now)
+        preflight(expected, server(), &seen, now)
     };
     let first = judged(None, healthy()).unwrap();
     let second = judged(Some(first.catalog), renamed("outbox_v2")).unwrap();
@@ -221,8 +222,8 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
     assert!(matches!(unknown, Obstacle::Failed(failure) if failure.code == Code::TableMissing));
 }
 
-/// The table was renamed, with its rows produced as before, and then another took its name: the slot may have rows of the
-/// former one that bear neither the configured name nor its OID now.
+/// The table was renamed, with its rows produced as before, and then another took its name: the
+/// slot may have rows of the former one that bear neither the configured name nor its OID now.
 #[test]
 fn rows_of_a_table_whose_place_was_taken_are_known_until_they_are_through() {
     let outboxes = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] };
@@ -230,7 +231,7 @@ fn rows_of_a_table_whose_place_was_taken_are_known_until_they_are_through() {
         let slot = SlotHealth { confirmed_flush_lsn: Some(Lsn::from_u64(slot_at)), ..slot() };
         let kept = Kept::InKafka;
         let expected = Expectations { slot: "s", publication: "p", outboxes, witness, kept };
-        judge(expected, server(), &look(Some(slot)), now)
+        preflight(expected, server(), &look(Some(slot)), now)
     };
     let judged = |witness: Option<&Witness>, slot_at: u64, now: Catalog| {
         judged_for(&outboxes, witness, slot_at, now)
@@ -287,7 +288,7 @@ fn an_outbox_that_is_not_configured_any_more_is_told() {
         let witness = Witness { tables, catalog: both.clone(), ..witness(40 * MIB) };
         let (witness, kept) = (Some(&witness), Kept::InKafka);
         let expected = Expectations { slot: "s", publication: "p", outboxes, witness, kept };
-        judge(expected, server(), &seen, now.clone()).unwrap().alterations
+        preflight(expected, server(), &seen, now.clone()).unwrap().alterations
     };
     let told = alterations(&configured(&["outbox"]), &[10, 11], &both);
     assert_eq!(told.len(), 1);

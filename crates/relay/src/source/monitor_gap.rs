@@ -1,4 +1,5 @@
-//! From a defect beside a running stream to a gap: whether there was something to lose, and which interval is at risk.
+//! From a defect beside a running stream to a gap: whether there was something to lose, and which
+//! interval is at risk.
 
 use pgoutput::Lsn;
 
@@ -27,7 +28,8 @@ impl From<&Baseline> for LastGood {
     }
 }
 
-/// The gap that a defect means, if rows can be missing because of it: a router that is being set up has none.
+/// The gap that a defect means, if rows can be missing because of it: a router that is being set up
+/// has none.
 pub fn suspected_gap(
     failure: Failure,
     last_good: Option<LastGood>,
@@ -41,8 +43,8 @@ pub fn suspected_gap(
     let from = last_good.map(|good| {
         let is_slot = matches!(failure.code, Code::SlotMissing | Code::SlotLost);
         if is_slot || failure.code.is_of_whole_publication() {
-            // The slot is what holds the rows, and it is of no use any more: everything past the last position that is
-            // certain is at risk.
+            // The slot is what holds the rows, and it is of no use any more: everything past the
+            // last position that is certain is at risk.
             let lsn = safe_position(relay, good.confirmed).unwrap_or(good.checked.lsn);
             let is_before = good.checked.lsn <= lsn;
             let acknowledged_at = relay.witness.acknowledged_at.clone();
@@ -63,7 +65,8 @@ fn is_connected(state: State) -> bool {
     }
 }
 
-/// The last position that is certainly in Kafka, by what the relay said, the witness says, and the slot has on record.
+/// The last position that is certainly in Kafka, by what the relay said, the witness says, and the
+/// slot has on record.
 fn safe_position(relay: &Snapshot, slot: Option<Lsn>) -> Option<Lsn> {
     let ours = Some(relay.confirmed).filter(|lsn| lsn.as_u64() > 0);
     ours.max(slot).max(relay.witness.position)

@@ -63,7 +63,8 @@ fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
     ))
 }
 
-/// The same of a slot that was fit when the witness was written: somebody has dropped it, and made another of that name.
+/// The same of a slot that was fit when the witness was written: somebody has dropped it, and made
+/// another of that name.
 pub fn made_unfit(unsuitable: Failure) -> Failure {
     let what = format!("{}; it was dropped, and made again as something else", unsuitable.message);
     Failure::new(Code::SlotMoved, what).hint(
@@ -74,8 +75,9 @@ pub fn made_unfit(unsuitable: Failure) -> Failure {
 
 /// Whether a slot that nobody holds stands no further than everything that is acknowledged.
 ///
-/// Behind is normal: a crash of PostgreSQL forgets what was confirmed since the slot was last saved, and the rows are
-/// sent again. Ahead means that somebody moved it or made it again: no router confirms what the witness does not say.
+/// Behind is normal: a crash of PostgreSQL forgets what was confirmed since the slot was last
+/// saved, and the rows are sent again. Ahead means that somebody moved it or made it again: no
+/// router confirms what the witness does not say.
 ///
 /// # Errors
 /// It does not.
