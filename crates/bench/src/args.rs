@@ -1,4 +1,4 @@
-//! What may be typed.
+//! The command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -84,12 +84,12 @@ impl Args {
         self.all || self.chosen(&self.modes, &Mode::USUAL, &Mode::ORDER).contains(&mode)
     }
 
-    /// Rows of a backlog.
+    /// Rows of a backlog: `usual`, unless the command line gives a number.
     pub(crate) fn events(&self, usual: u64) -> u64 {
         self.events.unwrap_or(usual)
     }
 
-    /// What was typed wins over what is usual.
+    /// What was given on the command line, else `every` with --all, else `usual`.
     fn chosen<T: Clone>(&self, typed: &[T], usual: &[T], every: &[T]) -> Vec<T> {
         match (typed, self.all) {
             ([], true) => every.to_vec(),
@@ -107,7 +107,7 @@ impl Args {
     }
 
     pub(crate) fn versions(&self) -> Vec<u16> {
-        // The first one is what everything else is measured on.
+        // Everything but draining is measured on the first version.
         self.chosen(&self.pg, &[17], &[17, 15, 18])
     }
 
@@ -115,8 +115,8 @@ impl Args {
         self.chosen(&self.socket, &[Socket::Tcp], &[Socket::Tcp, Socket::Tls, Socket::Unix])
     }
 
-    /// Over which backlogs of `version` are drained. Where nobody chose, one thing varies at a
-    /// time.
+    /// The sockets over which backlogs of `version` are drained. Unless the command line chooses,
+    /// only one thing varies at a time.
     pub(crate) fn sockets_to(&self, version: u16) -> Vec<Socket> {
         if self.socket.is_empty() && version != self.version() {
             vec![self.first_socket()]
@@ -125,8 +125,8 @@ impl Args {
         }
     }
 
-    /// Whether peers drain backlogs of `version`. They take half a minute for each: where nobody
-    /// chose, one version must do.
+    /// Whether peers drain backlogs of `version`. They take half a minute for each, so by default
+    /// they drain one version only.
     pub(crate) fn includes_peers_on(&self, version: u16) -> bool {
         !self.pg.is_empty() || version == self.version()
     }
@@ -147,12 +147,12 @@ impl Args {
         self.chosen(&self.series, Series::value_variants(), Series::value_variants())
     }
 
-    /// What everything but draining is measured on.
+    /// The version on which everything but draining is measured.
     pub(crate) fn version(&self) -> u16 {
         self.versions().first().copied().unwrap_or(17)
     }
 
-    /// What everything but draining goes over.
+    /// The socket over which everything but draining is measured.
     pub(crate) fn first_socket(&self) -> Socket {
         self.sockets().first().copied().unwrap_or(Socket::Tcp)
     }

@@ -1,9 +1,9 @@
-//! How soon a row arrives that waits for a router: for one that is started, and for a standby whose
-//! holder is killed.
+//! How soon a waiting row arrives: with a router that is started, and with a standby whose holder
+//! is killed.
 //!
-//! The row of a start is committed before it. The row whose arrival ends a takeover is committed
-//! only when the holder is gone, so nobody but the standby can have delivered it; the clock runs
-//! from just before the kill.
+//! The row of a start is committed before the start. The row of a takeover is committed only when
+//! the holder is gone, so only the standby can have delivered it. The clock starts just before the
+//! kill.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::topic::{Reading, TopicReader, blocking};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts every router as often as there are runs, and once before.
+/// Starts every router once per run, after one start that is not counted.
 pub(crate) async fn starts(bench: &mut Bench) -> anyhow::Result<()> {
     let Bench { args, readers, kafka, report } = bench;
     let mut table = Table::new(&["reader", "start to first record, ms: min median max"]);
@@ -54,7 +54,7 @@ pub(crate) async fn starts(bench: &mut Bench) -> anyhow::Result<()> {
     report.say(&format!("\nstart\n{}", table.show()))
 }
 
-/// Kills a holder as often as there are runs.
+/// Kills a holder once per run, after one kill that is not counted.
 pub(crate) async fn takeovers(bench: &mut Bench) -> anyhow::Result<()> {
     let Bench { args, readers, kafka, report } = bench;
     let mut table =
@@ -85,7 +85,7 @@ pub(crate) async fn takeovers(bench: &mut Bench) -> anyhow::Result<()> {
         scene.topics.delete().await?;
         let spread = Spread::of(times).context("no runs")?;
         table.row([reader.name().to_owned(), spread.show(1.0)]);
-        // The worst is what somebody waits for.
+        // The worst run counts: a user may have to wait that long.
         let what = format!("{}: takeover after kill -9, ms", reader.name());
         report.mark(what, Limit::AtMost(2000.0), Some(500.0), spread.max);
     }
@@ -96,8 +96,8 @@ fn configured(scene: &Scene, binary: &Path) -> anyhow::Result<Router> {
     Ok(Router::with_config(&scene.router_config())?.program(binary))
 }
 
-/// Milliseconds from `since` until row `turn` arrives. Those of earlier turns are read, so that it
-/// is received the moment it is there.
+/// Milliseconds from `since` until row `turn` arrives. Rows of earlier turns are read and skipped,
+/// so that this row is received as soon as it is in Kafka.
 async fn arrival(topic: TopicReader, turn: u32, since: Instant) -> anyhow::Result<f64> {
     blocking(move || {
         let mut arrived = None;

@@ -1,15 +1,15 @@
-//! Whether every event arrived once, whole and in order, judged while the records stream by.
+//! Checks whether every event arrived once, complete and in order, while the records are read.
 //!
 //! Loads of the bench number their events from 0 in member `seq` of the payload, and event *n*
-//! belongs to key *n mod keys*, such as `order-7`, or `type3-1003` where there are topics. So a bit
-//! per event and a number per key settle completeness, order and affinity of any run, in a fraction
-//! of the memory that the checker of the test suite needs.
+//! belongs to key *n mod keys*, such as `order-7`, or `type3-1003` if there are several topics. So
+//! one bit per event and one number per key decide completeness, order and affinity of any run, in
+//! a fraction of the memory that the checker of the test suite needs.
 
 use std::fmt;
 
 use crate::shape::Reach;
 
-/// Follows the records of a run.
+/// The state of the check of one run.
 #[derive(Debug)]
 pub(crate) struct Audit {
     expected: u64,
@@ -26,7 +26,7 @@ struct Place {
     seq: u64,
 }
 
-/// How often what was wrong.
+/// How often each anomaly occurred.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Faults {
     pub(crate) lost: u64,
@@ -70,7 +70,7 @@ impl Audit {
         }
     }
 
-    /// `None` when the record is no event of the load, or not where it belongs.
+    /// `None` when the record is no event of the load, or is in the wrong place.
     fn identify(
         &mut self,
         at: Option<i32>,
@@ -100,17 +100,17 @@ impl Audit {
         Some(())
     }
 
-    /// Events that were seen, each counted once.
+    /// The number of distinct events that were seen.
     fn arrived(&self) -> u64 {
         self.seen.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// The judgement. The topic holds `records`; those which were not shown came after all expected
+    /// The result. The topic holds `records`; those that were not read came after all expected
     /// ones, so they are duplicates.
     ///
     /// # Errors
     ///
-    /// Fails when anything was wrong.
+    /// Fails when there was any anomaly.
     pub(crate) fn verdict(mut self, records: u64) -> Result<(), Faults> {
         self.faults.lost = self.expected - self.arrived();
         self.faults.duplicates += records.saturating_sub(self.noted);

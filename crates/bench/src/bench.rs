@@ -1,4 +1,4 @@
-//! What every measurement is given.
+//! What every measurement gets.
 
 use testbed::kafka::Kafka;
 

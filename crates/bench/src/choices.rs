@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// A choice as it is typed, and as JSON lines tell it.
+/// A choice as it is typed, and as it stands in the JSON lines.
 pub(crate) fn word(choice: impl ValueEnum) -> String {
     choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
@@ -32,7 +32,7 @@ impl Mode {
     /// What is measured when nothing is chosen.
     pub(crate) const USUAL: [Self; 4] = [Self::Drain, Self::Latency, Self::Memory, Self::Start];
 
-    /// In which they are measured. The last one leaves thousands of topics behind.
+    /// The order in which they are measured. The last one leaves thousands of topics behind.
     pub(crate) const ORDER: [Self; 8] = [
         Self::Drain,
         Self::Memory,

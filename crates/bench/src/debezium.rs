@@ -1,9 +1,8 @@
-//! The peer that most people know: Debezium's PostgreSQL connector with its outbox router, in Kafka
-//! Connect standalone.
+//! A peer: Debezium's PostgreSQL connector with its outbox router, in Kafka Connect standalone.
 //!
-//! It does the router's work: same slot, same topic, key and payload unchanged, the event's type
-//! and id as headers, acks=all. It is measured as it comes, and as tuned as its documentation
-//! allows for what is measured: large batches and queues for draining, no waiting at all for
+//! It is configured to do the router's work: same slot, same topic, key and payload unchanged, the
+//! event's type and id as headers, acks=all. It is measured with its defaults, and as tuned as its
+//! documentation allows for what is measured: large batches and queues for draining, no waiting for
 //! latency.
 
 use std::path::PathBuf;
@@ -18,7 +17,7 @@ use testbed::process::{Process, Spec};
 use crate::choices::Tuning;
 use crate::stage::{Aim, PUBLICATION, Stage, Way};
 
-/// A JVM, its plug-ins and a task take their time.
+/// How long it may take until JVM, plug-ins and task are started.
 pub(crate) const START_DEADLINE: Duration = Duration::from_mins(1);
 
 impl Tuning {
@@ -48,7 +47,8 @@ impl Tuning {
 /// A worker with one connector. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Debezium {
-    // Before `dir`: fields are dropped in order, and the process goes before its files.
+    // Before `dir`: fields are dropped in order, and the process has to end before its files are
+    // removed.
     process: Process,
     _dir: TempDir,
 }
@@ -80,7 +80,7 @@ impl Debezium {
         self.process.output().unwrap_or_default()
     }
 
-    /// Ends it. What it says by its exit code is about the signal, not about its work.
+    /// Ends it. The exit code is not checked, because it only reflects the signal.
     pub(crate) async fn stop(&mut self, deadline: Duration) -> anyhow::Result<()> {
         self.process.signal(Signal::TERM)?;
         self.process.wait_exit(deadline).await.map(drop)
@@ -128,7 +128,7 @@ fn jars() -> anyhow::Result<PathBuf> {
         .context("Debezium is missing: set OUTBOX_DEBEZIUM to what scripts/debezium.sh prints")
 }
 
-/// Of the connector and of Connect, as their jars are called.
+/// Versions of the connector and of Connect, from the names of their jars.
 pub(crate) fn versions() -> anyhow::Result<String> {
     let jars = jars()?;
     let files = std::fs::read_dir(&jars)

@@ -1,4 +1,4 @@
-//! How fast a backlog is drained, and at what cost: all readers in turns over one backlog.
+//! How fast a backlog is drained, and at what cost: all readers take turns over one backlog.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ impl Backlog {
         format!("PostgreSQL {}, {}", self.version, self.shape.describe())
     }
 
-    /// Makes it, on a server of its own.
+    /// Writes the backlog on a server of its own.
     pub(crate) async fn make(self, report: &Report) -> anyhow::Result<(Stage, Task)> {
         let stage = Stage::set(self.version, Reach::default()).await?;
         report.say(&format!("making a backlog of {} events, {}", self.events, self.name()))?;
@@ -154,7 +154,7 @@ fn compare(backlog: Backlog, lanes: &[Lane], report: &mut Report) -> anyhow::Res
     report.say(&Comparison::table(&comparisons).show())
 }
 
-/// Marks are set for what every machine can be asked: loopback.
+/// Marks apply to loopback only, which every machine has.
 fn set_marks(backlog: Backlog, lanes: &[Lane], report: &mut Report) {
     for lane in lanes.iter().filter(|lane| lane.reader.is_router() && lane.socket == Socket::Tcp) {
         let mut mark = |what: &str, limit, aim, spread: Option<Spread>| {
@@ -177,13 +177,14 @@ fn set_marks(backlog: Backlog, lanes: &[Lane], report: &mut Report) {
         }
         let cpu = lane.spread(|run| run.measured.cpu.reader);
         mark("router CPU, us/event", Limit::AtMost(5.5), Some(4.5), cpu);
-        // Of memory the worst run counts.
+        // For memory the worst run counts.
         let peak = lane.peak_megabytes().map(|peak| Spread::from(peak.max));
         mark("peak memory, MB", Limit::AtMost(50.0), Some(25.0), peak);
     }
 }
 
-/// How fast beside `pg_recvlogical`, at least and at best, in the shapes that peers are known for.
+/// The speed relative to `pg_recvlogical`, at least and as an aim, in the shapes that peers are
+/// known for.
 fn ratio_limits(shape: Shape) -> Option<(f64, f64)> {
     match shape {
         Shape::BATCHED => Some((1.0, 1.2)),

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Conversion and formatting of figures.
 
 use std::time::Duration;
 
@@ -21,17 +21,17 @@ pub(crate) fn megabytes(bytes: u64) -> f64 {
     float(bytes) / 1e6
 }
 
-/// A text of a JSON line; empty where there is none.
+/// A text member of a JSON line; empty if there is none.
 pub(crate) fn text<'a>(line: &'a Value, name: &str) -> &'a str {
     line.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A figure of a JSON line.
+/// A numeric member of a JSON line.
 pub(crate) fn number(line: &Value, name: &str) -> Option<f64> {
     line.get(name).and_then(Value::as_f64)
 }
 
-/// The smallest, the middle and the largest of several figures.
+/// The smallest figure, the median and the largest.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Spread {
     pub(crate) min: f64,
@@ -47,7 +47,7 @@ impl From<f64> for Spread {
 }
 
 impl Spread {
-    /// `None` where there is nothing to choose from.
+    /// `None` if there are no figures.
     pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = figures.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -57,19 +57,19 @@ impl Spread {
         Some(Self { min: *sorted.first()?, median, max: *sorted.last()? })
     }
 
-    /// The three with one decimal, each multiplied by `scale`.
+    /// The three with one decimal place, each multiplied by `scale`.
     pub(crate) fn show(&self, scale: f64) -> String {
         let Self { min, median, max } = self;
         format!("{:.1} {:.1} {:.1}", min * scale, median * scale, max * scale)
     }
 
-    /// The three with two decimals, for ratios.
+    /// The three with two decimal places, for ratios.
     pub(crate) fn show_fine(&self) -> String {
         let Self { min, median, max } = self;
         format!("{min:.2} {median:.2} {max:.2}")
     }
 
-    /// From the smallest to the largest, as a part of the median: the noise.
+    /// The range divided by the median: the noise.
     pub(crate) fn width(&self) -> f64 {
         (self.max - self.min) / self.median
     }

@@ -1,8 +1,9 @@
-//! Whether the cost of an event stays what it is: from ten topics to ten thousand, from one key to
-//! a hundred thousand, from one partition to twelve, from one row per transaction to a million.
+//! Whether the cost of an event stays constant: from ten topics to ten thousand, from one key to a
+//! hundred thousand, from one partition to twelve, from one row per transaction to a million.
 //!
-//! All backlogs of a series are equally long and stand ready at once, each on a server of its own,
-//! and their runs take turns, there and back: a machine that drifts touches all of them alike.
+//! All backlogs of a series have the same length and are written before the first run, each on a
+//! server of its own. Their runs take turns, in one order and back, so that a drift of the machine
+//! affects all of them alike.
 
 use serde_json::json;
 
@@ -16,15 +17,15 @@ use crate::run::run;
 use crate::shape::{Reach, Shape};
 use crate::stage::{Stage, Task};
 
-/// Events of each topic at least. Events go around all topics, so what the first one of each costs
-/// falls into the first twentieth of the backlog, which is not counted.
+/// The fewest events of each topic. Events visit the topics in turn, so the cost of each topic's
+/// first event falls into the first twentieth of the backlog, which is not counted.
 const TOUCHES: u64 = 25;
-/// How much more the dearest may cost than the cheapest before it counts as a slope.
+/// The ratio of the highest cost to the lowest above which the cost counts as rising.
 const TOLERANCE: f64 = 1.25;
 
 impl Series {
-    /// What it is called, its values, and the events of each of its backlogs when nothing else is
-    /// asked for: as many as the largest value needs.
+    /// Its name, its values, and the usual number of events of each backlog: as many as the largest
+    /// value needs.
     const fn facts(self) -> (&'static str, &'static [u32], u64) {
         match self {
             Self::Topics => ("topics", &[10, 100, 1000, 10_000], TOUCHES * 10_000),
@@ -34,7 +35,7 @@ impl Series {
         }
     }
 
-    /// Events that a backlog must have to be what `value` says.
+    /// The fewest events with which a backlog has this `value`.
     fn needs(self, value: u32) -> u64 {
         match self {
             Self::Topics => TOUCHES * u64::from(value),
@@ -43,7 +44,7 @@ impl Series {
         }
     }
 
-    /// What a backlog is like at one of the values.
+    /// Shape and reach of a backlog at one of the values.
     fn at(self, value: u32) -> anyhow::Result<(Shape, Reach)> {
         let (shape, reach) = (Shape::BATCHED, Reach::default());
         let many = u64::from(value);
@@ -166,8 +167,8 @@ async fn prepare(args: &Args, series: Series, report: &Report) -> anyhow::Result
     Ok(backlogs)
 }
 
-/// How much more than the cheapest value the dearest cost one router, turn by turn; a turn in which
-/// one is missing says nothing.
+/// The ratio of the highest cost to the lowest for one router, turn by turn. A turn that lacks a
+/// value is left out.
 fn steepness(values: &[u32], costs: &[Cost<'_>]) -> Option<Spread> {
     let last = costs.iter().map(|cost| cost.turn).max()?;
     let of_turn = |turn| {

@@ -1,5 +1,4 @@
-//! The floor: a producer alone, with neither PostgreSQL nor router, at the same rate to the same
-//! broker.
+//! The floor: a producer alone, without PostgreSQL and router, at the same rate to the same broker.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::writers::Timetable;
 
-/// Produces all of a timetable's events, and tells how long that took. Blocks.
+/// Produces all events of a timetable, and returns how long that took. Blocks.
 pub(crate) fn produce(
     bootstrap: &str,
     topic: &str,
@@ -23,7 +22,7 @@ pub(crate) fn produce(
         .set("linger.ms", "0")
         .set("partitioner", "murmur2_random")
         .create()?;
-    // Connected, and the leaders known, before the clock starts.
+    // Connects and learns the leaders before the clock starts.
     producer.client().fetch_metadata(Some(topic), Duration::from_secs(10))?;
     let start = Instant::now();
     for n in 0..timetable.events {

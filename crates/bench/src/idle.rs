@@ -1,7 +1,7 @@
-//! What a router costs that has nothing to do: connected, streaming, and nobody writes.
+//! What a router costs that has nothing to do: it is connected and streams, and nothing is written.
 //!
-//! The kernel's accounting by clock ticks is too coarse for a few milliseconds in a minute: the
-//! scheduler's own, in nanoseconds and by thread, is read instead.
+//! The kernel's accounting by clock ticks is too coarse for a few milliseconds in a minute, so the
+//! scheduler's figures are read, in nanoseconds and by thread.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::report::{Limit, Table};
 use crate::scene::Scene;
 use crate::stage::Aim;
 
-/// What starting leaves behind is over by then.
+/// The time after which the work of starting is over.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// Looks at every router.
+/// Measures every router.
 pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     let Bench { args, readers, kafka, report } = bench;
     let mut table =
@@ -61,14 +61,14 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     report.say(&format!("\nidle for {:?}\n{}", args.idle(), table.show()))
 }
 
-/// What a process has used so far, all threads together.
+/// What all threads of a process have used so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Used {
     nanoseconds: u64,
     wake_ups: u64,
 }
 
-/// What a process uses by the second.
+/// What a process uses per second.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     percent: f64,
@@ -80,12 +80,12 @@ impl Used {
         let mut sum = Self { nanoseconds: 0, wake_ups: 0 };
         for thread in Process::new(i32::try_from(pid)?)?.tasks()? {
             let thread = thread?;
-            // A thread may end between being listed and being asked.
+            // A thread may end between being listed and being read.
             let (Ok(schedule), Ok(status)) = (thread.schedstat(), thread.status()) else {
                 continue;
             };
             sum.nanoseconds += schedule.sum_exec_runtime;
-            // What has slept of its own accord was woken.
+            // Each voluntary context switch is followed by a wake-up.
             sum.wake_ups +=
                 status.voluntary_ctxt_switches.context("the kernel counts no switches")?;
         }

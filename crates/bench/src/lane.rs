@@ -1,7 +1,8 @@
-//! What one reader did in all its runs over one backlog, and how two of them compare.
+//! The runs of one reader over one backlog, and how two readers compare.
 //!
-//! Runs of all readers take turns, so the n-th run of each had the same neighbours: readers are
-//! compared turn by turn, and what is shown is the ratio within a turn, its median and its spread.
+//! The runs of all readers take turns, so the n-th runs were made under the same conditions:
+//! readers are compared turn by turn, and what is shown is the ratio within a turn, its median and
+//! its spread.
 
 use serde::Serialize;
 
@@ -54,12 +55,12 @@ impl Lane {
             .collect()
     }
 
-    /// How fast it was beside `other`.
+    /// Its speed relative to `other`.
     pub(crate) fn ratio_to(&self, other: &Self) -> Option<Spread> {
         Spread::of(self.ratios(other, |run| run.measured.events_per_second))
     }
 
-    /// How fast it was beside `pg_recvlogical` on the same socket.
+    /// Its speed relative to `pg_recvlogical` on the same socket.
     pub(crate) fn ratio_to_baseline(&self, lanes: &[Self]) -> Option<Spread> {
         let baseline =
             lanes.iter().find(|lane| !lane.reader.delivers() && lane.socket == self.socket)?;
@@ -83,7 +84,7 @@ impl Comparison {
         Some(Self { what, figure, ratio, pairs: ratios.len(), verdict: verdict(ratios) })
     }
 
-    /// Every other build against the first one.
+    /// Every other build compared with the first one.
     pub(crate) fn all(lanes: &[Lane]) -> Vec<Self> {
         let mut found = Vec::new();
         for (at, first) in lanes.iter().enumerate().filter(|(_, lane)| lane.reader.is_router()) {
@@ -115,7 +116,7 @@ impl Comparison {
     }
 }
 
-/// A sign test: five pairs all on one side come about by chance once in sixteen times, six once in
+/// A sign test: five pairs that all agree come about by chance once in sixteen times, six once in
 /// 32.
 fn verdict(ratios: &[f64]) -> &'static str {
     let one_sided =

@@ -1,7 +1,8 @@
-//! How long an event takes from its commit to a consumer, while transactions come at a fixed rate.
+//! The time from an event's commit to a consumer, while transactions are committed at a fixed rate.
 //!
-//! The clock starts when the commit is sent and stops when the consumer has the record, so it holds
-//! the commit itself, the relay, and the broker; the floor beside it holds the broker alone.
+//! The clock starts when the commit is sent and stops when the consumer has the record, so the time
+//! includes the commit itself, the relay, and the broker. The floor beside it includes the broker
+//! only.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use crate::writers::{Timetable, Written};
 
 const TIME: Duration = Duration::from_secs(20);
 
-/// What a run at one rate amounts to.
+/// The figures of one run at one rate.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Figures {
     #[serde(rename = "p50_ms")]
@@ -39,8 +40,8 @@ struct Figures {
     #[serde(rename = "max_ms")]
     max: f64,
     written_per_second: f64,
-    /// 99 % of the events were sent at most this much later than they were due; `None` where nobody
-    /// wrote into PostgreSQL.
+    /// 99 % of the events were sent at most this much later than they were due; `None` where
+    /// nothing was written into PostgreSQL.
     late_p99_ms: Option<f64>,
     #[serde(flatten)]
     cost: Option<Cost>,
@@ -62,8 +63,8 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
             readers.map(|reader| Row { reader, name: name(reader), runs: Vec::new() }).collect();
         for turn in 1..=args.latency_runs() {
             for row in there_and_back(turn, &mut rows) {
-                // Written into nothing, nothing arrives: pg_recvlogical's place is taken by the
-                // floor.
+                // pg_recvlogical delivers into nothing, so nothing arrives: the floor takes its
+                // place.
                 let outcome = if row.reader.delivers() {
                     delivered(args, row.reader, (rate, turn), kafka).await?
                 } else {
@@ -121,7 +122,7 @@ async fn delivered(
     judge(topics, &timetable, seen, (took, Some(late))).await
 }
 
-/// Figures stand only when every event arrived once and in order.
+/// Figures count only if every event arrived once and in order.
 async fn judge(
     topics: &Topics,
     timetable: &Timetable,
@@ -169,7 +170,7 @@ fn table(rows: &[Row<'_>]) -> Table {
         ("p99 ms", &|row| row.latency(|run| run.p99)),
         ("p99.9 ms", &|row| row.latency(|run| run.p999)),
         ("max ms", &|row| row.latency(|run| run.max)),
-        // The slowest tells whether the writers kept to the timetable.
+        // The slowest run shows whether the writers kept to the timetable.
         ("written/s", &|row| {
             Some(format!("{:.0}", row.spread(|run| Some(run.written_per_second))?.min))
         }),

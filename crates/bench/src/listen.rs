@@ -1,4 +1,5 @@
-//! A consumer that takes the time of every record, and of what they cost meanwhile.
+//! A consumer that takes the time of every record, and the CPU time that the processes use
+//! meanwhile.
 
 use std::time::Duration;
 
@@ -18,24 +19,24 @@ use crate::topic::{TopicReader, Topics};
 use crate::watch::{Cast, CpuMeter};
 use crate::writers::Timetable;
 
-/// Not counted: connections are opened, pools filled, code compiled.
+/// Not counted: meanwhile connections are opened, pools filled, code compiled.
 pub(crate) const WARM_UP: Duration = Duration::from_secs(10);
 
-/// What one rate looked like to the consumer.
+/// What the consumer measured at one rate.
 pub(crate) struct Seen {
     /// Nanoseconds, without the warm-up.
     pub(crate) latency: Histogram<u64>,
     pub(crate) audit: Audit,
-    /// `None` where there was nobody to look at.
+    /// `None` if no process was measured.
     pub(crate) cost: Option<Cost>,
 }
 
-/// What it took to deliver, without the warm-up.
+/// The cost of delivery, without the warm-up.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Cost {
     #[serde(flatten)]
     pub(crate) cpu: Cpu,
-    /// Cores that others kept busy meanwhile.
+    /// Cores that other processes kept busy meanwhile.
     pub(crate) others_cores: f64,
     #[serde(rename = "peak_rss_megabytes")]
     pub(crate) peak: f64,

@@ -1,4 +1,4 @@
-//! What the figures were taken on, and who else was at work there.
+//! The machine that the figures were taken on, and the load that other processes put on it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
 
-/// Cores that others may keep busy before a run says more about them than about the readers.
+/// Cores that other processes may keep busy before a run counts as disturbed.
 pub(crate) const NEIGHBOURS: f64 = 0.1;
 
 /// Hardware and kernel.
@@ -19,8 +19,8 @@ pub(crate) struct Machine {
     pub(crate) cores: usize,
     pub(crate) memory_gib: u64,
     pub(crate) kernel: String,
-    /// Decides over TCP how many messages a walsender may send one by one before it has to gather
-    /// them.
+    /// TCP congestion control, which decides how many messages a walsender may send one by one
+    /// before it has to gather them.
     pub(crate) congestion_control: String,
     pub(crate) load_average: f64,
 }
@@ -44,25 +44,25 @@ fn setting(name: &str) -> anyhow::Result<String> {
     Ok(text.with_context(|| format!("cannot read the kernel's {name}"))?.trim().to_owned())
 }
 
-/// CPU time that all processes together have used since the machine was started, what the host
-/// withheld included.
+/// CPU time that all processes together have used since the machine was started, including what the
+/// hypervisor withheld (steal).
 pub(crate) fn busy_time() -> anyhow::Result<Duration> {
-    // Neither idle nor waiting for disks. Guests are counted as users too.
+    // Neither idle nor waiting for disks. Guest time is contained in user time already.
     let cpu = KernelStats::current()?.total;
     let new = [cpu.irq, cpu.softirq, cpu.steal].into_iter().flatten().sum::<u64>();
     let ticks = cpu.user + cpu.nice + cpu.system + new;
     Ok(Duration::from_millis(ticks * 1000 / procfs::ticks_per_second()))
 }
 
-/// Cores that are kept busy, looked at for so long.
+/// Cores that are kept busy, measured for this time.
 pub(crate) async fn busy_cores(time: Duration) -> anyhow::Result<f64> {
     let before = busy_time()?;
     tokio::time::sleep(time).await;
     Ok(busy_time()?.saturating_sub(before).as_secs_f64() / time.as_secs_f64())
 }
 
-/// What the router says of its version, and the beginning of its SHA-256: builds of one version
-/// differ.
+/// The version that the router prints, and the beginning of its binary's SHA-256, because builds of
+/// one version differ.
 pub(crate) async fn router_version(binary: &Path) -> anyhow::Result<String> {
     let output = Command::new(binary)
         .arg("--version")

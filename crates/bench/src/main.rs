@@ -1,8 +1,9 @@
 //! The bench: the real binary between real servers, measured from outside.
 //!
-//! Ratios count: the router and `pg_recvlogical` take turns on one machine over one backlog, and
-//! absolute figures do not travel. A run that lost, doubled or disordered anything has no figures,
-//! and the exit code tells of correctness alone: 0, or 1 when anything was wrong.
+//! Ratios count: the router and `pg_recvlogical` take turns on one machine over one backlog,
+//! because absolute figures do not carry over to another machine. A run that lost, duplicated or
+//! reordered anything has no figures. The exit code reports correctness alone: 0, or 1 when there
+//! was any anomaly.
 
 mod args;
 mod arrival;
@@ -87,7 +88,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     Ok(if report.close()? == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Draws figures where pictures are wanted.
+/// Draws the figures, if plots are asked for.
 fn draw(args: &Args, lines: &[Value], report: &Report) -> anyhow::Result<()> {
     let Some(directory) = &args.plots else { return Ok(()) };
     let drawn = plot::draw(lines, directory)?;
@@ -108,7 +109,7 @@ fn readers(args: &Args) -> anyhow::Result<Vec<Reader>> {
     Ok([Reader::PgRecvlogical].into_iter().chain(routers).chain(peers).collect())
 }
 
-/// Says what is measured, and on what.
+/// Prints what is measured, and on what.
 async fn introduce(Bench { args, readers, report, .. }: &mut Bench) -> anyhow::Result<()> {
     let machine = Machine::look()?;
     let mut postgres = Vec::new();

@@ -1,4 +1,4 @@
-//! Memory at full speed, and with one transaction of a gigabyte, which is more than any buffer.
+//! Memory at full speed, and with one transaction of a gigabyte, which is larger than any buffer.
 
 use anyhow::Context as _;
 use serde_json::json;
@@ -12,11 +12,11 @@ use crate::report::{Limit, Table};
 use crate::run::run;
 use crate::shape::Shape;
 
-/// With a payload of 1000 bytes.
+/// Bytes of a row, with a payload of 1000 bytes.
 const ROW_BYTES: u64 = 1029;
 const ROWS: u64 = 1_000_000;
 
-/// What memory must never exceed, in megabytes: 40 MB and three times the window of 32 MiB.
+/// The limit of resident memory in megabytes: 40 MB and three times the window of 32 MiB.
 pub(crate) const BOUND: f64 = 40.0 + 3.0 * 33.554_432;
 
 /// Measures every router.
@@ -25,7 +25,7 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     let rows = args.events(ROWS);
     let huge = Shape { rows, bytes: ROW_BYTES };
     let mut loads = vec![("one transaction", huge, rows, BOUND)];
-    // Draining shows the memory of full speed too.
+    // Draining also measures memory at full speed.
     if !args.measures(Mode::Drain) {
         let events = args.events(Shape::BATCHED.usual_events());
         loads.insert(0, ("full speed", Shape::BATCHED.within(events), events, 50.0));

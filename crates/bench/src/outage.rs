@@ -1,7 +1,7 @@
-//! Memory while the broker is away and transactions keep coming, and how soon all is caught up.
+//! Memory while the broker is down and transactions keep coming, and how long catching up takes.
 //!
 //! The broker is killed, not stopped, and comes back with its data. Nothing may be lost or out of
-//! order; duplicates are what an interruption may cost, and are shown.
+//! order. Duplicates are allowed after an interruption, and are shown.
 
 use std::time::Duration;
 
@@ -26,11 +26,11 @@ use crate::topic::{Reading, Topics, blocking};
 use crate::writers::Timetable;
 
 const RATE: u64 = 5000;
-/// Writing goes on for so long before the broker goes.
+/// How long writing goes on before the broker is killed.
 const BEFORE: Duration = Duration::from_secs(5);
-/// How long catching up may take, beside as long as the broker was away.
+/// How long catching up may take, in addition to the length of the outage.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// How long a topic may stand still before it counts as read.
+/// How long a topic may receive nothing before it counts as read.
 const SILENCE: Duration = Duration::from_secs(5);
 
 struct Figures {
@@ -120,7 +120,7 @@ async fn one(args: &Args, reader: &Reader, kafka: &mut Kafka) -> anyhow::Result<
     })
 }
 
-/// Reads the topic to its end: what is doubled lies between, so no count tells when to stop.
+/// Reads the topic to its end. Duplicates lie in between, so no count tells when to stop.
 async fn judge(topics: &Topics, events: u64) -> anyhow::Result<Faults> {
     let topics = topics.clone();
     blocking(move || {

@@ -1,4 +1,5 @@
-//! Who reads, and one that is at work: the router, or whatever else delivers into Kafka.
+//! The readers that are compared, and a reader at work: the router, or a peer that delivers into
+//! Kafka.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,14 +12,14 @@ use crate::choices::{Socket, Tuning};
 use crate::debezium::{self, Debezium};
 use crate::stage::{Stage, Way};
 
-/// How long a reader that has acked everything may take to stop.
+/// How long a reader that has acknowledged everything may take to stop.
 pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(30);
 const STREAMING_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Who reads.
+/// What reads the slot.
 #[derive(Debug, Clone)]
 pub(crate) enum Reader {
-    /// `pg_recvlogical` into nothing: what everything is compared with.
+    /// `pg_recvlogical` into nothing: what every reader is compared with.
     PgRecvlogical,
     /// A build of the router.
     Router { name: String, binary: PathBuf },
@@ -35,7 +36,7 @@ impl Reader {
         }
     }
 
-    /// Its name, as topics may be called and, with underscores, slots.
+    /// Its name in the form that topics and, with underscores, slots may have.
     pub(crate) fn slug(&self) -> String {
         self.name().to_lowercase().replace([' ', '_'], "-")
     }
@@ -50,7 +51,7 @@ impl Reader {
 
     /// Whether it can reach PostgreSQL over `socket`.
     pub(crate) fn can_use(&self, socket: Socket) -> bool {
-        // Debezium's driver has no unix sockets, and is not set up for TLS here.
+        // Debezium's driver does not support unix sockets, and is not configured for TLS here.
         !self.is_peer() || socket == Socket::Tcp
     }
 
@@ -68,7 +69,7 @@ impl Reader {
     }
 }
 
-/// A reader at work that delivers into Kafka. It ends when this is dropped.
+/// A reader at work that delivers into Kafka. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) enum Running {
     Router(Router),
@@ -102,7 +103,7 @@ impl Running {
         }
     }
 
-    /// Waits until what is committed from now on is read at once.
+    /// Waits until it streams: what is committed from now on is read at once.
     pub(crate) async fn streams(&mut self, stage: &Stage, slot: &str) -> anyhow::Result<()> {
         let deadline = match self {
             Self::Router(router) => {

@@ -1,5 +1,4 @@
-//! Where figures go: tables for people, a JSON object a line for machines, and at the end the
-//! marks.
+//! The output: tables for people, one JSON object a line for programs, and at the end the marks.
 
 use std::fmt;
 use std::fs::File;
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::figures::Spread;
 
-/// A figure that must not be exceeded, or must be reached.
+/// A limit for a figure: not to be exceeded, or to be reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Limit {
     AtLeast(f64),
@@ -24,9 +23,9 @@ pub(crate) enum Limit {
 struct Mark {
     what: String,
     limit: Limit,
-    /// Further in the same direction: what is aimed at.
+    /// A stricter limit that is aimed at.
     aim: Option<f64>,
-    /// The median counts, and it is told where a run was on the other side.
+    /// The median counts; runs on the other side of the limit are mentioned.
     measured: Spread,
 }
 
@@ -57,7 +56,7 @@ impl Mark {
     }
 }
 
-/// Collects what is found out.
+/// Collects the results.
 #[derive(Debug)]
 pub(crate) struct Report {
     json: Option<File>,
@@ -88,7 +87,7 @@ impl Report {
         Ok(out.flush()?)
     }
 
-    /// A line for machines: what it is, what it is of, and its figures.
+    /// Writes a JSON line: the kind of figures, what they are of, and the figures.
     pub(crate) fn record(
         &mut self,
         kind: &str,
@@ -108,12 +107,12 @@ impl Report {
         Ok(())
     }
 
-    /// All lines for machines so far.
+    /// All JSON lines so far.
     pub(crate) fn lines(&self) -> &[Value] {
         &self.lines
     }
 
-    /// Something that must not happen: it decides the exit code.
+    /// Reports an anomaly, which decides the exit code.
     pub(crate) fn fault(&mut self, what: String) -> anyhow::Result<()> {
         self.say(&format!("FAULT {what}"))?;
         self.record("fault", json!({ "what": what }), ())?;
@@ -121,7 +120,7 @@ impl Report {
         Ok(())
     }
 
-    /// Lets go on what is without fault, and takes note of what is not.
+    /// Returns the figures of a run without anomaly, and reports the anomaly of another.
     pub(crate) fn faultless<T>(
         &mut self,
         what: &str,
@@ -133,7 +132,7 @@ impl Report {
         }
     }
 
-    /// A mark to be shown at the end: the limit, what is aimed at beyond it, and what was measured.
+    /// Adds a mark that is shown at the end: the limit, the aim beyond it, and what was measured.
     pub(crate) fn mark(
         &mut self,
         what: String,
@@ -144,7 +143,7 @@ impl Report {
         self.marks.push(Mark { what, limit, aim, measured: measured.into() });
     }
 
-    /// Shows the marks, and tells how many faults there were.
+    /// Shows the marks, and returns the number of anomalies.
     pub(crate) fn close(mut self) -> anyhow::Result<usize> {
         if self.marks.is_empty() {
             return Ok(self.faults.len());
@@ -172,8 +171,8 @@ impl Report {
     }
 }
 
-/// Who runs in which order in one of several turns. There and back again: whoever is always first
-/// would gain or lose by a machine that drifts.
+/// The order of the runners in one of several turns. Every other turn is reversed: with a fixed
+/// order, a drift of the machine would favour one of them.
 pub(crate) fn there_and_back<T>(turn: u32, runners: &mut [T]) -> Vec<&mut T> {
     let mut order: Vec<&mut T> = runners.iter_mut().collect();
     if turn % 2 == 1 {
@@ -185,7 +184,7 @@ pub(crate) fn there_and_back<T>(turn: u32, runners: &mut [T]) -> Vec<&mut T> {
 /// The heading of a column, and its cell in each row.
 pub(crate) type Column<'c, R> = (&'c str, &'c dyn Fn(&R) -> Option<String>);
 
-/// A Markdown table that is also easy to read as it is.
+/// A Markdown table whose source is easy to read, too.
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
@@ -200,7 +199,8 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// A row for each of `rows`: by column, its heading and its cell; nothing to show is a dash.
+    /// A table with a row for each of `rows`; each column has its heading and its cell, a dash
+    /// where the cell is None.
     pub(crate) fn of<R>(columns: &[Column<'_, R>], rows: impl IntoIterator<Item = R>) -> Self {
         let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
         let mut table = Self::new(&heads);

@@ -1,4 +1,4 @@
-//! One run of one reader over a backlog, and the judgement of what it delivered.
+//! One run of one reader over a backlog, and the check of what it delivered.
 
 use anyhow::{Context, ensure};
 use rdkafka::{Message as _, TopicPartitionList};
@@ -16,15 +16,15 @@ use crate::stage::{Aim, PUBLICATION, Stage, Task, Way, pg_recvlogical};
 use crate::topic::{Topics, blocking};
 use crate::watch::{Cast, Fault, Gauge, Holder, watch};
 
-/// A run that was faultless.
+/// The figures of a run without anomaly.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Run {
     #[serde(flatten)]
     pub(crate) measured: Measured,
-    /// Of payload alone: what else a record carries is not counted.
+    /// Megabytes of payload a second; the other parts of a record are not counted.
     #[serde(rename = "payload_megabytes_per_second")]
     pub(crate) payload: f64,
-    /// Of what delivers: pg_recvlogical has ended by the time it is done.
+    /// Of a process that delivers: pg_recvlogical has ended before it could be read.
     #[serde(rename = "peak_rss_megabytes")]
     pub(crate) peak: Option<f64>,
 }
@@ -136,8 +136,8 @@ pub(crate) async fn cast(
     })
 }
 
-/// Reads what a run has written since topics ended at `start`, with so many records `before`, and
-/// judges it.
+/// Reads what a run has written since topics ended at `start`, of which `before` records were
+/// there, and checks it.
 async fn judge(
     topics: &Topics,
     start: TopicPartitionList,

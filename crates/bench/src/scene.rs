@@ -1,5 +1,5 @@
-//! What a measurement starts from that drains no backlog: a server, a slot and one topic, and who
-//! reads from one into the other.
+//! The set-up of a measurement that drains no backlog: a server, a slot and one topic, and the
+//! reader between them.
 
 use testbed::kafka::Kafka;
 use testbed::postgres::{DATABASE, SUPERUSER};
@@ -21,8 +21,8 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// On a server of its own: a reader would be sent the rows that were written for those before
-    /// it.
+    /// Sets up a server of its own: on a shared one, a reader would be sent the rows that were
+    /// written for earlier readers.
     pub(crate) async fn set(
         args: &Args,
         kafka: &Kafka,
@@ -54,14 +54,14 @@ impl Scene {
         self.stage.router_config(self.way(Aim::Throughput))
     }
 
-    /// Starts a reader, and returns when what is committed from now on is read at once.
+    /// Starts a reader, and returns when it streams: what is committed from now on is read at once.
     pub(crate) async fn start(&self, reader: &Reader, aim: Aim) -> anyhow::Result<Running> {
         let mut running = Running::start(reader, &self.stage, self.way(aim))?;
         running.streams(&self.stage, self.slot).await?;
         Ok(running)
     }
 
-    /// Begins to write a timetable's events.
+    /// Begins to write the events of a timetable.
     pub(crate) fn write(&self, timetable: &Timetable) -> JoinHandle<anyhow::Result<Written>> {
         let url = self.stage.postgres.url(SUPERUSER, DATABASE);
         let (table, timetable) = (self.stage.table().to_owned(), timetable.clone());

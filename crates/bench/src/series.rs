@@ -1,10 +1,10 @@
-//! How fast a run was, from looks at it: one rule for every reader.
+//! The speed of a run, from samples of its progress: one rule for every reader.
 //!
-//! What counts is the way from 5 % to 95 % of the backlog, measured where a reader is *done* with
-//! an event: bytes it has written out (`pg_recvlogical`), records that stand in Kafka (the router).
-//! So neither start-up nor the last stragglers count, and neither reader is credited with what
-//! still lies in a socket. CPU time is taken between the same two moments. Between two looks
-//! everything is taken to grow evenly.
+//! What counts is the part from 5 % to 95 % of the backlog, measured where a reader is *done* with
+//! an event: bytes that it has written out (`pg_recvlogical`), records that are in Kafka (the
+//! router). So neither the start nor the last events count, and no reader is credited with what is
+//! still in a socket. CPU time is taken between the same two moments. Between two samples
+//! everything is interpolated linearly.
 
 use serde::Serialize;
 
@@ -19,13 +19,14 @@ pub(crate) struct Cpu {
     pub(crate) walsender: f64,
     #[serde(rename = "broker_cpu_us")]
     pub(crate) broker: f64,
-    /// Everything else on the machine but the bench itself and the rest of the database server.
+    /// Everything else on the machine, without the bench itself and the rest of the database
+    /// server.
     #[serde(skip)]
     pub(crate) others: f64,
 }
 
 impl Cpu {
-    /// Combines two, part by part.
+    /// Combines two values member by member.
     fn zip(self, other: Self, combine: impl Fn(f64, f64) -> f64) -> Self {
         Self {
             reader: combine(self.reader, other.reader),
@@ -38,8 +39,8 @@ impl Cpu {
     /// What was used from `self` to `later`.
     pub(crate) fn until(self, later: Self) -> Self {
         let used = later.zip(self, |later, earlier| (later - earlier).max(0.0));
-        // What is left of the machine's time when all known shares were taken off: shown as it
-        // comes, also below zero.
+        // The remainder of the machine's CPU time after all known shares are subtracted. It is
+        // shown as it is, even below zero.
         Self { others: later.others - self.others, ..used }
     }
 
@@ -49,7 +50,7 @@ impl Cpu {
     }
 }
 
-/// One look at a run.
+/// One sample of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sample {
     /// Seconds since the reader was started.
@@ -60,23 +61,23 @@ pub(crate) struct Sample {
     pub(crate) cpu: Cpu,
 }
 
-/// What the looks at one run amount to.
+/// The figures from the samples of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Measured {
     pub(crate) events_per_second: f64,
     /// Microseconds per event.
     #[serde(flatten)]
     pub(crate) cpu: Cpu,
-    /// Cores that others kept busy meanwhile.
+    /// Cores that other processes kept busy meanwhile.
     pub(crate) others_cores: f64,
-    /// From the start of the process to the first look that saw something done.
+    /// Milliseconds from the start of the process to the first sample with progress.
     pub(crate) first_ms: f64,
 }
 
 const FROM: f64 = 0.05;
 const TO: f64 = 0.95;
 
-/// Measures a run over `events` events; `None` when it was too short to be seen in progress.
+/// Measures a run over `events` events; `None` when the run was too short for samples in between.
 pub(crate) fn measure(samples: &[Sample], events: u64) -> Option<Measured> {
     let total = samples.last()?.progress;
     let (from, to) = (crossing(samples, total * FROM)?, crossing(samples, total * TO)?);

@@ -1,5 +1,5 @@
-//! What a backlog is made of: how many rows a transaction has and how large they are; and how its
-//! events spread over keys and topics.
+//! What a backlog consists of: rows per transaction and their size, and how its events are
+//! distributed over keys and topics.
 
 use std::fmt;
 use std::str::FromStr;
@@ -45,7 +45,7 @@ impl Shape {
         self.bytes.saturating_sub(ROW_BYTES + PAYLOAD_BYTES)
     }
 
-    /// The same rows in transactions that a backlog of `events` can hold.
+    /// This shape, with transactions no larger than a backlog of `events`.
     pub(crate) fn within(self, events: u64) -> Self {
         Self { rows: self.rows.min(events), ..self }
     }
@@ -77,13 +77,13 @@ impl FromStr for Shape {
     }
 }
 
-/// Over how many keys, topics and partitions events spread: event *n* belongs to key *n* modulo the
-/// number of keys, and key *k* to topic *k* modulo the number of topics.
+/// Over how many keys, topics and partitions events are distributed: event *n* belongs to key *n*
+/// modulo the number of keys, and key *k* to topic *k* modulo the number of topics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
     pub(crate) keys: u64,
     pub(crate) topics: u64,
-    /// Of the topic, where it is the only one; where there are many, each has one.
+    /// Of the topic, if there is one only; if there are many, each has one partition.
     pub(crate) partitions: i32,
 }
 

@@ -1,7 +1,7 @@
-//! A PostgreSQL of its own for each load; Kafka is one for all.
+//! A PostgreSQL of its own for each load, and one Kafka for all of them.
 //!
-//! Every run reads the same WAL: one slot, `origin`, is made before the load, and each run gets a
-//! copy of it.
+//! Every run reads the same WAL: one slot, `origin`, is created before the load, and each run gets
+//! a copy of it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) const PUBLICATION: &str = "bench";
 
 const ORIGIN: &str = "origin";
 
-/// Nothing that comes and goes by itself may fall into one run and not into the next.
+/// Background work that comes and goes must not fall into one run and not into the next.
 const SETTINGS: &[(&str, &str)] = &[
     ("autovacuum", "off"),
     ("checkpoint_timeout", "1h"),
@@ -35,7 +35,7 @@ const SETTINGS: &[(&str, &str)] = &[
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Task {
     pub(crate) events: u64,
-    /// The position behind it.
+    /// The position after its last event.
     pub(crate) end: PgLsn,
     /// Bytes of a payload, on average.
     pub(crate) value_bytes: f64,
@@ -49,7 +49,7 @@ pub(crate) enum Aim {
     Latency,
 }
 
-/// What is read, and where to.
+/// What is read, and into which topics.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way<'a> {
     pub(crate) socket: Socket,
@@ -64,7 +64,7 @@ pub(crate) struct Stage {
     session: Session,
     schema: Schema,
     reach: Reach,
-    /// Of the routers that read from it.
+    /// The `name` in the configuration of the routers that read from it.
     name: String,
 }
 
@@ -94,7 +94,7 @@ impl Stage {
 
     /// Writes a backlog.
     pub(crate) async fn load(&self, shape: Shape, events: u64) -> anyhow::Result<Task> {
-        // Only the making of it: nobody reads while it is made.
+        // Only while the backlog is written: nothing reads meanwhile.
         self.session.batch_execute("SET synchronous_commit = off").await?;
         let size = Backlog {
             transactions: events / shape.rows,
@@ -104,7 +104,7 @@ impl Stage {
         };
         let events = backlog(&self.session, &self.schema, size).await?;
         let row = self.session.query_one("SELECT pg_current_wal_insert_lsn()", &[]).await?;
-        // Writes everything out, and puts WAL behind the position that readers have to reach.
+        // Writes everything to disk, and adds WAL after the position that readers have to reach.
         self.session.batch_execute("SET synchronous_commit = on; CHECKPOINT").await?;
         let bytes =
             format!("SELECT sum(octet_length(payload::text))::int8 FROM {}", self.schema.table);
@@ -125,7 +125,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Drops a slot as soon as nobody holds it any more.
+    /// Drops a slot as soon as no walsender holds it.
     pub(crate) async fn drop_slot(&self, name: &str) -> anyhow::Result<()> {
         until_ok(Duration::from_secs(30), format!("slot \"{name}\" to be free"), async || {
             self.session
@@ -136,13 +136,13 @@ impl Stage {
         .await
     }
 
-    /// How far a slot is confirmed.
+    /// The `confirmed_flush_lsn` of a slot.
     pub(crate) async fn confirmed(&self, slot: &str) -> anyhow::Result<PgLsn> {
         let found = self.postgres.slot(slot).await?.and_then(|slot| slot.confirmed_flush_lsn);
         found.with_context(|| format!("the slot \"{slot}\" is gone"))
     }
 
-    /// How readers connect, in libpq's words.
+    /// The connection string of readers, in libpq's format.
     pub(crate) fn conninfo(&self, socket: Socket) -> String {
         let host = match socket {
             Socket::Tcp => "host=127.0.0.1 sslmode=disable".to_owned(),
@@ -152,9 +152,10 @@ impl Stage {
         format!("{host} port={} user={SUPERUSER} dbname={DATABASE}", self.postgres.port())
     }
 
-    /// The configuration of a router that reads `slot`; everything else as it comes. Kafka outlives
-    /// the servers of the measurements, and two of one version have one system identifier: under
-    /// one name, a router would find what the state topic says of an earlier server, and stop.
+    /// The configuration of a router that reads `slot`, with defaults for everything else. Each
+    /// server has a `name` of its own: Kafka outlives the servers of the measurements, and two
+    /// servers of one version have one system identifier, so under one name a router would find in
+    /// the state topic what belongs to an earlier server, and stop.
     pub(crate) fn router_config(&self, way: Way<'_>) -> String {
         let mut config = Config::default();
         config
@@ -182,13 +183,13 @@ impl Stage {
         &self.schema.table
     }
 
-    /// The server's own words about its version.
+    /// The version, as the server reports it.
     pub(crate) async fn version(&self) -> anyhow::Result<String> {
         Ok(self.session.query_one("SHOW server_version", &[]).await?.get(0))
     }
 }
 
-/// Whoever asks for TLS gets it; nobody else is offered any less than before.
+/// Offers TLS to clients that ask for it, and changes nothing for others.
 async fn encrypt(postgres: &mut Postgres) -> anyhow::Result<()> {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     postgres.write_file("server.crt", own.cert.pem().as_bytes())?;

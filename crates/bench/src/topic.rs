@@ -1,4 +1,4 @@
-//! The topics of one run: how much stands in them, and everything that does.
+//! The topics of one run: how many records they hold, and reading all of them.
 
 use std::time::Duration;
 
@@ -18,17 +18,17 @@ use crate::shape::Reach;
 
 const REQUEST: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(100);
-/// How long reading may stand still before what is missing counts as lost.
+/// How long reading may make no progress before what is missing counts as lost.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// And for each partition besides: a consumer of thousands needs that long to learn of them and to
-/// ask for all.
+/// What each partition adds to that: a consumer of thousands of partitions needs this long to learn
+/// of them and to fetch from all.
 const PATIENCE_EACH: Duration = Duration::from_millis(5);
-/// How long making thousands of topics may take.
+/// How long creating thousands of topics may take.
 const MAKING: Duration = Duration::from_mins(3);
-/// Topics made by one request.
+/// Topics created by one request.
 const AT_ONCE: usize = 500;
 
-/// Runs what blocks on a thread that may.
+/// Runs a blocking call on a thread where it may block.
 pub(crate) async fn blocking<T: Send + 'static>(
     call: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> anyhow::Result<T> {
@@ -45,9 +45,9 @@ pub(crate) struct Topics {
 }
 
 impl Topics {
-    /// Makes what events of `reach` are routed to: a topic called `name`, which is used once, or
-    /// the many that all runs of this reach share, because a broker keeps the files of deleted ones
-    /// open for a minute.
+    /// Creates the topics that events of `reach` are routed to: a topic called `name` for one run,
+    /// or the many topics that all runs of this reach share, because a broker keeps the files of
+    /// deleted topics open for a minute.
     pub(crate) async fn create(bootstrap: &str, name: &str, reach: Reach) -> anyhow::Result<Self> {
         let bootstrap = bootstrap.to_owned();
         if reach.topics == 1 {
@@ -67,7 +67,7 @@ impl Topics {
         &self.bootstrap
     }
 
-    /// As the router's configuration has it.
+    /// The topic route in the router's configuration.
     pub(crate) fn route(&self) -> &str {
         &self.route
     }
@@ -100,7 +100,7 @@ impl Topics {
         .await
     }
 
-    /// Deletes what is used once.
+    /// Deletes the topic of one run; shared topics stay.
     pub(crate) async fn delete(&self) -> anyhow::Result<()> {
         match self.names.as_slice() {
             [name] => delete_topic(&self.bootstrap, name).await,
@@ -108,7 +108,7 @@ impl Topics {
         }
     }
 
-    /// Connected, and the leaders known.
+    /// Returns a handle to ask for the end offsets, connected and with the leaders known.
     pub(crate) async fn ends(&self) -> anyhow::Result<Ends> {
         let topics = self.clone();
         blocking(move || {
@@ -126,8 +126,8 @@ impl Topics {
         blocking(move || ends.records()).await
     }
 
-    /// Begins to read from their start, and returns when what stood in them is read: what is
-    /// written next is received at once.
+    /// Begins to read from the start, and returns when everything that is in the topics was read:
+    /// what is written next is received at once.
     pub(crate) async fn caught_up(&self) -> anyhow::Result<TopicReader> {
         let topics = self.clone();
         blocking(move || {
@@ -138,12 +138,12 @@ impl Topics {
         .await
     }
 
-    /// From their start.
+    /// Reads from the start.
     pub(crate) fn follow(&self) -> anyhow::Result<TopicReader> {
         self.follow_from(&self.all_partitions(Offset::Beginning)?)
     }
 
-    /// From a position in each partition.
+    /// Reads from a position in each partition.
     pub(crate) fn follow_from(&self, start: &TopicPartitionList) -> anyhow::Result<TopicReader> {
         let consumer = consumer(&self.bootstrap)?;
         consumer.assign(start)?;
@@ -192,7 +192,7 @@ impl Ends {
         })
     }
 
-    /// How often one may ask without keeping the broker from its work.
+    /// How long to wait between two requests, so as not to keep the broker from its work.
     pub(crate) fn pause(&self) -> Duration {
         Duration::from_micros(25) * u32::try_from(self.question.count()).unwrap_or(u32::MAX)
     }
@@ -205,7 +205,7 @@ pub(crate) struct TopicReader {
 }
 
 impl TopicReader {
-    /// Shows `expected` records to `note`, or as many as come before the topics stand still.
+    /// Passes `expected` records to `note`, or as many as arrive before reading makes no progress.
     pub(crate) fn read(
         &self,
         expected: u64,
@@ -222,8 +222,7 @@ impl TopicReader {
         })
     }
 
-    /// Shows records to `note` until it has seen enough, or nothing has come for as long as
-    /// `patience`.
+    /// Passes records to `note` until it has seen enough, or nothing has come for `patience`.
     pub(crate) fn read_until(
         &self,
         patience: Duration,
@@ -233,7 +232,7 @@ impl TopicReader {
         while progress.elapsed() < patience {
             match self.consumer.poll(POLL) {
                 None => {}
-                // The client reconnects by itself: a broker may be away while it is read from.
+                // The client reconnects by itself: a broker may be down while it is read from.
                 Some(Err(error)) if is_passing(&error) => {}
                 Some(record) => {
                     if note(&record.context("cannot read the topic")?)? == Reading::IsDone {

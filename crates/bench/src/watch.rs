@@ -1,4 +1,4 @@
-//! Looking at a run while it goes: progress and CPU time at the same moments.
+//! Samples a run: progress and CPU time at the same moments.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use crate::stage::Stage;
 use crate::topic::Ends;
 
 const PAUSE: Duration = Duration::from_millis(50);
-/// While waiting for the first sign of life, which is timed.
+/// Between samples before the first progress, whose time is measured.
 const SHORT_PAUSE: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What was wrong with a run: it has no figures.
+/// What was wrong with a run, which then has no figures.
 pub(crate) type Fault = String;
 
-/// What tells how far a reader is.
+/// How the progress of a reader is read.
 pub(crate) enum Gauge {
-    /// Bytes it has written; it ends by itself when it is done.
+    /// Bytes that it has written; it ends by itself when it is done.
     Written,
     /// Records in its topics; it is done when as many have come as are expected.
     Records { ends: Ends, before: u64, expected: u64 },
@@ -37,8 +37,8 @@ pub(crate) struct Cast {
     pub(crate) holder: Holder,
 }
 
-/// Asks the server who streams from the slot of a run. Of its connections a reader may have
-/// several, also to walsenders.
+/// Asks the server which process streams from the slot of a run. A reader may have several
+/// connections, also to walsenders.
 pub(crate) struct Holder {
     session: Session,
     slot: String,
@@ -46,7 +46,7 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// To be asked from a thread that may block.
+    /// Opens the session. It is used from a thread that may block.
     pub(crate) async fn of(stage: &Stage, slot: &str) -> anyhow::Result<Self> {
         let session = stage.postgres.connect().await?;
         Ok(Self { session, slot: slot.to_owned(), runtime: Handle::current() })
@@ -60,18 +60,18 @@ impl Holder {
     }
 }
 
-/// CPU time of all walsenders that streamed from the slot of a run, one after another: each comes
-/// and goes with a connection of the reader, and keeps its last figure when it has gone.
+/// CPU time of all walsenders that streamed from the slot of a run, one after another: each belongs
+/// to one connection of the reader. The last figure of a walsender that has ended is kept.
 #[derive(Default)]
 struct Walsenders {
-    /// The one that streams, and its time.
+    /// Process id and CPU time of the walsender that streams.
     present: Option<(u32, f64)>,
-    /// Of those that have ended.
+    /// CPU time of those that have ended.
     past: f64,
 }
 
 impl Walsenders {
-    /// Looks at the present one, and for the next one when it is gone.
+    /// Reads the present walsender's CPU time, and looks for the next one when it has ended.
     fn look(
         &mut self,
         holder: impl FnOnce() -> anyhow::Result<Option<u32>>,
@@ -118,8 +118,8 @@ impl CpuMeter {
     }
 }
 
-/// Looks at a reader started at `started` until it is done. It is a fault, and no reason to leave
-/// the other runs undone, when the reader ends too early or stands still.
+/// Samples a reader that was started at `started` until it is done. If the reader ends too early or
+/// makes no progress, that is a fault of this run, and the other runs go on.
 pub(crate) fn watch(
     gauge: &Gauge,
     cast: Cast,

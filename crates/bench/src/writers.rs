@@ -1,9 +1,10 @@
 //! Writers at a fixed rate: synchronous transactions of one row, each connection on its own thread.
 //!
-//! The timetable is fixed in advance: event *n* is due *n / rate* seconds after the start, whatever
-//! became of those before it. Each payload carries the moment at which its commit was sent, on the
-//! bench's own clock. Connection *c* of eight writes every eighth event, so a key, of which there
-//! are a multiple of eight, belongs to one connection and its commit order is known.
+//! The timetable is fixed in advance: event *n* is due *n / rate* seconds after the start, whether
+//! or not the events before it were late. Each payload carries the moment at which its commit was
+//! sent, on the bench's own clock. Connection *c* of eight writes every eighth event. The number of
+//! keys is a multiple of eight, so each key belongs to one connection and its commit order is
+//! known.
 
 use std::sync::Barrier;
 use std::thread;
@@ -27,7 +28,7 @@ pub(crate) struct Timetable {
     pub(crate) rate: u64,
     /// A multiple of [`CONNECTIONS`].
     pub(crate) events: u64,
-    /// Zero of the clock by which payloads are stamped.
+    /// Zero of the clock that payloads are stamped with.
     pub(crate) epoch: Instant,
 }
 
@@ -38,7 +39,7 @@ impl Timetable {
         Self { rate, events: events - events % CONNECTIONS, epoch: Instant::now() }
     }
 
-    /// Waits until event `n` is due, counted from `start`, and tells how late it has become.
+    /// Waits until event `n` is due, counted from `start`, and returns how late it is.
     pub(crate) fn await_turn(&self, start: Instant, n: u64) -> Duration {
         let due = start + Duration::from_nanos(n * 1_000_000_000 / self.rate);
         thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -58,11 +59,11 @@ impl Timetable {
     }
 }
 
-/// What became of a timetable.
+/// The result of writing a timetable.
 pub(crate) struct Written {
     pub(crate) took: Duration,
-    /// By how many nanoseconds events were sent later than they were due: what lies before the
-    /// clock of their latency starts.
+    /// Nanoseconds by which events were sent later than they were due. This lies before the start
+    /// of their latency clock.
     pub(crate) lateness: Histogram<u64>,
 }
 
@@ -89,8 +90,8 @@ pub(crate) fn write(url: &str, table: &str, timetable: &Timetable) -> anyhow::Re
     Ok(Written { took: began.elapsed(), lateness })
 }
 
-/// One connection, and how late each of its events was. Nothing but the statement under way needs
-/// the runtime, so the thread itself sleeps, to the microsecond, where a runtime's timer would
+/// One connection; returns how late each of its events was. Only the statement in progress needs
+/// the runtime, so the thread itself sleeps, with microsecond precision; a runtime's timer would
 /// round to milliseconds.
 fn connection(
     url: &str,
@@ -105,7 +106,7 @@ fn connection(
         let statement = session.prepare(insert).await?;
         anyhow::Ok((session, statement))
     });
-    // Also who failed is waited for, or the others would wait for ever.
+    // A connection that failed waits here, too; otherwise the others would wait for ever.
     together.wait();
     let (session, statement) = opened?;
     let start = Instant::now();

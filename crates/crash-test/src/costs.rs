@@ -1,11 +1,11 @@
-//! What was done and what it cost, as a table.
+//! The kills of a run and the duplicates that they cost, as a table.
 
 use std::collections::BTreeMap;
 
 use crate::plan::KillPlan;
 use crate::points::POINTS;
 
-/// What every kill cost, by where it hit.
+/// The cost of every kill, by the place that it hit.
 #[derive(Debug, Default)]
 pub(crate) struct Costs {
     rows: BTreeMap<usize, Vec<Kill>>,
@@ -13,7 +13,7 @@ pub(crate) struct Costs {
     kills: usize,
 }
 
-/// A kill of which it is not known yet what it cost.
+/// The last kill, whose cost is not known yet.
 #[derive(Debug, Clone, Copy)]
 struct Last {
     row: usize,
@@ -23,19 +23,19 @@ struct Last {
 #[derive(Debug, Clone, Copy)]
 struct Kill {
     duplicates: usize,
-    /// Events in Kafka past the witness: those that might come again.
+    /// Events in Kafka past the witness: those that may come again.
     past_witness: usize,
 }
 
 impl Costs {
-    /// A look after the next life: so many duplicates are what the last kill cost.
+    /// After the next life: the last kill cost so many duplicates.
     pub(crate) fn repeated(&mut self, duplicates: usize) {
         if let Some(Last { row, past_witness }) = self.last.take() {
             self.rows.entry(row).or_default().push(Kill { duplicates, past_witness });
         }
     }
 
-    /// A kill, with so many events in Kafka past the witness.
+    /// Counts a kill, with so many events in Kafka past the witness.
     pub(crate) fn killed(&mut self, plan: KillPlan, past_witness: usize) {
         self.kills += 1;
         self.last = Some(Last { row: row_of(plan), past_witness });
@@ -46,7 +46,7 @@ impl Costs {
         self.kills
     }
 
-    /// The table: a line for every place that was hit.
+    /// The table, with a line for every place that was hit.
     pub(crate) fn table(&self) -> String {
         let mut text = format!(
             "{:<22}{:>6}{:>20}{:>8}{:>18}\n",
@@ -68,7 +68,7 @@ impl Costs {
     }
 }
 
-/// Failpoints in their order, then the rest.
+/// The order of lines: failpoints in their order, then the rest.
 fn row_of(plan: KillPlan) -> usize {
     match plan {
         KillPlan::Point { point, .. } => {

@@ -1,4 +1,4 @@
-//! Hold-and-look: the broker takes every record and its answers are held back. Whatever else
+//! Rounds in which the broker takes every record and its responses are held back. Whatever else
 //! happens, the slot must not pass the first event that was committed after that.
 
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::stage::{SOON, Setup, Stage};
 use crate::tally::Tally;
 
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Bytes of answers that were being handed over when the order to hold came: one read of the
-/// proxy's.
+/// Bytes of responses that the proxy may still be writing when the hold begins: one read of the
+/// proxy.
 const HANDED_OVER: u64 = 16 * 1024;
 
-/// One round, until the router is dead. Nothing is wrong as long as `tally` has no violation.
+/// One round, until the router is dead. Nothing is wrong unless `tally` has a violation.
 pub(crate) async fn hold(
     stage: &mut Stage,
     tally: &mut Tally,
@@ -28,7 +28,8 @@ pub(crate) async fn hold(
 ) -> anyhow::Result<()> {
     stage.start(Setup::Proxied)?;
     stage.wait_flowing().await?;
-    // With little under way, new records are sent, and only their answers are missing.
+    // With few records in flight, new records are sent, and only their acknowledgements are
+    // missing.
     stage.wait_confirmed(SOON).await?;
     stage.proxy.set(Mode::HoldAnswers).await?;
     let from = stage.session.query_one("SELECT pg_current_wal_insert_lsn()", &[]).await?.get(0);
@@ -61,14 +62,14 @@ pub(crate) async fn hold(
     }
 }
 
-/// The furthest position of the slot, or on its way there, for so long, while all kinds of WAL are
-/// written.
+/// Writes WAL of all kinds for `length`, and compares the furthest position, of the slot or
+/// in a status update on its way there, with the witness. Returns the furthest position.
 async fn watch(stage: &mut Stage, tally: &mut Tally, length: Duration) -> anyhow::Result<PgLsn> {
     let started = Instant::now();
     let mut furthest = stage.slot().await?.1;
     while started.elapsed() < length {
-        // Neither is of the publication: the server tells of them by keepalives and empty
-        // transactions alone.
+        // Neither is in the publication: the server reports them only by keepalives and empty
+        // transactions.
         stage
             .session
             .batch_execute(
@@ -77,7 +78,7 @@ async fn watch(stage: &mut Stage, tally: &mut Tally, length: Duration) -> anyhow
             )
             .await?;
         furthest = furthest.max(stage.slot().await?.1).max(stage.tap.told());
-        // Read later, it can only say more.
+        // The witness is read after the position: it can only have moved on.
         if !tally.slot_within(furthest, stage.state.position()?) {
             break;
         }

@@ -1,9 +1,9 @@
-//! `crash-test`: the router is killed, and before it may go on, the slot is held against the
-//! topics.
+//! `crash-test`: kills the router, and compares the slot with the topics before the router may
+//! continue.
 //!
-//! What the slot confirmed is never sent again, so at that moment it must be in Kafka: with
-//! everything standing still this is exact, and no tolerance is given to time. The witness stands
-//! between the two, never behind the slot and never ahead of what is in Kafka, and what it covers
+//! What the slot confirmed is never sent again, so at that moment it must be in Kafka. As
+//! everything stands still, this check is exact and allows nothing for time. The witness stands
+//! between the two: never behind the slot and never ahead of what is in Kafka, and what it covers
 //! never comes again. Kills hit random instants and, in a router built for it, each failpoint. At
 //! the end everything committed must have arrived, in order. A failpoint that is never reached
 //! makes the run invalid.
@@ -34,10 +34,10 @@ use crate::stage::{Stage, WINDOW_EVENTS};
 use crate::tally::Tally;
 use crate::verdict::Outcome;
 
-/// What a shell reports of a program that Ctrl-C ended.
+/// The exit code that a shell reports for a program that was ended by Ctrl-C (128 + SIGINT).
 const INTERRUPTED: u8 = 130;
-/// Rounds between two checkpoints: from there the server decodes for a new reader, and only there
-/// older ones save what the slot was told.
+/// Rounds between two checkpoints. From a checkpoint on, the server decodes for a new slot, and
+/// only there older servers save the positions of slots.
 const CHECKPOINT_EVERY: usize = 5;
 /// Rounds between two lines of progress.
 const LINE_EVERY: usize = 20;
@@ -49,7 +49,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     let seed = args.seed.unwrap_or_else(rand::random);
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    // Whichever way this ends, every process is gone when the stage is dropped.
+    // However this ends, dropping the stage ends every process.
     tokio::select! {
         outcome = run(&args, seed) => Ok(match outcome {
             Ok(Outcome::Held) => ExitCode::SUCCESS,

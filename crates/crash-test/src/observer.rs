@@ -1,8 +1,8 @@
-//! Which events were committed, and where their transactions end: told by a slot of another output
-//! plugin, on the ledger that writers keep beside the outbox.
+//! Which events were committed, and where their transactions end: read from a slot with another
+//! output plugin, on the ledger that writers keep beside the outbox.
 //!
-//! So it takes one query to learn everything that happened since the last, in commit order, without
-//! the product's decoder.
+//! So one query returns everything that was committed since the last, in commit order, without the
+//! product's decoder.
 
 use anyhow::Context;
 use testbed::load::LEDGER;
@@ -17,19 +17,19 @@ const SLOT: &str = "observer";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Commit {
     pub(crate) id: Uuid,
-    /// Where its transaction ends: what a consumer has to confirm.
+    /// The end of its transaction: what a consumer has to confirm.
     pub(crate) end: PgLsn,
 }
 
-/// Makes the slot: commits from now on are seen.
+/// Creates the slot: commits from now on are seen.
 pub(crate) async fn create(client: &Client) -> anyhow::Result<()> {
     create_slot(client, SLOT, "test_decoding").await
 }
 
-/// What was committed since the last call. An answer that gets lost is lost for good: the judge
-/// finds out at the end.
+/// What was committed since the last call. If the response is lost, its commits are lost to the
+/// observer: the checker finds out at the end.
 pub(crate) async fn committed(client: &Client) -> anyhow::Result<Vec<Commit>> {
-    // The row of a commit carries the position after it.
+    // The row of a commit has the position after the commit.
     let query = format!(
         "SELECT lsn, data FROM pg_logical_slot_get_changes($1::text::name, NULL, NULL, \
          'include-xids', '0', 'skip-empty-xacts', '1') \

@@ -1,4 +1,4 @@
-//! What is done, in which order: decided from the seed before anything starts.
+//! The rounds of a run and their order, decided from the seed before anything starts.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use rand::{RngExt, SeedableRng};
 use crate::args::Args;
 use crate::points::{POINTS, Point};
 
-/// The longest that a router works before it is killed at a random instant.
+/// The longest time that a router works before it is killed at a random instant.
 const WORK: Duration = Duration::from_millis(700);
-/// How long a router works before something is done to it.
+/// The longest that a router works before it is led to a failpoint.
 const LEAD: Duration = Duration::from_millis(250);
-/// How long answers are held.
+/// How long responses are held.
 const HOLD: std::ops::Range<Duration> = Duration::from_millis(400)..Duration::from_millis(2500);
 
 /// How a life of the router ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KillPlan {
-    /// SIGKILL, so long after its start.
+    /// SIGKILL, this long after its start.
     Instant(Duration),
-    /// By itself, when it gets somewhere for the n-th time. What brings it there is done after
-    /// `lead`.
+    /// The router kills itself when it reaches the failpoint for the n-th time. What leads it there
+    /// is done after `lead`.
     Point { point: &'static Point, times: u32, lead: Duration },
-    /// The broker's answers are held for so long.
+    /// The broker's responses are held for this long.
     Hold { length: Duration, end: HoldEnd },
 }
 
@@ -39,10 +39,10 @@ impl fmt::Display for KillPlan {
     }
 }
 
-/// What follows held answers.
+/// What follows the held responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HoldEnd {
-    /// They are released, and the router is stopped in order.
+    /// The responses are released, and the router is stopped by SIGTERM.
     Release,
     /// SIGKILL.
     Kill,
@@ -52,7 +52,7 @@ pub(crate) enum HoldEnd {
 pub(crate) fn plan(args: &Args, seed: u64) -> Vec<KillPlan> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut plans: Vec<KillPlan> = Vec::new();
-    // Another failpoint first each time: short runs must not always know the same ones.
+    // The first failpoint is random, so that short runs do not always have the same ones.
     let start = random.random_range(0..POINTS.len());
     let mut points = POINTS.iter().cycle().skip(start);
     for kill in 0..args.kills() {

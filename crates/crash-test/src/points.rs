@@ -1,37 +1,37 @@
-//! The failpoints of the router, and what brings it to each of them.
+//! The failpoints of the router, and what leads it to each of them.
 //!
-//! The names are the router's own, which says them when it is asked: a failpoint that is missing
-//! here, or one that is gone, ends the run before it begins.
+//! The names are those that the router itself lists: a failpoint that is missing here, or one that
+//! the router no longer has, ends the run before it begins.
 
 use anyhow::{Context, ensure};
 use testbed::router::Router;
 
-/// The variable that arms the router.
+/// The environment variable that arms the router.
 pub(crate) const VARIABLE: &str = "OUTBOX_ROUTER_FAILPOINT";
 
-/// What has to happen for the router to get there.
+/// What has to happen for the router to reach a failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Nothing but the usual load.
     OfItself,
-    /// The outbox table is altered: its first description may have come among what the witness
-    /// covers, and only a change brings another.
+    /// The outbox table is altered: its first Relation message may have come in what the witness
+    /// covers, and only a change makes the server send another.
     AlterTable,
     /// A transaction larger than the window: its rows are acknowledged before its commit is read.
     LargeTransaction,
     /// SIGTERM.
     Sigterm,
-    /// SIGTERM, and the drain that follows: nothing has to come again.
+    /// SIGTERM, and the drain that follows: no record may come again.
     Drain,
     /// PostgreSQL is stopped fast.
     StopServer,
-    /// A topic takes no more than tiny batches from now on.
+    /// From now on a topic accepts only tiny batches.
     RefuseBatches,
-    /// PostgreSQL crashes and forgets what its slot was told, so it sends again what the witness
+    /// PostgreSQL crashes and loses the slot's latest position, so it sends again what the witness
     /// covers.
     CrashServer,
-    /// Acknowledgements are held while the connection to PostgreSQL breaks: two windows meet in one
-    /// queue.
+    /// Acknowledgements are held while the connection to PostgreSQL breaks: the producer's queue
+    /// gets the records of two windows.
     FillQueue,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Way {
 pub(crate) struct Point {
     pub(crate) name: &'static str,
     pub(crate) way: Way,
-    /// The router is killed when it gets there for the n-th time, n being between 1 and this.
+    /// The router is killed when it reaches the failpoint for the n-th time; n is from 1 to this.
     pub(crate) times_at_most: u32,
 }
 
@@ -52,7 +52,7 @@ const fn often(name: &'static str, times_at_most: u32) -> Point {
     Point { name, way: Way::OfItself, times_at_most }
 }
 
-/// All of them, in the order of one transaction's way.
+/// All failpoints, in the order in which a transaction meets them.
 pub(crate) const POINTS: [Point; 26] = [
     once("slot-checked", Way::OfItself),
     once("connected", Way::OfItself),
@@ -86,10 +86,10 @@ pub(crate) const POINTS: [Point; 26] = [
 ///
 /// # Errors
 ///
-/// Fails when it has not, or was built without any.
+/// Fails when it has other failpoints, or was built without any.
 pub(crate) async fn are_those_of(router: &mut Router) -> anyhow::Result<()> {
     router.set_env(VARIABLE, Some("list"));
-    // A router without failpoints does what it is told: something that ends.
+    // A router without failpoints runs the command, so it is a command that ends.
     let output = router.command(&["check"]).await;
     router.set_env(VARIABLE, None);
     let text = String::from_utf8(output?.stdout).context("its failpoints are no text")?;

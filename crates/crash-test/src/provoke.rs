@@ -1,4 +1,4 @@
-//! What brings the router to the failpoints that an ordinary day does not reach, with real servers
+//! What leads the router to the failpoints that the usual load does not reach, with real servers
 //! only.
 
 use std::time::Duration;
@@ -13,41 +13,43 @@ use tokio::time::sleep;
 use crate::points::Way;
 use crate::stage::{Flow, NARROW_BYTES, SOON, Setup, Stage};
 
-/// Rows of a transaction that is several windows large.
+/// Rows of a transaction that exceeds the window several times.
 const LARGE_ROWS: i64 = 1500;
-/// As many at most.
+/// How many such transactions are written at most.
 const LARGE_TRANSACTIONS: u32 = 20;
-/// How often the server crashes at most. Twice would do, but a slot may have been saved just then.
+/// How often the server crashes at most. Two crashes would do, but a slot may have been saved just
+/// before one.
 const CRASHES: u32 = 5;
 /// Rows and bytes that fill the queue of a narrow router several times over.
 const WIDE_ROWS: i64 = 180;
 const WIDE_BYTES: i32 = 8000;
-/// Two records of a wide row do not fit into what is left of a window when it counts as full.
+/// The bytes from which a window counts as full here: what is left does not hold two records of a
+/// wide row.
 const FULL_BYTES: u64 = NARROW_BYTES - 20_000;
-/// A broker takes no batch that is longer, and every batch is.
+/// `max.message.bytes` that every batch exceeds.
 const TINY_BATCH: &str = "64";
 
-/// How the router has to be set up for it.
+/// How the router has to be started for it.
 pub(crate) fn setup(way: Way) -> Setup {
     if way == Way::FillQueue { Setup::Narrow } else { Setup::Direct }
 }
 
-/// Brings the router, which was just started, there; it is at work for `lead` before that.
+/// Leads the router there. It was just started, and works for `lead` before that.
 pub(crate) async fn provoke(stage: &mut Stage, way: Way, lead: Duration) -> anyhow::Result<()> {
     match way {
         Way::OfItself => {}
         Way::AlterTable => {
             if stage.wait_flowing_or_ended().await? == Flow::Flowing {
-                // The least that makes the server describe it again.
+                // The smallest change that makes the server send a Relation message again.
                 let table = &stage.schema.table;
                 let alter = format!("ALTER TABLE {table} ALTER COLUMN note SET STATISTICS 10");
                 stage.session.batch_execute(&alter).await?;
             }
         }
         Way::LargeTransaction => {
-            // How often everything sent of one is acknowledged before its commit is read is a
-            // matter of chance: with three times to wait for, one transaction was too few in one
-            // round of a hundred.
+            // It is chance how often all sent records of such a transaction are acknowledged before
+            // its commit is read: where the failpoint had to be reached three times, one
+            // transaction was too few in one round of a hundred.
             for _ in 0..LARGE_TRANSACTIONS {
                 big_transaction(&stage.session, &stage.schema, LARGE_ROWS, 50).await?;
                 if stage.router.process()?.try_wait()?.is_some() {
@@ -70,8 +72,8 @@ pub(crate) async fn provoke(stage: &mut Stage, way: Way, lead: Duration) -> anyh
             }
         }
         Way::CrashServer => {
-            // The first session passes something covered if the life before left a slot behind its
-            // witness; every later one does.
+            // The first session passes something covered if the life before left the slot behind
+            // the witness; every later session does.
             for _ in 0..CRASHES {
                 if stage.wait_flowing_or_ended().await? == Flow::Ended {
                     break;
@@ -97,7 +99,7 @@ async fn at_work(stage: &mut Stage, lead: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Mends what was broken, as far as the next round needs it whole.
+/// Mends what was broken, as far as the next round needs it.
 pub(crate) async fn mend(stage: &mut Stage, way: Way) -> anyhow::Result<()> {
     if way == Way::StopServer {
         start_postgres(stage).await?;
@@ -106,7 +108,7 @@ pub(crate) async fn mend(stage: &mut Stage, way: Way) -> anyhow::Result<()> {
             stage.kafka.set_topic(topic, &[]).await?;
         }
     } else if way == Way::FillQueue {
-        // What was held back goes nowhere: who waited for it is dead.
+        // Drops what was held back: the router that waited for it is dead.
         stage.proxy.cut();
         stage.proxy.set(Mode::Forward).await?;
     }
@@ -119,11 +121,11 @@ async fn start_postgres(stage: &mut Stage) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A session fills its window, dies with all of it in the producer's queue, and the next one fills
-/// another.
+/// A session fills its window and ends with all of it in the producer's queue, and the next session
+/// fills another window.
 async fn fill_queue(stage: &mut Stage) -> anyhow::Result<()> {
-    // A window full of small rows would be full by their number, and leave room in the queue: so
-    // the writers wait until the wide rows are committed.
+    // A window of small rows would be full by their number, and leave room in the queue. So the
+    // writers wait until the wide rows are committed.
     stage.session.batch_execute("BEGIN; LOCK TABLE testbed.aggregate IN EXCLUSIVE MODE").await?;
     stage.wait_confirmed(SOON).await?;
     stage.proxy.set(Mode::HoldAnswers).await?;

@@ -1,4 +1,4 @@
-//! One life of the router: it is started, ends, and what it left is looked at before anything else
+//! One life of the router: it is started and ends, and what it left is checked before anything else
 //! may happen.
 
 use std::os::unix::process::ExitStatusExt;
@@ -19,11 +19,11 @@ use crate::tally::{Ending, Finding, Memory, Observation, Tally};
 use crate::{hold, observer};
 
 const SIGKILL: i32 = 9;
-/// How long a router may take to get to a failpoint. While one of two brokers answers nothing, the
-/// client library may ask just that one several times, for five seconds each.
+/// How long a router may take to reach a failpoint. While one of two brokers does not respond, the
+/// client library may ask that broker several times, for five seconds each.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Plays one round and judges what is left.
+/// Runs one round and checks what is left.
 pub(crate) async fn play(
     stage: &mut Stage,
     tally: &mut Tally,
@@ -65,7 +65,7 @@ pub(crate) fn kills(plan: KillPlan) -> bool {
     !matches!(plan, KillPlan::Hold { end: HoldEnd::Release, .. })
 }
 
-/// Starts a router that ends itself at a failpoint, and brings it there.
+/// Starts a router that kills itself at a failpoint, and leads it there.
 async fn reach(stage: &mut Stage, point: &Point, times: u32, lead: Duration) -> anyhow::Result<()> {
     stage.router.set_env(VARIABLE, Some(&format!("{}:{times}", point.name)));
     let started = stage.start(setup(point.way));
@@ -95,8 +95,8 @@ async fn ended_itself(
     .await
 }
 
-/// The router is dead: reads the ends of all partitions first, because nothing that comes later was
-/// acknowledged to it.
+/// Checks what a dead router left. Reads the ends of all partitions first, because nothing that
+/// comes later was acknowledged to the router.
 pub(crate) async fn look(
     stage: &mut Stage,
     tally: &mut Tally,
@@ -107,7 +107,7 @@ pub(crate) async fn look(
     mend(stage, way).await?;
     stage.tap.closed(SOON).await?;
     let (confirmed, told) = (stage.confirmed_when_free().await?, stage.tap.take_told());
-    // After the position: so these are at least all that it covers.
+    // Read after the position, so these are at least all commits that it covers.
     let commits = observer::committed(&stage.session).await?;
     let mut observed = (Vec::new(), Vec::new());
     for record in stage.tail.read_to(&ends)? {
@@ -115,7 +115,7 @@ pub(crate) async fn look(
         group.extend(event_of(record));
     }
     let (records, late) = observed;
-    // By intention, or because the machine was too busy for somebody's patience.
+    // Lost on purpose, or because a timeout passed on a busy machine.
     let interruptions = stage.sessions_lost();
     let memory = if way == Way::StopServer {
         stage.memory()
@@ -140,7 +140,7 @@ pub(crate) async fn look(
     }))
 }
 
-/// Which event a record is. One that is none is for the judge at the end.
+/// The event of a record. A record without one is for the checker at the end.
 fn event_of(record: &Seen) -> Option<Uuid> {
     record.header("id").and_then(|id| id.parse().ok())
 }

@@ -1,4 +1,4 @@
-//! The servers, the writers, and the router that is killed: everything that rounds happen to.
+//! The servers, the writers, and the router that is killed.
 
 use std::time::Duration;
 
@@ -21,30 +21,31 @@ use crate::tally::Memory;
 
 /// Aggregate types, each with a topic of its own.
 const TYPES: [&str; 2] = ["order", "invoice"];
-/// Where the partitions of a topic of events live.
+/// The broker of each partition of an event topic.
 const EVENTS_ON: [i32; 3] = [1; 3];
-/// Where the state topic lives: a broker of its own, since a router reads it before each session,
-/// also while the other broker answers nothing.
+/// The broker of the state topic: another one, because a router reads that topic before each
+/// session, also while the broker of the events does not respond.
 const STATE_ON: [i32; 1] = [2];
-/// Small, so that it is the limit on duplicates and not merely above it.
+/// The router's `limits.window_events`: small, so that it really limits the duplicates.
 pub(crate) const WINDOW_EVENTS: usize = 300;
-/// Of a router whose queue is to run full: two windows must be more than a window and a row.
+/// The window in bytes of a router whose queue is to run full: two windows must be more than a
+/// window and a row.
 pub(crate) const NARROW_BYTES: u64 = 256 * 1024;
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
-/// How the router reaches Kafka, and how much it may have under way.
+/// How the router reaches Kafka, and how much it may have in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Setup {
-    /// Straight.
+    /// Directly.
     Direct,
-    /// Through the proxies, of which that before the events can hold answers.
+    /// Through the proxies; the one before the broker of the events can hold responses.
     Proxied,
     /// Through the proxies, with a window of a few rows.
     Narrow,
 }
 
-/// What a router does.
+/// What a router is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
     /// It sends what is new to every topic.
@@ -63,7 +64,7 @@ pub(crate) struct Stage {
     pub(crate) session: Session,
     /// Before the broker of the events.
     pub(crate) proxy: Proxy,
-    /// Before the broker of the state topic. It lets everything pass.
+    /// Before the broker of the state topic. It forwards everything.
     state_proxy: Proxy,
     /// Between the router and PostgreSQL.
     pub(crate) tap: Tap,
@@ -72,7 +73,7 @@ pub(crate) struct Stage {
     pub(crate) schema: Schema,
     pub(crate) mapping: Mapping,
     pub(crate) topics: Vec<String>,
-    /// How long the log was when the router was last started.
+    /// Length of the log when the router was last started, in bytes.
     log_before: usize,
     version: u16,
 }
@@ -80,7 +81,7 @@ pub(crate) struct Stage {
 impl Stage {
     /// Starts everything but the router.
     pub(crate) async fn build(version: u16, seed: u64) -> anyhow::Result<Self> {
-        // The proxies come first: the brokers have to be told what to advertise.
+        // The proxies come first, because the brokers have to know what to advertise.
         let (proxy, state_proxy) = (Proxy::start("127.0.0.1:1")?, Proxy::start("127.0.0.1:1")?);
         let brokers = kafka::Options::default()
             .brokers(2)
@@ -141,12 +142,12 @@ impl Stage {
         self.router.start_again()
     }
 
-    /// What the router has logged in this life.
+    /// The router's log since its last start.
     pub(crate) fn said(&self) -> String {
         self.router.log().get(self.log_before..).unwrap_or_default().to_owned()
     }
 
-    /// Sessions that the router has lost in this life, beside the last.
+    /// Sessions that the router has lost since its last start, without the last session.
     pub(crate) fn sessions_lost(&self) -> usize {
         self.said().matches(" connected slot=").count().saturating_sub(1)
     }
@@ -188,7 +189,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The same of a router that may end instead.
+    /// [`wait_flowing`](Self::wait_flowing) for a router that may end instead.
     pub(crate) async fn wait_flowing_or_ended(&mut self) -> anyhow::Result<Flow> {
         let before = self.tail.ends()?;
         eventually(SOON, "new records in every topic", || {
@@ -198,7 +199,7 @@ impl Stage {
         .await
     }
 
-    /// Waits until the witness says more than it does now, of a router that may end instead.
+    /// Waits until the witness has moved on, or the router has ended.
     pub(crate) async fn wait_witness_moved_or_ended(&mut self) -> anyhow::Result<()> {
         let before = self.state.position()?;
         eventually(SOON, "a new position of the witness", || {
@@ -231,8 +232,8 @@ impl Stage {
         .await
     }
 
-    /// The slot's position, once no walsender holds it any more: one may still read what a dead
-    /// router has sent.
+    /// The slot's position, once no walsender holds the slot: a walsender may still read what a
+    /// dead router has sent.
     pub(crate) async fn confirmed_when_free(&self) -> anyhow::Result<PgLsn> {
         eventually(SOON, "the slot to be free", async || {
             let (active, confirmed) = self.slot().await?;
@@ -241,7 +242,7 @@ impl Stage {
         .await
     }
 
-    /// Who holds the slot, and where it stands.
+    /// The process that holds the slot, and the slot's position.
     pub(crate) async fn slot(&self) -> anyhow::Result<(Option<i32>, PgLsn)> {
         let row = self
             .session
@@ -255,21 +256,22 @@ impl Stage {
         Ok((row.get(0), row.get(1)))
     }
 
-    /// What a slot is worth after the server was stopped in order: before 17 nothing saved it then.
+    /// Whether a slot keeps its position when the server is stopped in order: before PostgreSQL 17
+    /// nothing saves it then.
     pub(crate) const fn memory(&self) -> Memory {
         if self.version < 17 { Memory::Lost } else { Memory::Kept }
     }
 
-    /// One number out of the router's `/status.json`.
+    /// One number of the router's `/status.json`.
     pub(crate) async fn status_number(&self, pointer: &str) -> anyhow::Result<Option<u64>> {
         let status = self.router.status().await.unwrap_or_default();
         Ok(status.pointer(pointer).and_then(Value::as_u64))
     }
 }
 
-/// Tables, publication and slots. A hundredth of the rows has a value that PostgreSQL cannot write
-/// down without a warning, to whoever reads it: the walsender tells it to the router, in the middle
-/// of the stream.
+/// Creates tables, publication and slots. In a hundredth of the rows is a value that PostgreSQL
+/// cannot print without a warning, which the walsender sends to the router in the middle of the
+/// stream.
 async fn prepare(session: &Session, schema: &Schema) -> anyhow::Result<()> {
     schema.create(session).await?;
     session

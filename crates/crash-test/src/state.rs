@@ -1,8 +1,8 @@
-//! What the witness says, at any moment: read from the state topic, and understood as the next
+//! The witness's position at any moment: read from the state topic, and interpreted as the next
 //! router will.
 //!
-//! Here alone the product's own code is asked, for what a record means and which of several counts:
-//! it is the product's reading of them that the next session goes by.
+//! Only here the product's own code is used, for the meaning of a record and for which of several
+//! records counts: the next session goes by that interpretation.
 
 use anyhow::Context;
 use relay::witness::{Pipeline, StateRecord, combine};
@@ -11,21 +11,21 @@ use testbed::reader::Seen;
 use testbed::tail::{Ends, Tail};
 use tokio_postgres::types::PgLsn;
 
-/// The topic.
+/// The state topic.
 pub(crate) const TOPIC: &str = "crash-test.state";
 /// Name of slot, publication and role.
 pub(crate) const SLOT: &str = "outbox_router";
 /// `name` of the router's configuration.
 pub(crate) const NAME: &str = "crash-test";
 
-/// Reads the topic from its start, and then on.
+/// A reader of the state topic, from its start on.
 pub(crate) struct State {
     tail: Tail,
     prefix: Vec<u8>,
 }
 
 impl State {
-    /// Begins to read; the topic exists.
+    /// Begins to read. The topic must exist.
     pub(crate) fn open(bootstrap: &str) -> anyhow::Result<Self> {
         Ok(Self { tail: Tail::open(bootstrap, &[TOPIC])?, prefix: prefix() })
     }
@@ -35,13 +35,13 @@ impl State {
         self.tail.ends()
     }
 
-    /// The witness's position when the topic ended there; `None`: there was no witness.
+    /// The witness's position when the topic had these ends; `None` if there was no witness.
     pub(crate) fn position_at(&mut self, ends: &Ends) -> anyhow::Result<Option<PgLsn>> {
         self.tail.read_to(ends)?;
         position(self.tail.seen().iter().filter(|record| ends.hold(record)), &self.prefix)
     }
 
-    /// The same now.
+    /// The witness's present position.
     pub(crate) fn position(&mut self) -> anyhow::Result<Option<PgLsn>> {
         let ends = self.ends()?;
         self.position_at(&ends)
@@ -53,7 +53,7 @@ fn prefix() -> Vec<u8> {
     Pipeline { name, database, slot }.prefix()
 }
 
-/// What a pipeline's records, in the order of the topic, say together.
+/// The position that the records of a pipeline, in the order of the topic, amount to.
 fn position<'r>(
     log: impl Iterator<Item = &'r Seen>,
     prefix: &[u8],
@@ -106,7 +106,7 @@ mod tests {
             record("a", Some(10)),
             record("a", Some(20)),
             record("b", Some(30)),
-            // A router that wakes up late.
+            // From a router that continues late.
             record("a", Some(25)),
         ];
         assert_eq!(read(&log), Some(PgLsn::from(30)));

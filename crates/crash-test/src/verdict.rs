@@ -1,4 +1,5 @@
-//! The end of a run: a router that nobody kills delivers the rest, and the whole history is judged.
+//! The end of a run: a router that is not killed delivers the rest, and the whole history is
+//! checked.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,12 +17,12 @@ use crate::tally::{Ending, Tally, Wrong};
 /// How long the last router may take to deliver everything.
 const DELIVERY: Duration = Duration::from_secs(60);
 
-/// How a run ends that proves something.
+/// The result of a run that proves something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Every promise held.
     Held,
-    /// One did not.
+    /// At least one did not.
     Broken,
 }
 
@@ -62,7 +63,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Lets the rest be delivered, and judges.
+/// Lets a router deliver the rest, and checks everything.
 pub(crate) async fn reach(
     mut stage: Stage,
     tally: &mut Tally,

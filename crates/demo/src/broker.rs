@@ -1,5 +1,5 @@
 //! The Kafka of the demo: librdkafka's mock cluster in this process, an Apache Kafka that is
-//! started, or one that somebody else runs.
+//! started, or an existing cluster.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ pub(crate) const PARTITIONS: i32 = 6;
 /// The only broker of a mock cluster.
 const MOCK_BROKER: i32 = 1;
 
-/// A broker, with what it takes to take it away.
+/// A broker, and the means to stop it.
 pub(crate) enum Broker {
     /// In this process and in memory.
     Embedded(MockCluster<'static, DefaultProducerContext>),
-    /// A process of ours; the router reaches it through the proxy.
+    /// A process that the demo has started; the router reaches it through the proxy.
     Apache {
         /// The cluster.
         kafka: Box<Kafka>,
         /// What it advertises to the router.
         proxy: Proxy,
     },
-    /// Somebody else's: it is not taken away from them.
+    /// An existing cluster: the demo does not interrupt it.
     Given(String),
 }
 
@@ -44,7 +44,7 @@ impl Broker {
                 Ok(Self::Embedded(cluster))
             }
             OwnBroker::Apache => {
-                // The proxy comes first: the broker has to be told what to advertise.
+                // The proxy comes first, because the broker has to know what to advertise.
                 let proxy = Proxy::start("127.0.0.1:1")?;
                 let options = kafka::Options::default().advertise(proxy.address());
                 let mut kafka = Box::new(Kafka::start(options).await?);
@@ -66,7 +66,7 @@ impl Broker {
         }
     }
 
-    /// Where the router starts.
+    /// The router's `bootstrap.servers`.
     pub(crate) fn bootstrap(&self) -> String {
         match self {
             Self::Embedded(cluster) => cluster.bootstrap_servers(),
@@ -75,7 +75,8 @@ impl Broker {
         }
     }
 
-    /// Where the consumer starts: it is not what is tried here, so nothing stands in its way.
+    /// The consumer's `bootstrap.servers`: no proxy stands before it, because the consumer is not
+    /// what is tested.
     pub(crate) fn bootstrap_of_consumer(&self) -> String {
         match self {
             Self::Apache { kafka, .. } => kafka.bootstrap(),
@@ -83,7 +84,7 @@ impl Broker {
         }
     }
 
-    /// Makes a topic. The mock cluster has no admin API and is told directly.
+    /// Creates a topic. The mock cluster has no admin API, so it is created in the cluster object.
     pub(crate) async fn create_topic(&self, name: &str) -> anyhow::Result<()> {
         match self {
             Self::Embedded(cluster) => cluster
@@ -105,8 +106,8 @@ impl Broker {
         }
     }
 
-    /// The mock cluster cannot be asked for the topic of the router's record either; others make it
-    /// when the product asks.
+    /// Creates the state topic in the mock cluster; on other clusters the product's `setup` creates
+    /// it.
     pub(crate) fn provide_state_topic(&self, name: &str) -> anyhow::Result<()> {
         match self {
             Self::Embedded(cluster) => cluster
@@ -116,7 +117,7 @@ impl Broker {
         }
     }
 
-    /// How long it is taken away from the router; `None` for one that is not ours to take.
+    /// How long the router is cut off from the broker; `None` for an existing cluster.
     pub(crate) fn outage(&self) -> Option<Duration> {
         match self {
             Self::Embedded(_) | Self::Apache { .. } => Some(Duration::from_secs(6)),

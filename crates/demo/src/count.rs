@@ -1,5 +1,5 @@
-//! The count: what the database committed against what the consumer read, by the checker that
-//! judges every test of the product, and what that means for the exit code.
+//! The count: what the database committed compared with what the consumer read, by the checker of
+//! the product's tests, and what that means for the exit code.
 
 use testbed::checker::{Options, Verdict, check};
 use testbed::reader::Seen;
@@ -16,17 +16,17 @@ pub(crate) enum Outcome {
     Broken,
 }
 
-/// The count and what was taken from it.
+/// The result of the count.
 #[derive(Debug)]
 pub(crate) struct Count {
-    /// The checker's words.
+    /// The checker's result.
     pub(crate) verdict: Verdict,
     /// The id of the event that the sabotage dropped.
     pub(crate) dropped: Option<String>,
 }
 
 impl Count {
-    /// Counts.
+    /// Compares `seen` with `truth`, without one record if `counting` is sabotaged.
     pub(crate) fn of(truth: &Truth, mut seen: Vec<Seen>, counting: Counting) -> Self {
         let dropped = match counting {
             Counting::Honest => None,
@@ -35,14 +35,15 @@ impl Count {
         Self { verdict: check(truth, &seen, &Options::default()), dropped }
     }
 
-    /// What the exit code says: more than lost 0 and order violations 0, which is what people read.
+    /// What the exit code reports: every anomaly, and not only those which the last line shows,
+    /// lost and order.
     pub(crate) fn outcome(&self) -> Outcome {
         if self.verdict.is_clean() { Outcome::Kept } else { Outcome::Broken }
     }
 }
 
-/// Drops a record from the middle, with its copies if it was sent more than once: a duplicate that
-/// stayed behind would hide the loss.
+/// Drops a record from the middle, with all its duplicates: a duplicate that stays would hide the
+/// loss.
 fn drop_one(seen: &mut Vec<Seen>) -> Option<String> {
     let id = seen.get(seen.len() / 2)?.header("id")?.to_owned();
     seen.retain(|record| record.header("id") != Some(&id));

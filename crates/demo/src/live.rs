@@ -1,7 +1,7 @@
-//! The live line: state, bytes behind, latency, rate, and who is to blame.
+//! The live line: state, bytes behind, latency, rate, and who has to act.
 //!
-//! All of it is what the router itself says in `/status.json` and `/metrics`. While there is no
-//! router to ask, PostgreSQL still tells how far behind the slot is.
+//! All of it is what the router reports in `/status.json` and `/metrics`. While no router answers,
+//! PostgreSQL shows how far behind the slot is.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,12 +25,12 @@ struct Counters {
     latency_sum: f64,
 }
 
-/// What is shown of one moment.
+/// What the live line shows of one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Reading {
-    /// The router's state, `down` where there is no router.
+    /// The router's state, `down` if no router answers.
     pub(crate) state: String,
-    /// What the slot is behind.
+    /// Bytes of WAL past the slot's confirmed position.
     pub(crate) bytes_behind: Option<u64>,
     /// From commit to acknowledgement, on average; `None` while nothing is acknowledged.
     pub(crate) latency: Option<Duration>,
@@ -40,14 +40,14 @@ pub(crate) struct Reading {
     pub(crate) blame: String,
 }
 
-/// Reads the gauges, and remembers enough of them to tell a rate.
+/// Reads the gauges, and keeps the readings from which a rate is computed.
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
     span: VecDeque<Counters>,
 }
 
 impl Gauges {
-    /// Looks now. A router that does not answer is a reading, not an error.
+    /// Reads the gauges now. A router that does not answer is a reading and not an error.
     pub(crate) async fn read(
         &mut self,
         router: &Router,
@@ -80,7 +80,7 @@ impl Gauges {
 
     /// Events a second, and their mean latency, over the last [`SPAN`].
     fn advance(&mut self, now: Counters) -> (f64, Option<Duration>) {
-        // A new process counts from zero.
+        // The counters of a new process begin at zero.
         if self.span.back().is_some_and(|last| last.events > now.events) {
             self.span.clear();
         }

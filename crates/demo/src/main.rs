@@ -1,10 +1,11 @@
-//! `demo`: what the product promises, seen happening in half a minute.
+//! `demo`: shows in half a minute what the product promises.
 //!
-//! A throw-away PostgreSQL, a broker, the real `outbox-router`, and writers that do to an outbox
-//! what applications do; then the broker goes away and comes back, and the router is killed. The
-//! last line counts what was committed, by the database, against what is in Kafka, by a consumer
-//! that was there from the start; the exit code is 0 only when nothing is lost and nothing out of
-//! order. Whatever was started is gone at the end, Ctrl-C included, unless `--keep` says otherwise.
+//! It starts a throw-away PostgreSQL, a broker, the real `outbox-router`, and writers that do to an
+//! outbox what applications do. Then the broker is stopped and started again, and the router is
+//! killed. The last line compares what was committed, according to the database, with what is in
+//! Kafka, according to a consumer that was there from the start. The exit code is 0 only when
+//! nothing is lost and nothing out of order. Everything that was started is ended, after Ctrl-C,
+//! too, unless `--keep` is given.
 
 mod args;
 mod broker;
@@ -24,7 +25,7 @@ use crate::count::Outcome;
 use crate::screen::Screen;
 use crate::stage::Borrowed;
 
-/// What a shell reports of a program that Ctrl-C ended.
+/// The exit code that a shell reports for a program that was ended by Ctrl-C (128 + SIGINT).
 const INTERRUPTED: u8 = 130;
 
 #[tokio::main]
@@ -36,14 +37,14 @@ async fn main() -> ExitCode {
         Ok(Some(Outcome::Broken)) => ExitCode::FAILURE,
         Ok(None) => ExitCode::from(INTERRUPTED),
         Err(error) => {
-            // Standard output may be what failed.
+            // The failure may be that of standard output, so an error here is ignored.
             screen.failure(&format!("{error:#}")).unwrap_or_default();
             ExitCode::FAILURE
         }
     }
 }
 
-/// Tells the story; `None` when somebody interrupted it before the count.
+/// Runs the demo; `None` when it was interrupted before the count.
 async fn run(args: &Args, screen: &mut Screen) -> anyhow::Result<Option<Outcome>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -54,13 +55,13 @@ async fn run(args: &Args, screen: &mut Screen) -> anyhow::Result<Option<Outcome>
         }
     };
     let (mut borrowed, mut outcome) = (Borrowed::default(), None);
-    // The story owns every process; whichever way this ends, they are gone when it is dropped.
+    // The story owns every process: however this ends, dropping it ends them.
     let told = tokio::select! {
         told = story::tell(args, screen, &mut borrowed, &mut outcome) => told.map(|()| Told::ToTheEnd),
         () = interrupted => Ok(Told::Interrupted),
     };
     let given_back = borrowed.give_back().await;
-    // Why the story ended comes before what is left of it.
+    // The error of the story is reported before what remains of it.
     let told = told?;
     given_back?;
     if told == Told::Interrupted {

@@ -1,7 +1,7 @@
 //! What people see: facts, steps with their time, and one live line that is drawn over itself.
 //!
 //! Where standard output is no terminal, or `NO_COLOR` is set, nothing is drawn over: the live line
-//! becomes a plain line now and then, so that a log of the demo reads as well as its screen.
+//! becomes a plain line now and then, so that a log of the demo can be read as well.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -27,7 +27,7 @@ enum Style {
     Plain,
 }
 
-/// Whether a live line stands where the next line goes.
+/// Whether the cursor is on a live line, below which the next line belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cursor {
     OnFreshLine,
@@ -40,7 +40,7 @@ pub(crate) struct Screen {
     style: Style,
     cursor: Cursor,
     started: Instant,
-    /// State of the live line written last, and when.
+    /// State in the live line that was written last, and when.
     told: Option<(String, Instant)>,
 }
 
@@ -58,7 +58,7 @@ impl Screen {
         Self { out, style, cursor: Cursor::OnFreshLine, started, told: None }
     }
 
-    /// What this is.
+    /// The title of the demo.
     pub(crate) fn title(&mut self, text: &str) -> io::Result<()> {
         let text = self.bold(text);
         self.line(&format!("{text}\n"))
@@ -92,18 +92,18 @@ impl Screen {
         self.line("")
     }
 
-    /// The line that everything was done for.
+    /// The last line, with the result of the count.
     pub(crate) fn verdict(&mut self, text: &str) -> io::Result<()> {
         let text = self.bold(text);
         self.line(&text)
     }
 
-    /// Why the demo could not be told to its end.
+    /// Why the demo ended early.
     pub(crate) fn failure(&mut self, text: &str) -> io::Result<()> {
         self.line(&format!("demo: {text}"))
     }
 
-    /// The state of things, over what was said of it before.
+    /// The live line, drawn over the one before.
     pub(crate) fn live(&mut self, reading: &Reading) -> io::Result<()> {
         match self.style {
             Style::Terminal => {
@@ -125,14 +125,14 @@ impl Screen {
         }
     }
 
-    /// Makes the next live line one that is written also where it cannot be drawn over.
+    /// Makes the next live line appear also where it cannot be drawn over.
     pub(crate) fn show_next(&mut self) {
         self.told = None;
     }
 
     fn line(&mut self, text: &str) -> io::Result<()> {
         if self.cursor == Cursor::OnLiveLine {
-            // The last state of a step stays where it is; what follows begins below it.
+            // The last live line of a step stays, and what follows begins below it.
             writeln!(self.out)?;
         }
         self.cursor = Cursor::OnFreshLine;

@@ -1,5 +1,5 @@
-//! Everything that the story happens to: PostgreSQL with an outbox, a broker with the topic, a
-//! consumer that reads from the start, the router, and writers.
+//! Everything that the demo needs: PostgreSQL with an outbox, a broker with the topic, a consumer
+//! that reads from the start, the router, and writers.
 
 use std::time::Duration;
 
@@ -27,15 +27,15 @@ pub(crate) const WRITERS: usize = 4;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// What was made on a cluster that is not ours.
+/// What was created on an existing cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Borrowed {
-    /// The cluster and the topic.
+    /// Bootstrap servers and name of each topic.
     topics: Vec<(String, String)>,
 }
 
 impl Borrowed {
-    /// Deletes it.
+    /// Deletes the topics.
     pub(crate) async fn give_back(self) -> anyhow::Result<()> {
         for (bootstrap, topic) in self.topics {
             kafka::delete_topic(&bootstrap, &topic)
@@ -65,7 +65,8 @@ impl Stage {
         let version = postgres::Options::version(args.postgres_version);
         let (broker, postgres) = tokio::try_join!(Broker::open(args), Postgres::start(version))?;
         let topic_prefix = match &broker {
-            // Nobody else's topic, and none that an earlier demo has left.
+            // A name of its own: it must be neither a topic of the cluster's owner nor one of an
+            // earlier demo.
             Broker::Given(_) => format!("outbox-demo-{}.", Uuid::new_v4().simple()),
             Broker::Embedded(_) | Broker::Apache { .. } => Mapping::default().topic_prefix,
         };
@@ -89,7 +90,7 @@ impl Stage {
         Ok(Self { router, session, consumer, broker, postgres, topic, mapping, schema })
     }
 
-    /// Starts the writers: gently, because this is no measurement.
+    /// Starts the writers, at a low rate, because this is no measurement.
     pub(crate) fn write(&self) -> Running {
         let load = Load {
             writers: WRITERS,
@@ -100,7 +101,8 @@ impl Stage {
         load.start(&self.postgres.url(SUPERUSER, DATABASE), &self.schema)
     }
 
-    /// Everything that was committed, by the ledger that each transaction wrote beside its events.
+    /// Everything that was committed, from the ledger that each transaction writes beside its
+    /// events.
     pub(crate) async fn truth(&self) -> anyhow::Result<Truth> {
         Truth::from_ledger(&self.session, &self.mapping).await
     }
@@ -114,7 +116,7 @@ impl Stage {
             Ok((self.consumer.count() >= there).then_some(()))
         })
         .await;
-        // An error of the consumer itself says more than that it fell silent.
+        // An error of the consumer says more than the timeout.
         let seen = self.consumer.stop().await?;
         read?;
         let kept = Kept {
@@ -128,7 +130,7 @@ impl Stage {
     }
 }
 
-/// What runs on after the count.
+/// What keeps running after the count.
 pub(crate) struct Kept {
     pub(crate) router: Router,
     _session: Session,
@@ -137,12 +139,12 @@ pub(crate) struct Kept {
     pub(crate) topic: String,
 }
 
-/// Where the router keeps its record; the product's `setup` makes it.
+/// The state topic of the router; the product's `setup` creates it.
 fn state_topic(topic_prefix: &str) -> String {
     format!("{topic_prefix}router-state")
 }
 
-/// The router's file: what a person would write, and gauges that move while one watches.
+/// The router's configuration: what a person would write, with gauges that are updated often.
 fn config(postgres: &Postgres, broker: &Broker, topic_prefix: &str) -> String {
     let mut config = Config::default();
     config
@@ -157,7 +159,7 @@ fn config(postgres: &Postgres, broker: &Broker, topic_prefix: &str) -> String {
     config.to_string()
 }
 
-/// Table, role, publication and slot, by the product's own command.
+/// Creates table, role, publication and slot by the product's own command.
 async fn set_up(router: &Router, postgres: &Postgres) -> anyhow::Result<()> {
     let admin = postgres.url(SUPERUSER, DATABASE);
     let arguments =

@@ -1,4 +1,4 @@
-//! The story: writing, an outage of the broker, a killed router, the count.
+//! The parts of the demo: writing, an outage of the broker, a killed router, the count.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ use crate::stage::{Borrowed, Kept, SLOT, Stage, WRITERS};
 /// How often the live line is drawn.
 const FRAME: Duration = Duration::from_millis(200);
 
-/// How long each part is watched.
+/// How long each part is shown.
 const WRITING: Duration = Duration::from_secs(4);
 const RECOVERING: Duration = Duration::from_secs(4);
 const WITHOUT_ROUTER: Duration = Duration::from_secs(2);
 const RESUMING: Duration = Duration::from_secs(3);
 const SETTLING: Duration = Duration::from_millis(600);
 
-/// How long anything that has to happen may take.
+/// The deadline of everything that has to happen.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Tells it from start to end, and leaves in `outcome` how the count ended: with `--keep` the story
-/// goes on until somebody interrupts it.
+/// Runs the demo from start to end, and stores in `outcome` how the count ended: with `--keep` the
+/// demo runs on until it is interrupted.
 pub(crate) async fn tell(
     args: &Args,
     screen: &mut Screen,
@@ -60,7 +60,7 @@ pub(crate) async fn tell(
     *outcome = Some(count.outcome());
     if args.afterwards == Afterwards::Keep {
         show(&kept, screen)?;
-        // Ctrl-C is what ends it.
+        // Only Ctrl-C ends it.
         std::future::pending::<()>().await;
     }
     Ok(())
@@ -131,8 +131,8 @@ async fn kill(stage: &mut Stage, watch: &mut Watch<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Stops the writers and waits until the slot says that everything is in Kafka. A slot that does
-/// not get there is for the count to judge. Gives the ids that were rolled back.
+/// Stops the writers and waits until the slot shows that everything is in Kafka. If the slot does
+/// not get there, the count shows the loss. Returns the ids that were rolled back.
 async fn finish(
     stage: &Stage,
     running: Running,
@@ -149,7 +149,7 @@ async fn finish(
         }
         watch.follow(stage, FRAME).await?;
     }
-    // The router's monitor sees it a moment later than we do.
+    // The router's monitor sees it a moment later.
     watch.follow(stage, SETTLING).await?;
     watch.screen.show_next();
     watch.draw(stage).await?;

@@ -1,9 +1,9 @@
-//! `run`, put together: which tasks there are, and how they end.
+//! `run`: starts the three tasks, and ends the process when the relay ends.
 //!
-//! Three things run, and ARCHITECTURE.md says why each exists: the *relay* on a thread of its own,
-//! so that nothing else can delay a status update; the *monitor* and the *admin endpoint* on the
-//! main thread. They share no state: two `watch` channels carry what each tells of itself, one
-//! bounded channel the two events that the monitor may send.
+//! ARCHITECTURE.md says why each task exists. The *relay* has a thread of its own, so that nothing
+//! else can delay a status update. The *monitor* and the *admin endpoint* run on the main thread.
+//! The tasks share no state: two `watch` channels carry the reports of relay and monitor, and one
+//! bounded channel carries the monitor's events to the relay.
 
 use std::{io, net::SocketAddr, thread};
 
@@ -26,31 +26,31 @@ use crate::{
     shell::{Clock, Endpoint, Parts, Running, Shell, Source, WAL_SENDER_TIMEOUT},
 };
 
-/// Events of the monitor that the relay has not taken; each code is told once, so this is never
-/// full.
+/// Capacity of the channel from the monitor to the relay. The monitor sends each gap's code once,
+/// and its readings of the source leave room, so a gap always finds room.
 const MONITOR_EVENTS: usize = 16;
 
-/// Why `run` could not begin.
+/// Why `run` could not start, or ended without an outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The admin address.
+    /// The admin endpoint cannot listen.
     #[error("admin.listen: cannot listen on {address}: {source}")]
     Listen {
-        /// As configured.
+        /// The configured address.
         address: SocketAddr,
-        /// Why not.
+        /// Why the system refuses it.
         source: io::Error,
     },
-    /// Our bug: its own message went to standard error.
+    /// The relay's thread panicked, which is a bug. The panic's message is on standard error.
     #[error("the relay panicked: this is a bug, please report what was printed above")]
     RelayPanicked,
-    /// Threads, signals, the runtime.
+    /// The system refuses a thread, a signal handler or the runtime.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
 }
 
 impl StartError {
-    /// How the process ends because of it.
+    /// The exit code of the process.
     pub fn exit(&self) -> Exit {
         match self {
             Self::Listen { .. } => Exit::Configuration,
@@ -60,22 +60,23 @@ impl StartError {
     }
 }
 
-/// `run`, before it is started.
+/// `run`, not yet started.
 pub struct App {
     prepared: Prepared,
     on_fatal: OnFatal,
 }
 
 impl App {
-    /// From what the configuration was found to amount to.
+    /// Takes the parts that were built from the configuration.
     pub const fn new(prepared: Prepared, on_fatal: OnFatal) -> Self {
         Self { prepared, on_fatal }
     }
 
-    /// Runs until the relay says how it ends.
+    /// Runs until the relay ends, and returns its outcome.
     ///
     /// # Errors
-    /// The admin address is taken, or the system lacks a thread.
+    /// [`StartError`]: the admin address cannot be used, the system lacks a thread, or the relay
+    /// panicked.
     pub fn run(self) -> Result<Outcome, StartError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(self.run_tasks())
@@ -114,7 +115,7 @@ impl App {
             monitor::Channels { relay: relay_seen.clone(), events, report: monitor_reports },
         );
         let sources = admin::Sources { relay: relay_seen, monitor: monitor_seen };
-        // It serves to the end: what drains must be seen draining.
+        // It serves until the process ends: a router that drains must be observable.
         let admin = admin::serve(listener, self.admin_settings(), sources, std::future::pending());
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -124,12 +125,12 @@ impl App {
             tokio::select! {
                 biased;
                 outcome = &mut ended => {
-                    // The relay's thread hangs up without an outcome only when it panicked.
+                    // The relay's thread drops its sender without an outcome only when it panics.
                     return outcome.map_err(|_| StartError::RelayPanicked);
                 }
                 _ = terminate.recv() => { stop.send_replace(Running::Stopping); }
                 _ = interrupt.recv() => { stop.send_replace(Running::Stopping); }
-                // Neither ends before the relay does.
+                // Neither is expected to end before the relay.
                 () = &mut monitor, if watches => watches = false,
                 result = &mut admin => result?,
             }
@@ -207,12 +208,13 @@ impl App {
     }
 }
 
-/// Tells this process from every other that ever wrote a witness: containers share process ids.
+/// Distinguishes this process from every other that ever wrote a witness. Not the process id, which
+/// containers share.
 fn process_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// Runs the shell on a thread and a runtime of its own; the receiver gets its outcome.
+/// Runs the shell on a thread and a runtime of its own; the receiver gets the shell's outcome.
 fn on_its_own_thread(
     parts: Parts<Source, KafkaSettings>,
 ) -> io::Result<oneshot::Receiver<Outcome>> {
@@ -220,7 +222,7 @@ fn on_its_own_thread(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("relay".to_owned()).spawn(move || {
         let outcome = runtime.block_on(Shell::new(parts).run());
-        // Nobody receives it only when the main thread is already on its way out.
+        // Sending fails only when the main thread is already ending.
         let _unreceived = sender.send(outcome);
     })?;
     Ok(receiver)

@@ -1,11 +1,11 @@
-//! Work that blocks, on a thread of its own.
+//! Runs work that blocks on a thread of its own.
 
 use std::future::Future;
 
 use tokio::task::spawn_blocking;
 
 /// Begins `work` at once, on a blocking thread of the runtime. The future waits for it; dropping
-/// the future does not stop the work. A panic of the work is the caller's.
+/// the future does not stop the work. A panic of the work continues in the caller.
 pub(crate) fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> impl Future<Output = T> {
@@ -15,8 +15,8 @@ pub(crate) fn blocking<T: Send + 'static>(
             Ok(done) => done,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // Only a runtime that shuts down drops work that has not begun, and it drops the
-                // task that waits here, too.
+                // Only a runtime that shuts down cancels work that has not begun, and it also drops
+                // the task that waits here.
                 Err(_cancelled) => std::future::pending().await,
             },
         }

@@ -1,10 +1,10 @@
-//! `kill -9` from within, exactly at a place of the core's or the shell's, so that a test can look
-//! at what is left.
+//! Ends this process by SIGKILL at a named place in the core or the shell, so that a test can
+//! examine what is left.
 //!
 //! `OUTBOX_ROUTER_FAILPOINT=after-enqueue:17` ends the process when that place is reached for the
-//! 17th time: no destructor, no flush, no farewell runs. `OUTBOX_ROUTER_FAILPOINT=list` prints the
-//! names and ends. All of it exists with the feature `failpoints` alone, and a build without debug
-//! assertions, which a release is, refuses that feature.
+//! 17th time: no destructor and no flush runs, and no final status update is sent.
+//! `OUTBOX_ROUTER_FAILPOINT=list` prints the names and ends. This module exists only with the
+//! feature `failpoints`. A build without debug assertions, such as a release, refuses that feature.
 
 use std::num::NonZeroU32;
 use std::process::ExitCode;
@@ -18,12 +18,12 @@ use relay::failpoint::{self, Failpoint};
 #[cfg(not(debug_assertions))]
 compile_error!("the feature `failpoints` is for tests: it must not be in a release");
 
-/// The variable that names the place.
+/// The environment variable that names the place and the count.
 pub const VARIABLE: &str = "OUTBOX_ROUTER_FAILPOINT";
 
 static ARMED: OnceLock<Armed> = OnceLock::new();
 
-/// Where to end, and after how many times.
+/// At which place to end the process, and at which time that the place is reached (1 is the first).
 #[derive(Debug)]
 struct Armed {
     point: Failpoint,
@@ -38,16 +38,17 @@ impl Armed {
         Some(Self { point, at, reached: AtomicU32::new(0) })
     }
 
-    /// Whether this is the place, and the time.
+    /// Counts if `point` is the armed place. True when the process is to end now.
     fn is_now(&self, point: Failpoint) -> bool {
         point == self.point && self.reached.fetch_add(1, Ordering::Relaxed) + 1 == self.at.get()
     }
 }
 
-/// Does what the variable says.
+/// Arms the failpoint that the variable names, or prints the names.
 ///
 /// # Errors
-/// How the process is to end at once: the names were asked for, or the variable holds none of them.
+/// The exit code with which the process is to end at once: success when the names were asked for,
+/// failure when the variable holds no name and count, or when a failpoint is armed already.
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a test asks, before there is a log")]
 pub fn arm(variable: Option<&str>) -> Result<(), ExitCode> {
     let Some(text) = variable else { return Ok(()) };
@@ -59,7 +60,7 @@ pub fn arm(variable: Option<&str>) -> Result<(), ExitCode> {
         eprintln!("{VARIABLE} is {text:?}: expected a name and a count, such as after-enqueue:17");
         return Err(ExitCode::FAILURE);
     };
-    // Both are set once: this is called once, at the start.
+    // Neither is set before, because `arm` is called once, at the start.
     let is_first = ARMED.set(armed).is_ok() && failpoint::set_hook(end_if_armed).is_ok();
     if is_first { Ok(()) } else { Err(ExitCode::FAILURE) }
 }
@@ -73,7 +74,7 @@ fn end_if_armed(point: Failpoint) {
 #[expect(clippy::print_stderr, reason = "the last word of the process, which the test waits for")]
 fn end(armed: &Armed) -> ! {
     eprintln!("failpoint {} reached {} times: SIGKILL", armed.point.as_str(), armed.at);
-    // The signal is delivered before this call returns; should it be refused, abort runs no
+    // The signal is delivered before this call returns. If the call fails, `abort` runs no
     // destructor either.
     let _refused =
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);

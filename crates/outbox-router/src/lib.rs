@@ -1,12 +1,12 @@
-//! The product: what does I/O around the core in `relay`.
+//! The program: all I/O around the core, which is the crate `relay`.
 //!
-//! * [`shell`] drives the core: one task, one wait.
-//! * [`postgres`] is the way to PostgreSQL: the replication connection, and ordinary SQL.
-//! * [`kafka`] is the way to Kafka: a `RecordSink` over librdkafka.
-//! * [`monitor`] looks at the slot from outside, [`admin`] tells what it and the core see.
-//! * [`config`] is the contract of configuration, [`cli`] the commands.
-//! * [`prepare`] makes the parts of a configuration, [`app`] puts `run` together of them,
-//!   [`telemetry`] is its log.
+//! * [`shell`] drives the core: one task, and one place where it waits.
+//! * [`postgres`] connects to PostgreSQL: the replication connection, and ordinary SQL.
+//! * [`kafka`] connects to Kafka: a `RecordSink` over librdkafka.
+//! * [`monitor`] reads slot and publication by SQL; [`admin`] serves metrics and health.
+//! * [`config`] declares and reads the configuration; [`cli`] is the commands.
+//! * [`prepare`] builds the parts of a configuration; [`app`] is `run`, made of these parts;
+//!   [`telemetry`] is the log.
 
 pub mod admin;
 pub mod app;

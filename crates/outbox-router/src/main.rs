@@ -1,4 +1,5 @@
-//! The program: read what was typed, read the configuration, do it, say how it ended.
+//! The entry point: reads the command line and the configuration, executes the command, and returns
+//! the exit code.
 
 use std::{
     io::{self, IsTerminal},
@@ -15,8 +16,8 @@ use outbox_router::{
 };
 use relay::Outcome;
 
-/// librdkafka allocates in one thread what it frees in another; this halves what that costs. With
-/// `override`, its C code uses it as well.
+/// librdkafka allocates memory in one thread and frees it in another; mimalloc halves the cost of
+/// that. With mimalloc's feature `override`, librdkafka's C code uses mimalloc as well.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -83,7 +84,7 @@ fn execute(cli: &Cli, task: &cli::Task, loaded: &Loaded, environment: &Environme
         audience,
     };
     let exit = runtime.block_on(cli::execute(cli, task, loaded, environment, &mut terminal));
-    // What still waits for Kafka on a thread of its own is not waited for.
+    // Does not wait for blocking threads that still wait for Kafka.
     runtime.shutdown_background();
     exit
 }

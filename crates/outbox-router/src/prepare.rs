@@ -1,10 +1,11 @@
-//! From the configuration to the parts that `run` starts with. `check` builds the same parts by the
-//! same functions, so it refuses what `run` refuses; the other commands take single parts from
+//! Builds the parts that `run` starts with from the configuration. `check` builds the same parts by
+//! the same functions, so it refuses what `run` refuses. The other commands take single parts from
 //! here.
 //!
-//! Building looks at values alone. What files and addresses of this machine `run` needs is tried
-//! apart, by `check` only: `run` reads TLS files at every connection, and waits for one that is
-//! missing (a certificate may be mounted after the router starts), and it listens by itself.
+//! Building reads only values. The files and addresses of this machine that `run` needs are tried
+//! separately, by `check` only: `run` reads TLS files at every connection and waits for a missing
+//! file (a certificate may be mounted after the router starts), and `run` itself listens on the
+//! admin address.
 
 use std::{io, net::SocketAddr, os::unix};
 
@@ -21,25 +22,25 @@ use crate::{
     shell::{Endpoint, Source},
 };
 
-/// Where a client's failure is told when it names no property.
+/// The key that an error names when librdkafka names no property.
 const KAFKA: &str = "kafka.properties";
 
-/// What is built from the configuration before anything is started: all of it can be wrong, none of
-/// it connects.
+/// The parts that are built from the configuration before anything is started. Building can fail on
+/// any of them, and connects to nothing.
 pub struct Prepared {
     /// The configuration.
     pub config: Config,
-    /// How PostgreSQL is reached.
+    /// How to connect to PostgreSQL: `postgres.url` and the environment variables of libpq.
     pub conninfo: ConnInfo,
-    /// How Kafka is reached.
+    /// How to connect to Kafka, and how to produce.
     pub kafka: KafkaSettings,
 }
 
 impl Prepared {
-    /// Builds the parts, which check what the configuration's reader cannot.
+    /// Builds the parts. This checks what reading the configuration could not check.
     ///
     /// # Errors
-    /// Every value that is wrong.
+    /// Every wrong value: a property that the router or librdkafka refuses, or `postgres.url`.
     pub fn build(loaded: Loaded, environment: &Environment) -> Result<Self, ConfigErrors> {
         let kafka = kafka_settings(&loaded.config);
         let mut errors = refused_properties(&kafka, &loaded.places);
@@ -55,11 +56,11 @@ impl Prepared {
     }
 }
 
-/// Builds the same parts, and tries what `run` needs of this machine: TLS files, a Kafka client,
+/// Builds the same parts, and tries what `run` needs on this machine: TLS files, a Kafka client,
 /// the admin address.
 ///
 /// # Errors
-/// Everything that is wrong or cannot be used.
+/// Every value that is wrong, and every file or address that cannot be used.
 pub fn check(loaded: &Loaded, environment: &Environment) -> Result<(), ConfigErrors> {
     let Loaded { config, places } = loaded;
     let unusable = |key: &str, why: String| {
@@ -96,7 +97,8 @@ fn conninfo(loaded: &Loaded, environment: &Environment) -> Result<ConnInfo, Conf
     })
 }
 
-/// Every property that is refused, by us or by librdkafka: each is taken out to see the next.
+/// Every property that the router or librdkafka refuses. Each check names only the first, so a
+/// refused property is removed before the next check.
 fn refused_properties(settings: &KafkaSettings, places: &Places) -> Vec<ConfigError> {
     let mut settings = settings.clone();
     let mut errors = Vec::new();
@@ -128,22 +130,24 @@ fn try_postgres(conninfo: &ConnInfo) -> Result<(), String> {
     }
 }
 
-/// librdkafka may quote a value.
+/// Hides the values of secret properties, because librdkafka's messages may quote them.
 fn without_secrets(settings: &KafkaSettings, text: &str) -> String {
     let secret = |(name, value): &(&String, &String)| is_secret_property(name) && !value.is_empty();
     let secrets = settings.properties.iter().filter(secret);
     secrets.fold(text.to_owned(), |text, (_, value)| text.replace(value.as_str(), HIDDEN))
 }
 
-/// The key of the property that librdkafka speaks of, as far as that can be seen.
+/// The key of the property that librdkafka's message names: the longest configured name in the
+/// text, or `kafka.properties` when there is none.
 fn property_in(settings: &KafkaSettings, text: &str) -> String {
     let named = settings.properties.keys().filter(|name| text.contains(name.as_str()));
     let longest = named.max_by_key(|name| name.len());
     longest.map_or_else(|| KAFKA.to_owned(), |name| format!("kafka.properties.{name}"))
 }
 
-/// The address is bound and given back without listening, so that nobody can connect and a router
-/// that starts meanwhile is not disturbed. One that is in use may be the running router's.
+/// Binds the address and releases it without listening, so that nobody can connect and a router
+/// that starts meanwhile is not disturbed. An address in use is accepted, because it may be the
+/// running router's.
 fn try_listen(address: SocketAddr) -> io::Result<()> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
@@ -153,7 +157,7 @@ fn try_listen(address: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// The error and what brought it about, in one line.
+/// The error and its sources, in one line.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -164,7 +168,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// What is read of PostgreSQL, and how it is reached.
+/// What to read from PostgreSQL, and how to connect.
 pub fn source(config: &Config, endpoint: Endpoint) -> Source {
     Source {
         endpoint,
@@ -175,7 +179,7 @@ pub fn source(config: &Config, endpoint: Endpoint) -> Source {
     }
 }
 
-/// Under which name this configuration's witness is kept.
+/// The key under which this configuration's witness is kept.
 pub fn pipeline(config: &Config, database: &str) -> Pipeline {
     Pipeline {
         name: config.name.clone(),
@@ -184,7 +188,7 @@ pub fn pipeline(config: &Config, database: &str) -> Pipeline {
     }
 }
 
-/// What librdkafka is told.
+/// The settings from which librdkafka's configuration is made.
 pub fn kafka_settings(config: &Config) -> KafkaSettings {
     let kafka = &config.kafka;
     KafkaSettings {
@@ -205,7 +209,8 @@ pub fn kafka_settings(config: &Config) -> KafkaSettings {
     }
 }
 
-/// Without a table in the configuration every outbox has the defaults.
+/// `Now` only when every configured table says so. Without a configured table, every outbox has the
+/// default, `Commit`.
 fn timestamp(outboxes: &Outboxes) -> Timestamp {
     let now = |table: &OutboxTable| table.timestamp == Timestamp::Now;
     if !outboxes.tables.is_empty() && outboxes.tables.iter().all(now) {
@@ -215,7 +220,7 @@ fn timestamp(outboxes: &Outboxes) -> Timestamp {
     }
 }
 
-/// Bytes as a length; on a machine of 32 bits no limit is larger than its memory.
+/// Bytes as a `usize`. A 32-bit machine saturates: no limit there can exceed the memory.
 pub(crate) fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! The log: lines for people on a terminal, JSON for everybody else, always on standard error.
+//! The log: by default text on a terminal and JSON elsewhere, always on standard error.
 
 use std::io::{self, IsTerminal};
 
@@ -6,7 +6,7 @@ use tracing_subscriber::{EnvFilter, fmt};
 
 use crate::config::{Log, LogFormat};
 
-/// Opens the log. Once per process; a second call changes nothing.
+/// Opens the log of the process. A second call changes nothing.
 pub fn start(log: &Log) {
     let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
     let is_text = match log.format {
@@ -14,7 +14,7 @@ pub fn start(log: &Log) {
         LogFormat::Json => false,
         LogFormat::Text => true,
     };
-    // Colours are for a terminal: a file or a journal would keep their escape sequences.
+    // Colours only on a terminal: a file or a journal would keep the escape sequences.
     let has_colours = io::stderr().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let lines = fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(has_colours);

@@ -1,8 +1,8 @@
-//! A failure that stops nothing, in the log.
+//! Logs a failure that stops nothing.
 
 use relay::Failure;
 
-/// Writes it as a warning, with its code and what to type.
+/// Writes `failure` as a warning, with its code and its hint.
 pub(crate) fn warn(failure: &Failure) {
     let Failure { code, message, hint, .. } = failure;
     tracing::warn!(code = code.as_str(), hint = hint.as_deref(), "{message}");

@@ -1,12 +1,13 @@
-//! How numbers and times are spelled for people, in one place, so that the same thing reads the
-//! same in logs, `/status.json` and errors. Sizes are spelled by the core, whose messages name them
-//! too.
+//! How durations and sizes are written for people, in one place, so that they read the same in
+//! logs, `/status.json` and errors. The function for sizes is in the core, whose messages contain
+//! sizes, too.
 
 use std::time::Duration;
 
 pub(crate) use relay::source::wording::bytes;
 
-/// A time to come, roughly: nobody acts differently on 3,611 and 3,600 seconds.
+/// A duration, rounded down to the largest fitting unit: nobody acts differently on 3,611 and 3,600
+/// seconds.
 pub(crate) fn roughly(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

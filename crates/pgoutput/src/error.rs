@@ -25,7 +25,7 @@ pub struct DecodeError {
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// Which one, counted from 1 as people count columns, where there are several.
+    /// Which one, counted from 1; `None` where there is only one.
     pub ordinal: Option<u16>,
 }
 
@@ -59,7 +59,7 @@ pub enum DecodeErrorKind {
     Truncated {
         /// Size of the part in bytes.
         needed: usize,
-        /// Bytes there were.
+        /// Bytes that are left.
         left: usize,
     },
     /// A length word announces more than the input holds.
@@ -73,13 +73,13 @@ pub enum DecodeErrorKind {
     /// A length word is below zero.
     #[error("claims a negative length ({length})")]
     NegativeLength {
-        /// What it says.
+        /// The announced length.
         length: i32,
     },
     /// A number of elements is below zero.
     #[error("is a negative number ({count})")]
     NegativeCount {
-        /// What it says.
+        /// The announced number.
         count: i32,
     },
     /// A string has no NUL at its end.

@@ -24,7 +24,7 @@ pub struct XLogData<'a> {
     /// Where the WAL record lies that this output comes from. [`Lsn::ZERO`] where the server has
     /// more to send for the same record: before a Relation, a Type, a Begin with an Origin.
     pub wal_start: Lsn,
-    /// The same position again: the server knows no better end. Not a position to confirm.
+    /// Equal to `wal_start`: the server writes that position twice. Not a position to confirm.
     pub wal_end: Lsn,
     /// The server's clock when it sent this.
     pub sent_at: PgTimestamp,
@@ -32,22 +32,24 @@ pub struct XLogData<'a> {
     pub data: &'a [u8],
 }
 
-/// A sign of life.
+/// A Primary keepalive message: how far the server has decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keepalive {
-    /// How far the server has decoded. A transaction whose commit record lies before it has been
-    /// sent, unless one is still under way: then this says nothing about that one.
+    /// How far the server has decoded. A transaction whose commit record lies before this position
+    /// has been sent. While a transaction is being sent, the position says nothing about that
+    /// transaction.
     pub wal_end: Lsn,
     /// The server's clock when it sent this.
     pub sent_at: PgTimestamp,
-    /// Whether the server waits for a status update, on pain of `wal_sender_timeout`.
+    /// Whether the server wants a status update at once. The server closes the connection if it
+    /// gets none within `wal_sender_timeout`.
     pub reply: ReplyRequest,
 }
 
 /// Whether the sender wants an answer at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyRequest {
-    /// An answer may wait for its turn.
+    /// The next regular answer suffices.
     Optional,
     /// An answer is due now.
     Requested,

@@ -1,8 +1,9 @@
 //! A position in the write-ahead log.
 //!
-//! The number is private and has no arithmetic: "one byte further" and "the smaller of two
-//! guesses" are how a position nobody acknowledged gets confirmed. Positions come from the server
-//! and can only be stored, compared and printed; the one subtraction is a distance, for gauges.
+//! The number is private and has no arithmetic, because a computed position ("one byte further",
+//! "the smaller of two guesses") could be confirmed although nobody acknowledged it. Positions come
+//! from the server and can only be stored, compared and printed. The only subtraction,
+//! [`Lsn::bytes_since`], gives a distance for gauges.
 
 use core::fmt;
 use core::str::FromStr;
@@ -14,7 +15,7 @@ use core::str::FromStr;
 pub struct Lsn(u64);
 
 impl Lsn {
-    /// `0/0`: no position. In `START_REPLICATION` it means "where the slot was confirmed to".
+    /// `0/0`: no position. In `START_REPLICATION` it means the slot's `confirmed_flush_lsn`.
     pub const ZERO: Self = Self(0);
 
     /// The position at this many bytes from the beginning of the WAL.

@@ -1,4 +1,4 @@
-//! The messages of pgoutput, protocol version 1, told apart by their first byte.
+//! The messages of pgoutput, protocol version 1, distinguished by their first byte.
 //!
 //! Manual: "Logical Streaming Replication Protocol" (the order in which they come) and "Logical
 //! Replication Message Formats" (their bytes).
@@ -37,7 +37,7 @@ pub enum Message<'a> {
     Truncate(Truncate<'a>),
     /// `M`: what `pg_logical_emit_message` wrote.
     Logical(LogicalMessage<'a>),
-    /// `A`: belongs to protocol version 2, but PostgreSQL 18 was seen to send it unasked. It
+    /// `A`: a message of protocol version 2, which PostgreSQL 18 was seen to send unasked. It
     /// concerns a transaction that was never sent, so there is nothing to undo.
     StreamAbort(StreamAbort),
 }

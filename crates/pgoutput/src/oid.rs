@@ -26,7 +26,7 @@ impl fmt::Display for Oid {
     }
 }
 
-/// A transaction id. It wraps around, so it is a name and not an order.
+/// A transaction id. It wraps around, so it identifies a transaction but gives no order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Xid(u32);
 

@@ -1,7 +1,7 @@
 //! An insert of which only the beginning is there.
 //!
-//! A row larger than the reader's limit is discarded while it streams in; what was kept of it is
-//! enough to say which row that was, because the small columns (id, aggregate, type) usually stand
+//! A row larger than the reader's limit is discarded while it streams in. The part that was kept
+//! suffices to say which row it was, because the small columns (id, aggregate, type) usually stand
 //! before the payload.
 
 use crate::reader::Reader;
@@ -24,8 +24,8 @@ pub struct InsertPrefix<'a> {
 /// The column that the end of a prefix lies in, or directly before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CutColumn {
-    /// How many bytes its value has, as far as the server says; `None` when the prefix ends before
-    /// its length word does.
+    /// Length of the value, from its length word; `None` when the prefix ends before the end of
+    /// that word.
     pub claimed_bytes: Option<u32>,
     /// Bytes of the value that are in the prefix.
     pub received_bytes: usize,

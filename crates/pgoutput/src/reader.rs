@@ -1,15 +1,15 @@
-//! A cursor over the bytes of one message that knows how to complain.
+//! A cursor over the bytes of one message, which also builds the errors about them.
 //!
 //! Every read is bounds-checked and moves the cursor only when it succeeds, so the offset in an
-//! error is always where the offending part begins. Building an error is kept out of line: what is
-//! inlined into the decoding of an insert is a compare and a load per field.
+//! error is always where the offending part begins. Building an error is not inlined, so that the
+//! decoding of an insert inlines only a compare and a load per field.
 
 use crate::{DecodeError, DecodeErrorKind, Field, Lsn, Oid, PgTimestamp, Xid};
 
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
-    /// Length of the whole input: the offset is this less what is left.
+    /// Length of the whole input; the offset is this minus the length of `rest`.
     total: usize,
     item: &'static str,
 }
@@ -165,7 +165,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Takes the cursor's parts and not the cursor: one whose address nobody has lives in registers.
+/// Takes the cursor's parts and not a reference to it, so that the compiler can keep the cursor in
+/// registers.
 #[cold]
 #[inline(never)]
 fn error_at(item: &'static str, offset: usize, field: Field, kind: DecodeErrorKind) -> DecodeError {

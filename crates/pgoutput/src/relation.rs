@@ -46,23 +46,23 @@ pub struct RelationColumn<'a> {
     /// What the type was declared with, such as a length or a precision (`pg_attribute.atttypmod`);
     /// −1 for nothing.
     pub type_modifier: i32,
-    /// Whether it identifies the row.
+    /// Whether the column is part of the replica identity.
     pub key: KeyPart,
 }
 
 /// Whether a column is part of the replica identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyPart {
-    /// It is. Under [`ReplicaIdentity::Full`] every column is.
+    /// It is part of the key. Under [`ReplicaIdentity::Full`] every column is.
     Key,
-    /// It is not.
+    /// It is not part of the key.
     Ordinary,
 }
 
 /// The published columns, in the order in which tuples hold them.
 ///
-/// Made by [`Relation::columns`]; it cannot fail, because the columns were walked when the message
-/// was parsed.
+/// Made by [`Relation::columns`]. Iterating cannot fail, because the columns were walked when the
+/// message was parsed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RelationColumns<'a> {
     left: u16,

@@ -21,23 +21,23 @@ pub struct Insert<'a> {
 pub struct Update<'a> {
     /// The table.
     pub relation: Oid,
-    /// The row before, as far as it is told.
+    /// What the server sends about the row before the update.
     pub old: UpdatedFrom<'a>,
     /// The row after; large values that did not change are
     /// [`TupleData::UnchangedToast`](crate::TupleData::UnchangedToast).
     pub new: Tuple<'a>,
 }
 
-/// What an update tells about the row before it.
+/// What an update says about the row before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdatedFrom<'a> {
     /// Nothing: the replica identity is a key and the key did not change.
     SameKey,
-    /// The row's old identity.
+    /// The old row, or its key.
     Changed(OldTuple<'a>),
 }
 
-/// A row that is no more.
+/// The old version of a row, or its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OldTuple<'a> {
     /// `K`: the columns of its key; the others are NULL.
@@ -58,7 +58,7 @@ pub struct Delete<'a> {
 /// Tables were emptied by one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Truncate<'a> {
-    /// How.
+    /// Whether `CASCADE` and `RESTART IDENTITY` were given.
     pub options: TruncateOptions,
     relations: RelationIds<'a>,
 }
@@ -77,8 +77,8 @@ const RELATION: &str = "relation oid";
 
 impl<'a> Insert<'a> {
     /// Decodes an insert, which must fill `bytes` to the end; `None` if another message begins
-    /// there. The short way for those who see little else: a [`Message`](crate::Message) is as
-    /// large as its largest variant.
+    /// there. For callers that read mostly inserts: it avoids a [`Message`](crate::Message), which
+    /// is as large as its largest variant.
     ///
     /// # Errors
     ///
@@ -99,7 +99,8 @@ impl<'a> Insert<'a> {
         Ok(Self { relation, tuple: Tuple::read(reader, "tuple column")? })
     }
 
-    /// Reads up to the tuple, for those who want to read that in another way.
+    /// Reads up to the tuple, which [`parse_insert_prefix`](crate::parse_insert_prefix) reads in
+    /// another way.
     #[inline]
     pub(crate) fn read_head(reader: &mut Reader<'a>) -> Result<Oid, DecodeError> {
         reader.now_decoding("insert");

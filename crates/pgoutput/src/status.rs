@@ -1,7 +1,7 @@
-//! What the client answers: how far it has got.
+//! What the client reports: how far it has got.
 //!
 //! Manual: "Streaming Replication Protocol", Standby status update. `flush` is the only field that
-//! lets the server forget: it becomes the slot's `confirmed_flush_lsn`.
+//! lets the server release WAL: it becomes the slot's `confirmed_flush_lsn`.
 
 use crate::reader::Reader;
 use crate::{DecodeError, DecodeErrorKind, Lsn, PgTimestamp, ReplyRequest};
@@ -11,15 +11,15 @@ use crate::{DecodeError, DecodeErrorKind, Lsn, PgTimestamp, ReplyRequest};
 pub struct StandbyStatusUpdate {
     /// Received up to here.
     pub write: Lsn,
-    /// Never needed again up to here: WAL before it may be removed, and a new session of the slot
+    /// Confirmed up to here: WAL before this position may be removed, and a new session of the slot
     /// starts after it.
     pub flush: Lsn,
     /// Applied up to here; the server only shows it.
     pub apply: Lsn,
     /// The client's clock.
     pub clock: PgTimestamp,
-    /// Whether the server shall answer with a keepalive at once: the way to tell a silent server
-    /// from a dead one.
+    /// Whether the server shall answer with a keepalive at once, which tells a silent server from a
+    /// dead one.
     pub reply: ReplyRequest,
 }
 

@@ -2,8 +2,8 @@
 
 /// Microseconds since 2000-01-01 00:00:00 UTC, PostgreSQL's epoch; earlier is negative.
 ///
-/// It is a reading of the *server's* clock (or, in a status update, of ours): good for ages and
-/// record timestamps, not for ordering transactions.
+/// A reading of the *server's* clock (in a status update: of the client's). It is suitable for ages
+/// and record timestamps, not for ordering transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PgTimestamp(i64);
 
@@ -30,8 +30,8 @@ impl PgTimestamp {
         self.0.div_euclid(1_000) + EPOCH_OFFSET_MILLIS
     }
 
-    /// The moment this many microseconds after 1970-01-01 UTC; one that PostgreSQL cannot express
-    /// becomes the earliest it can.
+    /// The moment this many microseconds after 1970-01-01 UTC. A moment before the earliest that
+    /// this type can hold becomes that earliest one.
     #[must_use]
     pub fn from_unix_micros(micros: i64) -> Self {
         Self(micros.saturating_sub(EPOCH_OFFSET_MILLIS * 1_000))

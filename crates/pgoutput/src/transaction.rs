@@ -16,7 +16,7 @@ pub struct Begin {
     pub final_lsn: Lsn,
     /// The server's clock at the commit.
     pub committed_at: PgTimestamp,
-    /// The transaction, without its subtransactions.
+    /// The top-level transaction, also where subtransactions wrote the rows.
     pub xid: Xid,
 }
 
@@ -43,13 +43,13 @@ pub struct Origin<'a> {
 /// What `pg_logical_emit_message` wrote; only sent when the option `messages` is on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LogicalMessage<'a> {
-    /// Whether it shared the fate of the transaction that wrote it.
+    /// Whether it is sent only if the transaction that wrote it committed.
     pub delivery: Delivery,
     /// Where it lies in the WAL.
     pub lsn: Lsn,
-    /// Whom it is for, by convention.
+    /// The prefix, by which a reader recognises messages that concern it.
     pub prefix: &'a [u8],
-    /// What it says.
+    /// The content.
     pub content: &'a [u8],
 }
 
@@ -58,7 +58,8 @@ pub struct LogicalMessage<'a> {
 pub enum Delivery {
     /// Comes between the transaction's `Begin` and `Commit`, and only when it committed.
     Transactional,
-    /// Comes as soon as it is decoded, between two transactions, whatever became of the writer.
+    /// Comes as soon as it is decoded, between two transactions, whether or not the transaction
+    /// that wrote it committed.
     Immediate,
 }
 

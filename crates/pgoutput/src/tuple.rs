@@ -23,7 +23,7 @@ pub struct Tuple<'a> {
 pub enum TupleData<'a> {
     /// SQL NULL. In the key of an old row also: not part of the key.
     Null,
-    /// A value stored out of line that an update left alone: not sent, and not NULL.
+    /// A value stored out of line that an update did not change: not sent, and not NULL.
     UnchangedToast,
     /// What the type's output function wrote, in the session's `client_encoding`.
     Text(&'a [u8]),
@@ -38,13 +38,13 @@ pub struct TupleColumns<'a> {
     rest: &'a [u8],
 }
 
-/// What the walk over a tuple that may be cut short has found.
+/// What reading a tuple that may be cut short has found.
 pub(crate) struct PartialTuple<'a> {
     /// Columns announced.
     pub(crate) announced: u16,
     /// The columns that are whole.
     pub(crate) whole: Tuple<'a>,
-    /// What is wrong with the column after them, unless they are all.
+    /// What is wrong with the column after those; `None` if all are whole.
     pub(crate) fault: Option<DecodeErrorKind>,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Tuple<'a> {
         }
     }
 
-    /// What to call the column that a walk stopped at after these.
+    /// The name, for an error, of the column after the last one of this tuple.
     pub(crate) fn column_after(&self, name: &'static str) -> Field {
         // No overflow: the number of columns came as an Int16.
         Field::nth(name, self.columns.saturating_add(1))
@@ -108,8 +108,8 @@ fn split_column(bytes: &[u8]) -> Option<(TupleData<'_>, &[u8])> {
     }
 }
 
-/// The columns that no insert in text mode has. Out of line, since two compares are cheaper than
-/// the table of jumps that four would become.
+/// The columns that no insert in text mode has. Not inlined, because two compares are cheaper than
+/// the jump table that four would become.
 #[cold]
 #[inline(never)]
 fn split_rare_column(tag: u8, rest: &[u8]) -> Option<(TupleData<'_>, &[u8])> {

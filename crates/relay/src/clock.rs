@@ -1,4 +1,4 @@
-//! Time as an input: the core never asks for it.
+//! Time as an input: the core reads no clock, so that a run can be replayed.
 
 use std::{ops::Add, time::Duration};
 
@@ -33,12 +33,12 @@ impl Add<Duration> for Moment {
     }
 }
 
-/// What the clocks show when an input arrives.
+/// The time of an input, on both clocks.
 #[derive(Debug, Clone, Copy)]
 pub struct Now {
-    /// For every deadline.
+    /// The monotonic clock, for every deadline.
     pub at: Moment,
-    /// For what leaves the process: the clock field of status updates, and latencies against commit
-    /// times.
+    /// The wall clock, for what is compared with other machines: the clock field of status updates,
+    /// and latencies since a commit.
     pub wall: PgTimestamp,
 }

@@ -1,24 +1,25 @@
-//! Places at which a test ends the process, to look at what is left: `kill -9` exactly there, not
-//! somewhere near.
+//! Places at which a test ends the process, to examine what is left: `kill -9` at exactly that
+//! place.
 //!
-//! Without the feature `failpoints` [`reached`] is empty and compiled away, so a release has none
-//! of this. With it the process sets one hook, which decides what happens at which place: the
-//! simulation unwinds, a test binary kills itself.
+//! Without the feature `failpoints` the function [`reached`] is empty and compiled away, so a
+//! release contains no failpoint. With the feature, the process sets one hook, which decides what
+//! happens at each place: the simulation unwinds, a test binary kills itself.
 
 /// A place in the life of the process, in the order of one transaction's way through it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Failpoint {
-    /// Slot and publication were looked at and are as they must be.
+    /// Slot and publication were checked, and no defect was found.
     SlotChecked,
-    /// The replication connection stands, nothing was asked of it.
+    /// The replication connection is made, and no query was sent on it.
     Connected,
     /// `START_REPLICATION` was answered.
     ReplicationStarted,
-    /// The stream has passed what the witness covers, and its last transaction was recognised.
+    /// The stream has passed what the witness covers, and the witness's last transaction was
+    /// recognised.
     CoveredPassed,
-    /// A description of a table was taken.
+    /// A Relation message was taken.
     RelationTaken,
-    /// A transaction began.
+    /// A Begin message was taken.
     BeginTaken,
     /// A row has its ticket and is about to be enqueued.
     BeforeEnqueue,
@@ -32,34 +33,34 @@ pub enum Failpoint {
     KeepaliveTaken,
     /// A NOTICE or WARNING was taken.
     WarningTaken,
-    /// Acknowledgements arrived and were not counted yet.
+    /// Acknowledgements arrived and are not counted yet.
     BeforeAcks,
     /// Acknowledgements were counted.
     AfterAcks,
     /// Every row that was received of the open transaction is acknowledged; its commit is still to
     /// come.
     AckedButOpen,
-    /// The position is about to move.
+    /// The settled position is about to move.
     BeforeAdvance,
-    /// The position has moved.
+    /// The settled position has moved.
     AfterAdvance,
-    /// A write of the witness is decided, but not yet on its way.
+    /// A write of the witness is decided, but not yet produced.
     BeforeWitness,
-    /// The witness is acknowledged, and the position may be told.
+    /// The witness is acknowledged, and its position confirmable.
     WitnessAcked,
-    /// A status update is decided, but not yet on its way.
+    /// A status update is decided, but not yet written to the socket.
     BeforeStatus,
-    /// A status update was given to the socket.
+    /// A status update was written to the socket.
     AfterStatus,
     /// A record failed.
     DeliveryFailed,
     /// The server ended the stream.
     StreamEnded,
-    /// The process was told to stop.
+    /// The process received SIGTERM.
     DrainBegun,
     /// The last position of a drain is decided.
     DrainConfirmed,
-    /// The drain is over, the process is about to leave.
+    /// The drain is over, the process is about to exit.
     DrainEnded,
 }
 
@@ -94,7 +95,7 @@ impl Failpoint {
         Self::DrainEnded,
     ];
 
-    /// Its name outside of the code.
+    /// Its name outside the code: kebab-case.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::SlotChecked => "slot-checked",
@@ -126,7 +127,7 @@ impl Failpoint {
         }
     }
 
-    /// The one of this name.
+    /// The failpoint of this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|point| point.as_str() == name)
     }
@@ -153,7 +154,7 @@ pub fn reached(point: Failpoint) {
     }
 }
 
-/// The process is at this place; nobody is told.
+/// The process is at this place; without the feature, nothing happens.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub const fn reached(_point: Failpoint) {}

@@ -1,23 +1,24 @@
-//! Everything that can go wrong, by code; and the one place that decides what follows from each.
+//! Every code of a failure, and the class that decides what follows from it. Nothing else decides
+//! that.
 
 use pgoutput::DecodeError;
 use pgoutput::Lsn;
 use std::fmt;
 
-/// What follows from a failure. None puts a row aside and goes on: dead-lettering is not built in.
+/// What follows from a failure. No class skips a row and goes on: there is no dead-letter topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// A passing fault of the way to PostgreSQL or Kafka: reconnect with back-off for as long as it
-    /// takes.
+    /// A fault between the router and PostgreSQL or Kafka that passes: reconnect with back-off for
+    /// as long as it takes.
     Transport,
     /// End the session and replay from the slot; the third time at the same LSN it becomes
     /// [`Class::Mendable`].
     Replay,
-    /// Wait for a person, look again every 30 s, go on when the cause is gone.
+    /// Wait for a person, try again every 30 s, go on when the cause is gone.
     Mendable,
-    /// Rows may be missing for ever: never goes on by itself. Only a slot that is missing before
-    /// the first session is looked for again, like a [`Class::Mendable`]: set-up makes it last, so
-    /// nothing that was ours can be missing.
+    /// Rows may be missing for ever: halt until a person accepts it. The exception is a slot that
+    /// is missing before the first session: set-up makes the slot last, so no row can be missing
+    /// yet, and the slot is looked for again as with [`Class::Mendable`].
     Gap,
 }
 
@@ -31,7 +32,7 @@ macro_rules! codes {
             /// Every code there is.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// As printed: a letter and three digits.
+            /// As printed: P (PostgreSQL), K (Kafka) or R (row), and three digits.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $code,)* }
             }
@@ -47,7 +48,7 @@ macro_rules! codes {
 codes! {
     /// PostgreSQL cannot be reached, or the connection broke.
     ServerUnreachable = "P001", Transport;
-    /// PostgreSQL refused the role or the password, or TLS could not be agreed on.
+    /// PostgreSQL refused the role or the password, or the TLS handshake failed.
     AuthenticationFailed = "P002", Mendable;
     /// The role may not replicate.
     RoleLacksReplication = "P003", Mendable;
@@ -71,11 +72,11 @@ codes! {
     SlotInUse = "P012", Transport;
     /// The slot belongs to another plug-in or database, or is physical.
     SlotUnsuitable = "P013", Mendable;
-    /// The slot stands past everything that is acknowledged: it was made again, or advanced by
+    /// The slot stands past everything that is acknowledged: it was re-created, or advanced by
     /// somebody else.
     SlotMoved = "P014", Gap;
     /// The server's history is not the one that Kafka's records come from: another cluster, a
-    /// restored backup, or a promotion that forgot transactions.
+    /// restored backup, or a promotion that lost transactions.
     HistoryChanged = "P015", Gap;
     /// The publication does not exist.
     PublicationMissing = "P020", Gap;
@@ -89,69 +90,69 @@ codes! {
     PublicationLacksColumn = "P024", Gap;
     /// A partitioned outbox is published by its leaves.
     PublicationByLeaf = "P025", Gap;
-    /// The publication was dropped and made again while the slot was in use.
+    /// The publication was dropped and re-created while the slot was in use.
     PublicationReplaced = "P026", Gap;
     /// The outbox table was replaced by another of the same name.
     TableReplaced = "P027", Gap;
     /// The outbox table does not exist.
     TableMissing = "P028", Mendable;
-    /// The outbox table has another name now. Its rows are followed; the configuration is out of
-    /// date.
+    /// The outbox table was renamed. Its rows are still produced; the configuration is out of date.
     TableRenamed = "P029", Mendable;
     /// A table inherits from an outbox: rows that are inserted there are not published as rows of
     /// the outbox.
     TableInherited = "P030", Gap;
     /// Rows of a partitioned outbox may move between partitions, which publishes them again.
     RowsMove = "P031", Mendable;
-    /// The publication was altered and looks as before: inserts may have been withheld meanwhile.
+    /// The publication was altered and looks as before: it may have left out inserts in between.
     PublicationAltered = "P032", Gap;
     /// The monitor's own connection reaches another server than the one that streams.
     MonitorElsewhere = "P033", Mendable;
-    /// The server goes on with a former publication where somebody was writing while it was
-    /// altered.
+    /// The server still decodes with a former version of the publication, because a transaction was
+    /// writing while the publication was altered.
     ServerOutdated = "P034", Mendable;
-    /// A table that was an outbox is not configured any more. Told; it stops nothing.
+    /// A table that was an outbox is not configured any more. Reported only; nothing stops.
     TableUnconfigured = "P035", Mendable;
 
     /// No broker can be reached.
     KafkaUnreachable = "K001", Transport;
-    /// A broker refused the credentials, or TLS could not be agreed on.
+    /// A broker refused the credentials, or the TLS handshake failed.
     KafkaAuthentication = "K002", Mendable;
     /// The topic does not exist.
     TopicMissing = "K010", Transport;
     /// Writing to the topic is not allowed.
     TopicForbidden = "K011", Transport;
-    /// The record is larger than the topic takes.
+    /// The record is larger than the topic's `max.message.bytes`.
     RecordTooLarge = "K012", Mendable;
     /// The broker refused the record.
     RecordRefused = "K013", Replay;
-    /// The producer met an error after which it may not go on.
+    /// The producer met an error after which it must not go on.
     ProducerFatal = "K014", Transport;
-    /// A record could not be delivered for a reason without a code of its own.
+    /// A record could not be delivered, for a reason that has no code of its own.
     DeliveryFailed = "K015", Replay;
-    /// The topic has fewer partitions than before: it was made anew.
+    /// The topic has fewer partitions than before: it was re-created.
     TopicShrunk = "K016", Replay;
     /// The cluster does not allow this principal to produce idempotently.
     ClusterForbidden = "K017", Transport;
-    // K018 is not to be used again: a topic that takes small batches ended the session once.
-    /// Records were reported as delivered, but nobody has seen them stored: replaying them mends
-    /// it.
+    // K018 must not be used again: an earlier version ended the session with it at a topic that
+    // takes small batches.
+    /// Records were reported as delivered, but nothing shows that they are stored: they are
+    /// replayed.
     AckWithoutOffset = "K019", Transport;
     /// The state topic is not a compacted topic of one partition.
     StateTopicUnsuitable = "K020", Transport;
-    /// Kafka is another cluster than the one that the acknowledged records are in.
+    /// The Kafka cluster is not the one that holds the acknowledged records.
     ClusterChanged = "K021", Gap;
     /// There is no record of this pipeline in the state topic.
     WitnessMissing = "K022", Mendable;
-    /// A topic limits timestamps or retention so that records may be refused, or deleted before
+    /// The topic's limits for timestamps or retention may have records refused, or deleted before
     /// they are read.
     TopicTimestamps = "K023", Mendable;
 
     /// The key column is NULL.
     KeyIsNull = "R001", Mendable;
-    /// The column that chooses the topic is NULL.
+    /// The column that selects the topic is NULL.
     TopicIsNull = "R002", Mendable;
-    /// The topic's name would not be legal.
+    /// The routed topic name is not legal in Kafka.
     TopicIllegal = "R003", Mendable;
     /// The id column is NULL.
     IdIsNull = "R004", Mendable;
@@ -161,7 +162,7 @@ codes! {
     ColumnMissing = "R006", Mendable;
     /// No preset fits the table, or more than one does.
     PresetUnclear = "R007", Mendable;
-    /// A mapped column has a type that cannot be written as it is.
+    /// A mapped column has a type whose text cannot be produced as it is.
     ColumnType = "R008", Mendable;
     /// The row's own headers are not a JSON object of texts.
     HeadersMalformed = "R009", Mendable;
@@ -172,18 +173,18 @@ codes! {
 }
 
 impl Code {
-    /// The code that is printed so.
+    /// The code with this text, as [`Code::as_str`] prints it.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.as_str() == text)
     }
 
-    /// Whether the publication as a whole is gone, or another: a slot decodes nothing of the time
-    /// before it was made.
+    /// Whether the publication was dropped or replaced. A slot cannot decode rows that were
+    /// committed before its publication was created.
     pub(crate) fn is_of_whole_publication(self) -> bool {
         matches!(self, Self::PublicationMissing | Self::PublicationReplaced)
     }
 
-    /// Whether rows are left out for as long as it is not mended, wherever the slot stands.
+    /// Whether the defect leaves rows out until it is mended, whatever the slot's position.
     pub(crate) fn leaves_rows_out(self) -> bool {
         matches!(
             self,
@@ -198,7 +199,7 @@ impl Code {
         )
     }
 
-    /// Whether it is about Kafka.
+    /// Whether the code concerns Kafka.
     pub(crate) fn is_of_kafka(self) -> bool {
         self.as_str().starts_with('K')
     }
@@ -210,21 +211,21 @@ impl fmt::Display for Code {
     }
 }
 
-/// Something went wrong: what, with which object, and what to type.
+/// One failure: its code, what happened to which object, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The stable code, which also decides the class.
     pub code: Code,
     /// What happened and to which object; lowercase, no full stop; never a key or payload.
     pub message: String,
-    /// What to type, or what to look at.
+    /// What to type, or what to check.
     pub hint: Option<String>,
-    /// Where in the WAL: the commit of the transaction concerned.
+    /// The commit LSN of the transaction concerned, if one is.
     pub lsn: Option<Lsn>,
 }
 
 impl Failure {
-    /// A failure without a hint or a place.
+    /// A failure without a hint or an LSN.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: None, lsn: None }
     }
@@ -236,7 +237,7 @@ impl Failure {
         self
     }
 
-    /// Adds where it happened.
+    /// Adds the commit LSN of the transaction concerned.
     #[must_use]
     pub fn at(mut self, lsn: Lsn) -> Self {
         self.lsn = Some(lsn);

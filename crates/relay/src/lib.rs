@@ -6,9 +6,26 @@
 //!     └─ status update(ConfirmedLsn) ← Ledger ← Acks(ticket) ←──────────────────────────┘
 //! ```
 //!
-//! [`Relay`] is a function of (input, now) that answers with [`Action`]s. It knows the world as two
-//! ports, [`RecordSink`] and [`Acks`], and nothing of sockets, timers, tokio or librdkafka; so
-//! every run of it can be replayed from its inputs.
+//! [`Relay`] is a function of (input, now) that answers with [`Action`]s. Records leave it through
+//! [`RecordSink`], acknowledgements return as [`Acks`]. It opens no socket, reads no clock, and
+//! knows neither tokio nor librdkafka, so every run can be replayed from its inputs.
+//!
+//! # Modules, in reading order
+//!
+//! * `progress`: from an acknowledgement to a confirmed position. Its `ledger` says what may be
+//!   confirmed, and why.
+//! * `protocol`: what core and shell exchange: settings, inputs, actions, the status update.
+//! * `machine`: [`Relay`], the states between sessions, and what follows from each input.
+//! * `session`: one replication connection, from its first frame to its last status update.
+//! * `routing`: from a row to a record: table, columns, route, headers, partition, topic.
+//! * `ports`: records out, acknowledgements in.
+//! * `witness`: the record in the state topic: how far everything is acknowledged, and where.
+//! * `source`: what slot, publication and server look like, and what is wrong with them.
+//! * `failure`: every code, and the class that decides what follows from it.
+//! * `state`, `telemetry`: what the core reports: state, reason and numbers.
+//! * `clock`: time, which is part of each input.
+//! * `failpoint`: the places at which a test may end the process.
+//! * `testing`: what tests use: the server's side of the protocol, and a sink in memory.
 //!
 //! # Invariants
 //!
@@ -20,13 +37,12 @@
 //! * **I3** A transaction counts only when its commit was seen *and* every one of its records was
 //!   acknowledged.
 //! * **I4** A keepalive's position is confirmed only when no transaction is open and everything
-//!   before it is acknowledged.
+//!   before the keepalive is acknowledged.
 //! * **I5** Records enter the sink in WAL order, and after the first that fails nothing is produced
 //!   in its session.
 //! * **I6** Everything that grows has a limit: the window, the topics, the headers of a row, the
 //!   remembered names.
-//! * **I7** No row vanishes: it is produced, or it is of a table that is no outbox, or the relay
-//!   stops at it.
+//! * **I7** No row vanishes: it is produced, or its table is no outbox, or the relay stops at it.
 //! * **I8** After a gap nothing is produced or confirmed.
 
 #[cfg(all(feature = "failpoints", not(debug_assertions)))]

@@ -1,5 +1,6 @@
-//! The two ports through which the core knows the world: a [`RecordSink`] that takes records, and
-//! [`Acks`] that come back. The source's port is plain calls: frames in, [`crate::Action`]s out.
+//! The two ports between the core and Kafka: a [`RecordSink`] takes records, and [`Acks`] carry
+//! their acknowledgements back. There is no such port for PostgreSQL: the shell calls the core with
+//! frames and inputs, and carries out its [`crate::Action`]s.
 
 use crate::{
     progress::ticket::{Ticket, TransactionRef},
@@ -9,14 +10,14 @@ use crate::{
 /// Where records go.
 ///
 /// # Contract
-/// * `Ok` means *enqueued*, never acknowledged: the ticket comes back through [`Acks`], or as a
-///   failure, or never (the sink was closed). A ticket that never comes back is never taken for a
+/// * `Ok` means *enqueued*, never acknowledged. The ticket comes back through [`Acks`], or as a
+///   failure, or never (the sink was closed). A ticket that never comes back never counts as a
 ///   success.
 /// * Records reach each partition in the order of the calls, without gaps: after the first record
 ///   that fails, for whatever reason, the sink is closed and refuses everything that follows.
 /// * The call does not wait and does not keep a reference to the record.
 pub trait RecordSink {
-    /// Enqueues one record, or hands the ticket back.
+    /// Enqueues one record, or returns the ticket.
     ///
     /// # Errors
     /// [`Refusal`] says whether the same record may be offered again.
@@ -28,7 +29,7 @@ pub trait RecordSink {
 pub struct Refusal {
     /// The ticket that was not used.
     pub ticket: Ticket,
-    /// Why.
+    /// Why, which also says when the record may be offered again.
     pub reason: RefusalReason,
 }
 
@@ -37,9 +38,9 @@ pub struct Refusal {
 pub enum RefusalReason {
     /// The producer's queue is full: offer the same record again after the next acknowledgements.
     Full,
-    /// Its partition takes no further one before what is on its way is acknowledged, because that
-    /// is its first record, which travels alone, or as much as one batch of its topic may hold: the
-    /// same.
+    /// The record's partition waits for the acknowledgement of what is in flight: either its first
+    /// record, which travels alone, or as much as one batch of its topic may hold. Offer the same
+    /// record again after the next acknowledgements.
     Probing,
     /// An earlier record failed: nothing is produced after it in this session.
     Closed,
@@ -57,16 +58,17 @@ pub struct Acks {
 pub struct AckRun {
     /// The transaction, within its session.
     pub transaction: TransactionRef,
-    /// The topic they went to.
+    /// The topic of the records.
     pub topic: TopicId,
     /// How many records.
     pub records: u32,
-    /// What they held of the window, in units of [`Ticket`].
+    /// The part of the window that they held, in units of a [`Ticket`]'s size.
     pub size: u64,
 }
 
 impl Acks {
-    /// Adds one acknowledged record. Consumes the ticket: an acknowledgement cannot count twice.
+    /// Adds one acknowledged record. It consumes the ticket, so an acknowledgement cannot count
+    /// twice.
     #[inline]
     pub fn push(&mut self, ticket: Ticket, topic: TopicId) {
         let (transaction, size) = ticket.redeem();
@@ -92,7 +94,7 @@ impl Acks {
         self.runs.is_empty()
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Removes all runs and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.runs.clear();
     }

@@ -1,5 +1,5 @@
-//! What is said between the core and its shell: the settings it starts from, the inputs it is
-//! given, the actions it asks for.
+//! What the core and its shell exchange: the settings that the core starts with, the inputs that it
+//! receives, and the actions that it asks for.
 
 use std::{num::NonZeroI32, time::Duration};
 
@@ -15,62 +15,62 @@ use crate::{
     witness::Pipeline,
 };
 
-/// What the core must know before it starts.
+/// The configuration of the core; it does not change while the process runs.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The slot.
+    /// The slot's name; `run` never creates it.
     pub slot: String,
-    /// The publication.
+    /// The publication's name; `run` never creates it.
     pub publication: String,
-    /// Which tables, and how they are routed.
+    /// Which tables are outboxes, and how their rows are routed.
     pub outboxes: Outboxes,
-    /// How the witness is kept; `None`: not at all.
+    /// Where the witness is kept; `None` if there is no state topic.
     pub witness: Option<WitnessSettings>,
-    /// What may lie past the position that may be told.
+    /// Limits of what lies past the confirmable position.
     pub window: Window,
-    /// The largest row, in bytes of its frame.
+    /// The largest frame that is read whole, in bytes; an outbox row in a larger one blocks (R005).
     pub row_bytes: usize,
-    /// Feedback to the server.
+    /// How often a status update is due, and how long the server may be silent.
     pub timing: Timing,
-    /// How long a drain may take.
+    /// How long a drain may take, from SIGTERM on.
     pub drain: Duration,
     /// What to do when a person is needed.
     pub on_fatal: OnFatal,
-    /// Spreads reconnections; the same seed gives the same run.
+    /// Seeds the jitter of reconnections; the same seed gives the same run.
     pub seed: u64,
 }
 
-/// Whose witness it is.
+/// Whose witness it is, and where it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WitnessSettings {
-    /// The pipeline.
+    /// What the witness belongs to.
     pub pipeline: Pipeline,
-    /// Tells this process from every other, so that no two write under one key.
+    /// A name that no other process has, so that no two processes write under one key.
     pub process: String,
-    /// Where it is kept: for people, who are told what they wait for.
+    /// The state topic; its name appears in messages only.
     pub topic: TopicName,
 }
 
 /// What to do when a person is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFatal {
-    /// Stay up and say so: a process that is gone exports no metric.
+    /// Stay up and report it: a process that has exited exports no metric.
     Stay,
-    /// Exit with 79, for those who prefer it.
+    /// Exit with status 79.
     Exit,
 }
 
-/// Everything that can happen to the core, but for frames, which come through
+/// Everything that can happen to the core, except frames: those come through
 /// [`crate::Relay::frame`].
 #[derive(Debug)]
 pub enum Input<'a> {
     /// [`Action::ReadState`] with this number was answered.
     State(u64, Result<StateRead, Failure>),
-    /// [`Action::LookAtState`] with this number found nothing of anybody else's.
+    /// [`Action::LookAtState`] with this number found no record of another process.
     StateUntouched(u64),
     /// [`Action::WriteState`] with this number was acknowledged.
     StateWritten(u64),
-    /// [`Action::Connect`] succeeded: this server is at the other end.
+    /// [`Action::Connect`] succeeded: the connection leads to this server.
     Opened(Server),
     /// [`Action::ReadTimelines`] was answered.
     Timelines(TimelineHistory),
@@ -78,20 +78,20 @@ pub enum Input<'a> {
     Slot(SlotLook),
     /// [`Action::ReadCatalog`] was answered.
     Catalog(Catalog),
-    /// [`Action::StartReplication`] succeeded: the server is streaming, by this process of it, if
-    /// no pooler hides it.
+    /// [`Action::StartReplication`] succeeded: the server is streaming. With the process id of its
+    /// walsender, unless a pooler hides it.
     Connected(Option<i32>),
-    /// Something that was asked of PostgreSQL failed, or the connection broke. After
-    /// [`Action::Disconnect`] the connection that it closed is not heard of again.
+    /// A request to PostgreSQL failed, or the connection broke. The shell never reports this of a
+    /// connection that [`Action::Disconnect`] has closed.
     Disconnected(Failure),
     /// Part of a frame arrived: the server is alive, though it may take long to complete a large
     /// row.
     BytesArrived,
-    /// Another process streams from the slot.
+    /// Another process streams from the slot; with the process id of its walsender, if known.
     SlotHeld(Option<i32>),
     /// [`Action::WatchSlot`] found the slot free.
     SlotFree,
-    /// The server ended the stream in good order (`CopyDone`).
+    /// The server ended the stream with `CopyDone`.
     StreamEnded,
     /// A NOTICE or WARNING arrived within the stream.
     Notice(&'a ServerNotice),
@@ -99,34 +99,35 @@ pub enum Input<'a> {
     Acks(&'a Acks),
     /// A record failed: the sink is closed.
     DeliveryFailed {
-        /// Its transaction, if it was about one.
+        /// The transaction of the record, if the failure concerns one record.
         transaction: Option<TransactionRef>,
-        /// Why.
+        /// What failed.
         failure: Failure,
     },
     /// [`Action::ReplaceSink`] is done, or the first sink is ready.
     SinkReady,
-    /// What keeps Kafka from answering; `None` when it answers again.
+    /// Why Kafka does not answer; `None` when it answers again.
     SinkTrouble(Option<Failure>),
     /// [`Action::LookUpTopic`] was answered.
     Topic(TopicId, Result<TopicFacts, Failure>),
-    /// A topic in use was looked at again: it has so many partitions. Says nothing about a topic
-    /// that is not in use.
+    /// The metadata of a topic in use was read again: its partition count. Ignored for a topic that
+    /// is not in use.
     Partitions(TopicId, NonZeroI32),
-    /// A topic in use was looked at again: it is not there any more.
+    /// The metadata of a topic in use was read again: the topic does not exist any more.
     TopicGone(TopicId),
     /// The monitor saw that rows may be missing.
     GapSuspected(Gap),
-    /// The monitor found slot, publication and tables as they must be.
+    /// The monitor checked slot, publication and tables, and found no defect.
     SourceSeen(&'a SlotLook, &'a Catalog),
-    /// The monitor saw that the server is stopping: once is enough for a session.
+    /// The monitor saw that the server is stopping. Repeating it has no effect within a session.
     ServerStopping,
-    /// This process did nothing for so long, although it had to, that the server may have given the
-    /// slot to another: it was stopped (SIGSTOP, a frozen container), or starved.
+    /// This process did not run for this long, although something was due: it was stopped (SIGSTOP,
+    /// a frozen container) or got no CPU time. The server may have given the slot to another
+    /// process.
     ProcessStalled(Duration),
     /// SIGTERM.
     Shutdown,
-    /// Time passed.
+    /// [`crate::Relay::deadline`] has passed.
     Tick,
 }
 
@@ -139,14 +140,14 @@ pub struct StateRead {
     pub records: Vec<StateRecord>,
 }
 
-/// A record of the state topic: the latest of its key.
+/// One record of the state topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateRecord {
     /// Its key.
     pub key: Vec<u8>,
     /// Its value.
     pub value: Vec<u8>,
-    /// Where it lies in the topic.
+    /// Its offset; the state topic has one partition.
     pub offset: i64,
 }
 
@@ -155,14 +156,14 @@ pub struct StateRecord {
 pub struct ServerNotice {
     /// `SQLSTATE`.
     pub code: String,
-    /// In the server's language.
+    /// The text, in the language of the server's `lc_messages`.
     pub message: String,
 }
 
 /// A write to the state topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// Comes back with the acknowledgement.
+    /// Returned in [`Input::StateWritten`] when the write is acknowledged.
     pub number: u64,
     /// The key.
     pub key: Vec<u8>,
@@ -175,13 +176,13 @@ pub struct Write {
 pub enum Action {
     /// Read the pipeline's records from the state topic. Answer: [`Input::State`] with this number.
     ReadState(u64),
-    /// The same, if anybody else may have written there since it was read last. Answer:
-    /// [`Input::State`] or [`Input::StateUntouched`], with this number.
+    /// The same, but only if another process may have written to the state topic since the last
+    /// read. Answer: [`Input::State`] or [`Input::StateUntouched`], with this number.
     LookAtState(u64),
     /// Write to the state topic. Answer: [`Input::StateWritten`], or [`Input::DeliveryFailed`] as
     /// for any record.
     WriteState(Write),
-    /// Make the replication connection, ask the server who it is. Answer: [`Input::Opened`] or
+    /// Make the replication connection and read the server's identity. Answer: [`Input::Opened`] or
     /// [`Input::Disconnected`].
     Connect,
     /// On that connection, read the history of this timeline. Answer: [`Input::Timelines`] or
@@ -189,44 +190,45 @@ pub enum Action {
     ReadTimelines(u32),
     /// On that connection, read the slot. Answer: [`Input::Slot`] or [`Input::Disconnected`].
     ReadSlot,
-    /// On that connection, read the publication and the outbox tables, also those of this catalog.
-    /// Answer: [`Input::Catalog`] or [`Input::Disconnected`].
+    /// On that connection, read the publication and the outbox tables, including the tables of this
+    /// earlier catalog. Answer: [`Input::Catalog`] or [`Input::Disconnected`].
     ReadCatalog(Option<Box<Catalog>>),
-    /// Start streaming from that server; the slot can still be read beside the stream. Answer:
-    /// [`Input::Connected`], [`Input::SlotHeld`] or [`Input::Disconnected`].
+    /// Start streaming from that server. [`Action::ReadSlot`] stays possible while it streams.
+    /// Answer: [`Input::Connected`], [`Input::SlotHeld`] or [`Input::Disconnected`].
     StartReplication,
-    /// See by SQL whether the slot is free. Answer: [`Input::SlotFree`], [`Input::SlotHeld`] or
+    /// Read by SQL whether the slot is free. Answer: [`Input::SlotFree`], [`Input::SlotHeld`] or
     /// [`Input::Disconnected`].
     WatchSlot,
-    /// Close the replication connection, or give up making it, and drop what was read from it. A
-    /// status update that was asked for before is still sent, if that can be done without waiting.
+    /// Close the replication connection, or stop making it, and drop what was read from it. A
+    /// status update that was asked for earlier is still sent, if it can be sent without waiting.
     Disconnect,
     /// Send a status update.
     Status(StatusUpdate),
-    /// Send `CopyDone`, then read until the server's. Answer: [`Input::StreamEnded`].
+    /// Send `CopyDone`, then read until the server's own `CopyDone`. Answer:
+    /// [`Input::StreamEnded`].
     CopyDone,
-    /// Purge and destroy the producer, at once, and make a new one after this wait. Answer:
+    /// Purge and destroy the producer at once, and make a new one after `wait`. Answer:
     /// [`Input::SinkReady`].
     ReplaceSink {
-        /// Zero, unless one after the other fails.
+        /// Zero, unless several producers have failed in a row.
         wait: Duration,
     },
     /// Ask Kafka for a topic's partitions. Answer: [`Input::Topic`].
     LookUpTopic(TopicId, TopicName),
-    /// Leave.
+    /// End the process.
     Exit(Outcome),
 }
 
-/// What the server is told. `flush` and `apply` are the same position, and only the ledger makes
-/// it.
+/// A Standby Status Update. `flush` also fills its field for the applied position; only the ledger
+/// makes that position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatusUpdate {
-    /// Received: the server does not keep it, but shows it in `pg_stat_replication`.
+    /// The position received; the server only shows it in `pg_stat_replication`.
     pub write: Lsn,
-    /// Delivered: the slot's `confirmed_flush_lsn`. `0/0`, as long as nothing may be confirmed,
-    /// tells the server nothing.
+    /// The position confirmed; it becomes the slot's `confirmed_flush_lsn`. It is `0/0` as long as
+    /// nothing may be confirmed, and the server ignores that.
     pub flush: ConfirmedLsn,
-    /// Our clock.
+    /// This process's clock.
     pub clock: PgTimestamp,
     /// Whether the server should answer.
     pub reply: ReplyRequest,
@@ -235,9 +237,9 @@ pub struct StatusUpdate {
 /// What became of a frame that was offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Done with it.
+    /// The frame is processed.
     Taken,
-    /// Not now: offer the same frame again when [`crate::Relay::wants_wal`] says so.
+    /// The frame was not taken: offer it again when [`crate::Relay::wants_wal`] is true.
     Blocked,
 }
 
@@ -247,23 +249,23 @@ pub enum Outcome {
     /// Everything that was read is delivered and confirmed.
     Drained,
     /// Events were read but not confirmed, because the shutdown deadline passed, the session had
-    /// broken, or the rest of their transaction waits for a person: they will come again.
+    /// broken, or the rest of their transaction waits for a person. The server will send them
+    /// again.
     DeadlinePassed,
     /// A person must decide.
     Fatal,
 }
 
-/// How eagerly to read.
+/// How long to let the socket fill before reading it again.
 ///
-/// The walsender wakes a waiting reader for every message, and that costs both more than the
-/// message. A reader that lets the socket fill instead makes the *server* faster, and what it reads
-/// in one go reaches Kafka in fewer requests. `docs/performance-log.md` has the figures behind the
-/// constants.
+/// The walsender wakes a waiting reader for every message, which costs both sides more than the
+/// message. If the reader lets the socket fill, the *server* is faster, and the rows of one read
+/// reach Kafka in fewer requests. `docs/performance-log.md` has the figures behind the constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// Nothing is gained by letting anything gather: commits are far apart, or the rest of a
-    /// transaction is right behind what was read of it.
+    /// Read at once. A pause would gain nothing: commits are far apart, or the rest of a
+    /// transaction follows at once.
     AtOnce,
-    /// Once something was read, let the socket fill for so long.
+    /// After each read, let the socket fill for this long.
     Coalesce(Duration),
 }

@@ -1,4 +1,4 @@
-//! What the router says of itself: one word and one reason.
+//! What the router reports as its state: one word and one reason.
 
 use crate::failure::Failure;
 
@@ -9,11 +9,11 @@ pub enum State {
     Starting,
     /// Another process streams from the slot.
     Standby,
-    /// Rows flow, or would if there were any.
+    /// Connected: rows are produced as they arrive.
     Streaming,
-    /// Nothing can be acknowledged: PostgreSQL is there, but Kafka is not, or refuses a record.
+    /// Nothing is acknowledged: Kafka cannot be reached, or refuses a record.
     Blocked,
-    /// Stopping: what was read is being delivered.
+    /// Stopping: what was read is being delivered and confirmed.
     Draining,
     /// A person is needed; the process stays up.
     Failed,
@@ -46,8 +46,8 @@ impl State {
 /// A state with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// The word.
+    /// What metrics and logs name.
     pub state: State,
-    /// Why, where there is a why.
+    /// The failure behind the state; `None` where the state needs no reason.
     pub reason: Option<Failure>,
 }

@@ -1,5 +1,5 @@
-//! What the core tells of itself: plain numbers, counted by the one task that owns them and copied
-//! out as a [`Snapshot`] for whoever shows them.
+//! What the core reports: plain numbers, counted by the one task that owns them. A [`Snapshot`] is
+//! a copy of them for metrics and `/status.json`, so that no lock is needed.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -51,7 +51,8 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Counts `events` that took `micros` each. A clock that runs backwards counts as zero.
+    /// Counts `events` that took `micros` each. A negative time, which clocks that differ give,
+    /// counts as zero.
     pub(crate) fn count(&mut self, micros: i64, events: u32) {
         let micros = micros.max(0);
         let bucket = LATENCY_BOUNDS_MICROS.partition_point(|&bound| bound < micros);
@@ -62,82 +63,82 @@ impl Latencies {
         self.sum_micros = self.sum_micros.saturating_add(sum);
     }
 
-    /// All events.
+    /// The number of events in all buckets.
     pub fn events(&self) -> u64 {
         self.buckets.iter().sum()
     }
 }
 
-/// What became of one topic's events.
+/// The counters of one topic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopicTotals {
     /// The topic.
     pub name: TopicName,
     /// Events that the broker acknowledged.
     pub acked: u64,
-    /// How long after their commit.
+    /// The time from their commit to the acknowledgement.
     pub latencies: Latencies,
 }
 
-/// The core at one moment.
+/// The numbers of the core at one moment.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// State and reason.
     pub condition: Condition,
-    /// The last position seen on the wire in this session; zero before the first.
+    /// The last position received in this session; zero before the first.
     pub received: Lsn,
-    /// End of the prefix that is received and acknowledged.
+    /// The settled position: everything before it is acknowledged by Kafka.
     pub acked: Lsn,
-    /// What the server was last told.
+    /// The confirmed position: what the last status update has named.
     pub confirmed: Lsn,
-    /// Events past the last confirmed position.
+    /// Events in the window: past the confirmable position.
     pub window_events: u64,
-    /// What they hold, in bytes.
+    /// Bytes in the window.
     pub window_bytes: u64,
     /// Events that the broker has not acknowledged.
     pub unacked_events: u64,
-    /// How long the oldest of them has waited, or a look-up of a topic has gone unanswered.
+    /// How long the core has waited for Kafka: for the oldest acknowledgement, or for an answer
+    /// about a topic.
     pub waiting_for_ack: Option<Duration>,
     /// Totals per topic, in the order of first use.
     pub topics: Vec<TopicTotals>,
     /// Committed transactions that carried at least one event.
     pub transactions: u64,
-    /// Changes that are no events: rows of tables that are no outbox of ours, updates, deletes,
-    /// truncates.
+    /// Changes that are no events: rows of tables that are no outbox, updates, deletes, truncates.
     pub rows_ignored: u64,
-    /// Connections made again, by peer.
+    /// Reconnections, by peer.
     pub reconnects: Reconnects,
     /// Failures since the start, by code.
     pub errors: BTreeMap<Code, u64>,
     /// Process id of the walsender that holds the slot, when another router does.
     pub slot_holder: Option<i32>,
-    /// What the last session found at the source.
+    /// What slot and publication looked like when the last session began.
     pub baseline: Option<Arc<Baseline>>,
-    /// What the witness says.
+    /// What the witness contains.
     pub witness: WitnessReport,
 }
 
-/// What people are told of the witness.
+/// The contents of the witness, for metrics and `/status.json`.
 #[derive(Debug, Clone)]
 pub struct WitnessReport {
-    /// Where it is kept.
+    /// Whether the witness is kept in Kafka or in memory only.
     pub kept: Kept,
-    /// Up to where everything is acknowledged, as it says.
+    /// The witness's position: everything before it is acknowledged.
     pub position: Option<Lsn>,
     /// A time up to which everything is acknowledged, by the server's clock.
     pub acknowledged_at: Option<String>,
-    /// Its generation; 0 when there is none.
+    /// The witness's generation; 0 when there is no witness.
     pub generation: u64,
-    /// What nobody has accepted.
+    /// The open gaps: nobody has accepted them.
     pub gaps: Vec<Gap>,
-    /// The server is not the one that it speaks of: what that would mean, which is not written
-    /// down.
+    /// The gap that would follow if the server reached now replaced the witness's server. It is
+    /// reported and never written to the witness.
     pub elsewhere: Option<Gap>,
     /// Whether all gaps are in Kafka, and so outlive this process.
     pub are_gaps_recorded: bool,
-    /// What somebody has accepted.
+    /// What a person has accepted, gaps and others.
     pub accepted: Vec<Acceptance>,
-    /// Where the pipeline began without a record.
+    /// Where the pipeline began, if there was no witness of it then.
     pub began_without: Option<Mark>,
 }
 
@@ -157,12 +158,12 @@ impl Default for WitnessReport {
     }
 }
 
-/// Connections made again since the start.
+/// Reconnections since the process started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reconnects {
     /// To PostgreSQL's walsender.
     pub postgres: u64,
-    /// Producers made anew.
+    /// Producers that were replaced.
     pub kafka: u64,
 }
 

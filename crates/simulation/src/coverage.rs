@@ -1,5 +1,5 @@
-//! What a run has reached. One that never reached something it claims to try has shown nothing, and
-//! fails.
+//! Counts what a run has reached. A run that never reached something it claims to try has shown
+//! nothing about it, and fails.
 
 use std::{
     cell::{Cell, RefCell},
@@ -21,27 +21,28 @@ thread_local! {
     static ARMED: Cell<Option<(Failpoint, u32)>> = const { Cell::new(None) };
 }
 
-/// Thrown through the core by a failpoint: the process is gone.
+/// The panic payload by which a failpoint unwinds the core: the process is dead.
 #[derive(Debug)]
 pub struct Killed(pub Failpoint);
 
-/// Makes failpoints count, and kill when armed. Once per process.
+/// Installs the hook by which failpoints are counted, and kill when armed. Once per process is
+/// enough.
 pub fn watch_failpoints() {
     // A second call finds the same hook.
     let _is_set = failpoint::set_hook(hook);
 }
 
-/// The process is to die when it reaches this place for the `nth` time from now.
+/// Arms a failpoint: the process dies when it reaches this place for the `nth` time from now.
 pub fn arm(point: Failpoint, nth: u32) {
     ARMED.set(Some((point, nth)));
 }
 
-/// Whether somebody is still to die.
+/// Whether a failpoint is armed and has not fired yet.
 pub fn is_armed() -> bool {
     ARMED.get().is_some()
 }
 
-/// Nobody is to die.
+/// Disarms the failpoint.
 pub fn disarm() {
     ARMED.set(None);
 }
@@ -51,7 +52,7 @@ fn hook(point: Failpoint) {
     match ARMED.get() {
         Some((armed, 1)) if armed == point => {
             ARMED.set(None);
-            // Not a panic: no message, nothing but the way out.
+            // `resume_unwind` instead of a panic: no message is printed.
             std::panic::resume_unwind(Box::new(Killed(point)));
         }
         Some((armed, nth)) if armed == point => ARMED.set(Some((armed, nth - 1))),
@@ -63,7 +64,7 @@ fn place(point: Failpoint) -> usize {
     Failpoint::ALL.iter().position(|one| *one == point).expect("every failpoint is in the list")
 }
 
-/// Counts of a run.
+/// Counts of a run, by what was reached.
 #[derive(Debug, Default, Clone)]
 pub struct Coverage {
     faults: BTreeMap<Fault, u64>,
@@ -73,7 +74,7 @@ pub struct Coverage {
     kills: BTreeMap<Failpoint, u64>,
     /// Records in Kafka.
     pub records: u64,
-    /// Records that repeat another.
+    /// Records that repeat an event that Kafka already had.
     pub duplicates: u64,
     /// Sessions.
     pub sessions: u64,
@@ -109,27 +110,27 @@ pub const CODES: [Code; 25] = [
 ];
 
 impl Coverage {
-    /// A fault was done.
+    /// Counts a fault that was injected.
     pub fn fault(&mut self, fault: Fault) {
         *self.faults.entry(fault).or_default() += 1;
     }
 
-    /// A router was in this state.
+    /// Counts a state that a router was in.
     pub fn state(&mut self, state: State) {
         *self.states.entry(state.as_str()).or_default() += 1;
     }
 
-    /// A router reported this failure so often.
+    /// Counts an error code that a router reported, by how often it did.
     pub fn code(&mut self, code: Code, times: u64) {
         *self.codes.entry(code).or_default() += times;
     }
 
-    /// A process died at this place.
+    /// Counts a process that died at this failpoint.
     pub fn kill(&mut self, point: Failpoint) {
         *self.kills.entry(point).or_default() += 1;
     }
 
-    /// Takes what this thread's failpoints have counted.
+    /// Adds the counts of this thread's failpoints.
     pub fn collect_failpoints(&mut self) {
         let counts = REACHED.with_borrow_mut(std::mem::take);
         for (point, count) in Failpoint::ALL.into_iter().zip(counts) {
@@ -137,7 +138,7 @@ impl Coverage {
         }
     }
 
-    /// Adds what another thread has seen.
+    /// Adds the counts of another thread.
     pub fn add(&mut self, other: &Self) {
         add(&mut self.faults, &other.faults);
         add(&mut self.states, &other.states);
@@ -179,7 +180,7 @@ impl Coverage {
         missing
     }
 
-    /// As a table.
+    /// The counts as a table.
     pub fn report(&self) -> String {
         let mut text = String::new();
         let mut line = |what: &str, counts: Vec<String>| {
@@ -206,7 +207,7 @@ impl Coverage {
         text
     }
 
-    /// Errors that were reported although they have no cause among these.
+    /// Codes that were reported although no fault of the run causes them.
     pub fn unexplained(&self, causes: &BTreeSet<Code>) -> BTreeSet<Code> {
         self.codes.keys().copied().filter(|code| !causes.contains(code)).collect()
     }

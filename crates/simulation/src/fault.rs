@@ -153,8 +153,9 @@ impl Fault {
             Self::WithholdInserts => &[Code::PublicationLacksInsert, Code::PublicationAltered],
             Self::TableOut => &[Code::PublicationLacksTable],
             Self::PromoteLagging => &[Code::HistoryChanged],
-            // Who still sends what the server has forgotten saw more WAL than who has the slot by
-            // now: the record of the former counts, and the slot stands past it.
+            // A router that still reads WAL which the restored server no longer has may have seen
+            // more of it than the present holder of the slot: the record of the former counts, and
+            // the slot stands past it.
             Self::RestoreSnapshot => &[Code::HistoryChanged, Code::SlotMoved],
             // The monitor has its own connection: it may see the other server first.
             Self::ExchangeServer => &[Code::HistoryChanged, Code::PublicationReplaced],
@@ -167,7 +168,7 @@ impl Fault {
         }
     }
 
-    /// Whether only a router with a witness can tell.
+    /// Whether only a router with a witness can notice it.
     pub const fn needs_a_witness(self) -> bool {
         matches!(
             self,
@@ -182,7 +183,7 @@ impl Fault {
         )
     }
 
-    /// Whether nothing but a person ends it: the router has to stop and say so.
+    /// Whether it ends only by a person's action: the router has to stop and to report why.
     pub const fn is_for_a_person(self) -> bool {
         matches!(
             self,

@@ -1,6 +1,6 @@
-//! What was really committed: the truth that Kafka's log is held against, and how it comes about:
-//! sessions that write at the same time, savepoints that are rolled back, rows that share a
-//! position, commits that begin where the last ended.
+//! What was really committed: the truth that the records in Kafka are compared with, and how it is
+//! produced: sessions that write concurrently, savepoints that are rolled back, rows that share a
+//! position, commits that begin where the previous one ended.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::{plan::Generation, random::Random};
 pub const TYPES: [&str; 3] = ["order", "invoice", "refund"];
 /// Aggregate ids. The empty one is a key like any other; the hashes of half of them are negative.
 pub const IDS: [&str; 4] = ["", "a", "k7", "zebra"];
-/// Pairs of both.
+/// The number of keys: every pair of type and id.
 pub const KEYS: usize = TYPES.len() * IDS.len();
 
 const FIRST_LSN: u64 = 1 << 20;
@@ -22,13 +22,13 @@ const WRITERS: usize = 3;
 /// What the publication made of a row when it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Publishing {
-    /// It publishes it.
+    /// The publication publishes it.
     Published,
-    /// It publishes no inserts: the server says nothing.
+    /// The publication publishes no inserts: the server sends nothing.
     Withheld,
-    /// It does not have the table: the server says nothing.
+    /// The publication does not have the table: the server sends nothing.
     Out,
-    /// It is not there: an error, or a warning.
+    /// The publication does not exist: the server sends an error, or a warning.
     Missing,
 }
 
@@ -43,19 +43,19 @@ pub enum Health {
     Oversized,
 }
 
-/// What the outbox is called when a row is written. Its OID stays.
+/// The outbox table's name at the time when a row is written. Its OID does not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Called {
-    /// As the routers are told.
+    /// The name that the routers are configured with.
     Outbox,
     /// Something else.
     Otherwise,
 }
 
-/// How the catalog stands when a row is written.
+/// The state of the catalog when a row is written.
 #[derive(Debug, Clone, Copy)]
 pub struct Catalog {
-    /// What the publication does.
+    /// What the publication does with rows.
     pub publishing: Publishing,
     /// Shape of the table.
     pub shape: usize,
@@ -64,7 +64,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// As set-up leaves it.
+    /// The catalog as set-up leaves it.
     pub const NEW: Self =
         Self { publishing: Publishing::Published, shape: 0, called: Called::Outbox };
 }
@@ -72,35 +72,35 @@ impl Catalog {
 /// A committed row.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// Number of its key, below [`KEYS`].
+    /// Index of its key, below [`KEYS`].
     pub key: usize,
-    /// How many published events of its key precede it.
+    /// How many published events of the same key precede it.
     pub place: u64,
-    /// Its own position, which orders nothing.
+    /// The position of its row; rows may share one, so it orders nothing.
     pub lsn: u64,
-    /// Its transaction.
+    /// Index of its transaction.
     pub transaction: usize,
-    /// How many published events precede it.
+    /// How many published events of any key precede it.
     pub serial: u64,
-    /// How the catalog stood.
+    /// The state of the catalog when it was written.
     pub catalog: Catalog,
     /// Whether it can become a record.
     pub health: Health,
-    /// False when a backup was restored that does not have it.
+    /// False when a backup was restored that does not contain it.
     pub is_real: bool,
-    /// Whether Kafka has it.
+    /// Whether its record is stored in Kafka.
     pub is_stored: bool,
-    /// Whether a person has accepted that Kafka does not.
+    /// Whether a person has accepted that its record is missing from Kafka.
     pub is_excused: bool,
 }
 
 impl Event {
-    /// Whether Kafka is to have it.
+    /// Whether its record belongs in Kafka.
     pub fn is_published(&self) -> bool {
         self.catalog.publishing == Publishing::Published
     }
 
-    /// Whether it is done with: in Kafka, or accepted as missing.
+    /// Whether its record is stored in Kafka, or accepted as missing.
     pub fn is_settled(&self) -> bool {
         self.is_stored || self.is_excused
     }
@@ -115,9 +115,9 @@ pub struct Transaction {
     pub end_lsn: u64,
     /// Its number.
     pub xid: u32,
-    /// The server's clock then, in microseconds: no two transactions have the same.
+    /// The server's clock at the commit, in microseconds: unique among transactions.
     pub committed_at: i64,
-    /// Its events.
+    /// Indexes of its events.
     pub events: Range<usize>,
 }
 
@@ -130,7 +130,7 @@ struct Row {
     is_excused: bool,
 }
 
-/// A session in a transaction.
+/// A database session with an open transaction.
 #[derive(Debug, Clone, Default)]
 struct Writer {
     rows: Vec<Row>,
@@ -140,17 +140,17 @@ struct Writer {
 /// See the module's documentation.
 #[derive(Debug, Clone)]
 pub struct History {
-    /// In the order of commit; those of a lost history stay, as not real.
+    /// In commit order. Events of a history that is lost stay in the list, as not real.
     pub events: Vec<Event>,
-    /// In the order of commit.
+    /// In commit order.
     pub transactions: Vec<Transaction>,
     /// The end of WAL.
     pub end_of_wal: u64,
-    /// Events per key.
+    /// Published events per key so far.
     pub places: [u64; KEYS],
-    /// Published events.
+    /// Published events so far.
     pub serial: u64,
-    /// The published events of each key, in order.
+    /// The published events of each key, in commit order.
     pub by_key: [Vec<usize>; KEYS],
     /// The server's clock, in microseconds.
     pub clock: i64,
@@ -160,7 +160,7 @@ pub struct History {
 }
 
 impl History {
-    /// Nothing was written.
+    /// An empty history.
     pub fn new(generation: Generation) -> Self {
         Self {
             events: Vec::new(),
@@ -176,7 +176,7 @@ impl History {
         }
     }
 
-    /// Somebody does something.
+    /// One step of a random session: it writes, rolls back to a savepoint, or commits.
     pub fn write(&mut self, random: &mut Random, catalog: Catalog) {
         let writer = random.index(WRITERS);
         match random.below(16) {
@@ -189,7 +189,7 @@ impl History {
         }
     }
 
-    /// A transaction of its own.
+    /// Commits a transaction of its own.
     pub fn write_transaction(
         &mut self,
         rows: u64,
@@ -204,25 +204,25 @@ impl History {
         self.writers.pop();
     }
 
-    /// Another table, another database, a checkpoint.
+    /// WAL that holds no events: of another table, another database, a checkpoint.
     pub fn write_elsewhere(&mut self, random: &mut Random) {
         self.end_of_wal += 8 * (1 + random.below(4));
     }
 
-    /// Every session ends.
+    /// Every session rolls back.
     pub fn abort_all(&mut self) {
         self.writers = vec![Writer::default(); WRITERS];
     }
 
-    /// Rows that the publication leaves out, of transactions that are still open, are accepted as
-    /// missing too.
+    /// Marks rows of transactions that are still open as accepted as missing, if the publication
+    /// leaves them out.
     pub fn excuse_open_rows(&mut self) {
         for row in self.writers.iter_mut().flat_map(|writer| &mut writer.rows) {
             row.is_excused |= row.catalog.publishing != Publishing::Published;
         }
     }
 
-    /// Every session commits what it has.
+    /// Every session commits what it has written.
     pub fn commit_all(&mut self, random: &mut Random) {
         for writer in 0..self.writers.len() {
             if !self.writers[writer].rows.is_empty() {
@@ -239,7 +239,7 @@ impl History {
         catalog: Catalog,
         health: Health,
     ) {
-        // A COPY gives many rows one position.
+        // COPY gives many rows one position.
         let is_copy = random.one_in(3);
         let mut lsn = self.end_of_wal;
         self.end_of_wal += 8;
@@ -262,13 +262,13 @@ impl History {
 
     fn commit(&mut self, writer: usize, random: &mut Random) {
         let rows = std::mem::take(&mut self.writers[writer]).rows;
-        // Often the commit record starts where the last one ended.
+        // Often the commit record starts where the previous one ended.
         let commit_lsn = self.end_of_wal + if random.one_in(3) { 8 } else { 0 };
         let end_lsn = commit_lsn + 8;
         self.end_of_wal = end_lsn;
         self.xid += 1;
         self.clock += 1;
-        // Only an old server sends what has no rows.
+        // Only an old server sends transactions without rows.
         if rows.is_empty() && self.generation != Generation::Old {
             return;
         }
@@ -297,7 +297,7 @@ impl History {
         self.transactions.push(Transaction { commit_lsn, end_lsn, xid, committed_at, events });
     }
 
-    /// The number of the first transaction that a slot at this position sends.
+    /// The index of the first transaction that a slot at this position sends.
     pub fn first_from(&self, confirmed: u64) -> usize {
         self.transactions.partition_point(|one| one.commit_lsn < confirmed)
     }
@@ -321,7 +321,7 @@ impl History {
         u64::try_from(largest).expect("a length fits")
     }
 
-    /// Counts again what is real.
+    /// Recomputes the counts from the events that are real.
     pub(crate) fn count_anew(&mut self) {
         self.by_key = Default::default();
         for (number, event) in self.events.iter().enumerate() {

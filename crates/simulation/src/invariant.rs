@@ -19,14 +19,15 @@ pub enum Invariant {
     S6Fidelity,
     /// A process that has left, or whose session is over, produces nothing.
     S7SingleWriter,
-    /// The slot never goes back by our word nor beyond the WAL; a server that wants to stop can;
-    /// one that asks is answered in time, but never in a storm.
+    /// The slot never goes back because of a router, nor beyond the end of the WAL. A server that
+    /// is stopping can stop. A server that asks for a status update gets it in time, and never too
+    /// many of them.
     S8Slot,
-    /// Nothing grows with the number of events.
+    /// Memory does not grow with the number of events.
     S9Resources,
     /// With the faults over, everything arrives and is confirmed.
     S10Liveness,
-    /// A failure is reported only if its cause was there, and always if it was.
+    /// A failure is reported only if its cause occurred, and always if it did.
     S11Loudness,
 }
 
@@ -50,7 +51,7 @@ impl fmt::Display for Invariant {
 /// An invariant that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// The invariant.
     pub invariant: Invariant,
     /// What was seen.
     pub what: String,

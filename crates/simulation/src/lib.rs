@@ -1,13 +1,14 @@
-//! Deterministic simulation of the whole: the real core, the real judgement of slot and
-//! publication, between a PostgreSQL and a Kafka that are made up, with everything that is known to
-//! go wrong between them. A seed decides the plan and the order of events; the same seed gives the
-//! same run.
+//! Deterministic simulation of the whole: the real core and the real checks of slot and publication
+//! run between a simulated PostgreSQL and a simulated Kafka, with every fault between them that is
+//! known to happen. A seed decides the plan and the order of events; the same seed gives the same
+//! run.
 //!
 //! Read in this order: [`plan`] (what a seed means), [`history`] (the truth), [`postgres`],
-//! [`kafka`], [`world`] (the order of events; `world/shell.rs` is what stands for the real shell),
+//! [`kafka`], [`world`] (the order of events; `world/shell.rs` stands for the real shell),
 //! [`judge`] (what must hold after every step).
 //!
-//! Nothing here is a mock of the core: a violation is a bug of the product, or of this crate.
+//! The core is the product's own and not a mock: a violation is a bug of the product, or of this
+//! crate.
 #![allow(
     clippy::indexing_slicing,
     clippy::struct_excessive_bools,

@@ -45,10 +45,10 @@ struct Arguments {
     any_coverage: bool,
 }
 
-/// Below this nobody can expect that every rare thing has happened.
+/// With fewer seeds than this, rare events may not have happened.
 const SEEDS_FOR_COVERAGE: u64 = 10_000;
-/// How many times as long a run goes on that was given its time, while something was not reached:
-/// whether a rare thing happens in so many seeds is chance, and a slow machine runs fewer.
+/// How many times longer than asked a run may take while something was not reached: whether a rare
+/// event happens within so many seeds is chance, and a slow machine runs fewer of them.
 const PATIENCE: u32 = 6;
 
 fn main() -> ExitCode {
@@ -158,7 +158,7 @@ fn report(plan: &simulation::plan::Plan, violation: &simulation::invariant::Viol
     println!("  replay: scripts/simulate.sh --seed {}{faults}", plan.seed);
 }
 
-/// A seed that differs from run to run: the time will do, every run tells it.
+/// A seed that differs from run to run, from the clock; every run prints its seed.
 fn fresh() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs() << 20)

@@ -1,12 +1,13 @@
-//! What a seed means: the shape of the world and the faults that happen in it, decided before
-//! anything runs, so that a failing run can be made smaller by leaving faults out.
+//! What a seed means: the configuration of the world and the faults that happen in it. Both are
+//! decided before the run, so that a failing run can be reduced by leaving faults out.
 
 use crate::{fault::Fault, random::Random};
 
-/// Generation of PostgreSQL, as far as it matters to whoever reads from it.
+/// Group of PostgreSQL's major versions, by what differs for a replication client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generation {
-    /// 13 and 14: sends transactions without rows, takes a slot back when told to.
+    /// 13 and 14: sends transactions without rows, and takes the slot back when a status update
+    /// names an earlier position.
     Old,
     /// 15 to 17: a missing publication is an error.
     Middle,
@@ -19,23 +20,23 @@ pub enum Generation {
 pub enum Keeping {
     /// In the state topic.
     Witness,
-    /// No: each remembers what it saw, as long as it lives.
+    /// No witness: each router knows only what it saw since it was started.
     Memory,
 }
 
-/// Whether a person comes when one is called.
+/// Whether a person answers when a router asks for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Person {
     /// Nobody does.
     Away,
-    /// After a while, and accepts what cannot be mended.
+    /// A person comes after a while, and accepts what cannot be mended.
     Comes,
 }
 
 /// A fault, and when it happens.
 #[derive(Debug, Clone, Copy)]
 pub struct Planned {
-    /// The step.
+    /// The step before which it happens.
     pub at: usize,
     /// What happens.
     pub fault: Fault,
@@ -44,9 +45,9 @@ pub struct Planned {
 /// See the module's documentation.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Where it comes from.
+    /// The seed that it is made from.
     pub seed: u64,
-    /// How long the faults go on.
+    /// The steps over which the faults are spread.
     pub steps: usize,
     /// Which PostgreSQL.
     pub generation: Generation,
@@ -56,19 +57,19 @@ pub struct Plan {
     pub keeping: Keeping,
     /// Whether a person comes.
     pub person: Person,
-    /// The window in events.
+    /// `limits.window_events`.
     pub window: u64,
-    /// What the producer's queue holds.
+    /// Records that the producer's queue holds.
     pub queue: usize,
     /// Partitions of each topic at the start.
     pub partitions: i32,
-    /// In the order of time.
+    /// In the order of their steps.
     pub faults: Vec<Planned>,
-    /// Whether every event is to be told.
+    /// Whether every event of the run is printed.
     pub trace: Trace,
 }
 
-/// Whether a run tells what happens.
+/// Whether a run prints what happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trace {
     /// Nothing.
@@ -78,7 +79,7 @@ pub enum Trace {
 }
 
 const STEPS: u64 = 220;
-/// Each run knows few kinds of faults, so that some runs are nothing but cut connections.
+/// Each run has few kinds of faults, so that some runs have cut connections only.
 const KINDS_MAX: usize = 5;
 const FAULTS_MAX: u64 = 9;
 
@@ -91,7 +92,7 @@ impl Plan {
         let passing: Vec<Fault> =
             Fault::ALL.iter().copied().filter(|fault| !fault.is_for_a_person()).collect();
         let for_a_person = Fault::ALL.iter().copied().filter(|fault| fault.is_for_a_person());
-        // Nobody notices a slot that was moved who has nothing to compare it with.
+        // A router that has no witness cannot notice that the slot was moved.
         let is_noticed = |fault: &Fault| keeping == Keeping::Witness || !fault.needs_a_witness();
         let for_a_person: Vec<Fault> = for_a_person.filter(is_noticed).collect();
         let kinds: Vec<Fault> = (0..1 + random.index(KINDS_MAX))
@@ -106,13 +107,14 @@ impl Plan {
         if random.one_in(4) {
             let deed = for_a_person[random.index(for_a_person.len())];
             if keeping == Keeping::Memory {
-                // Whoever knew the slot as it was must live to see what became of it.
+                // Without a witness, only the process that saw the slot as it was can notice the
+                // change, so it must not be replaced.
                 routers = 1;
                 let last = Planned { at: steps * 3 / 4, fault: deed };
                 faults.retain(|planned| planned.at <= last.at);
                 faults.push(last);
             } else {
-                // Evidence that was deleted is none.
+                // After the state topic is deleted, a router need not notice the deed.
                 faults.retain(|planned| planned.fault != Fault::DeleteState);
                 faults.push(Planned { at: random.index(steps), fault: deed });
                 if random.one_in(2) {
@@ -142,7 +144,7 @@ impl Plan {
         }
     }
 
-    /// The same with only some of its faults, by their places in [`Plan::faults`].
+    /// The same plan with only some of its faults, by their indexes in [`Plan::faults`].
     #[must_use]
     pub fn keeping(&self, places: &[usize]) -> Self {
         let faults = places.iter().filter_map(|place| self.faults.get(*place).copied()).collect();

@@ -1,12 +1,12 @@
-//! A small generator (splitmix64) whose sequence belongs to this crate, so that a seed means the
-//! same for ever.
+//! A small random number generator (splitmix64). It is part of this crate, so that a seed means the
+//! same with every version of every dependency.
 
 /// A stream of numbers from a seed.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// The stream of `seed`. Streams of neighbouring seeds have nothing in common.
+    /// The stream of `seed`. The streams of neighbouring seeds are unrelated.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -24,13 +24,13 @@ impl Random {
         self.next_number() % limit
     }
 
-    /// A place in something of this length.
+    /// An index into something of this length.
     pub fn index(&mut self, length: usize) -> usize {
         let length = u64::try_from(length).expect("a length fits");
         usize::try_from(self.below(length)).expect("less than a length")
     }
 
-    /// Once in so many times.
+    /// True once in so many times, on average.
     pub fn one_in(&mut self, many: u64) -> bool {
         self.below(many) == 0
     }

@@ -1,5 +1,5 @@
-//! S9: nothing is left behind by an event. Not a matter of faults and their order, so it is looked
-//! at once, over many events of one session, by the memory that the process holds.
+//! S9: no event leaves memory behind. This does not depend on faults and their order, so it is
+//! checked in one probe: many events of one session, and the resident memory of the process.
 
 use std::{num::NonZeroI32, time::Duration};
 
@@ -19,10 +19,10 @@ use crate::{
 
 const WARM: u64 = 4_000;
 const EVENTS: u64 = 20_000;
-/// More than the allocator's own habits, far less than a hundred bytes an event.
+/// Above the noise of the allocator, far below a hundred bytes an event.
 const GROWTH_MAX: u64 = 1 << 20;
 
-/// Takes many events through one session and compares.
+/// Takes many events through one session, and compares resident memory before and after.
 ///
 /// # Errors
 /// The process has grown.
@@ -39,7 +39,7 @@ pub fn probe() -> Result<(), Violation> {
     Ok(())
 }
 
-/// Bytes that the process holds; nothing where nobody can tell.
+/// Resident memory of this process in bytes; 0 where `/proc` cannot be read.
 fn resident() -> u64 {
     const PAGE: u64 = 4_096;
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();

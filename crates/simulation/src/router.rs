@@ -1,4 +1,4 @@
-//! One process: the real core, and what is under way beside it.
+//! One process: the real core, and its pending requests to the server and to Kafka.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -19,7 +19,7 @@ use crate::{
     postgres::facts::{self, DATABASE, PUBLICATION, SLOT},
 };
 
-/// What the core has asked of the server and waits for.
+/// The request to the server that the core waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
     /// Nothing.
@@ -34,78 +34,78 @@ pub enum Job {
     ReadCatalog,
     /// The stream.
     StartReplication,
-    /// That the slot is free.
+    /// A wait until no walsender holds the slot.
     WatchSlot,
 }
 
 /// The state topic is being read.
 #[derive(Debug)]
 pub enum Reading {
-    /// It will be read.
+    /// It was requested and not read yet.
     Asked,
-    /// It was read, and the answer is on its way.
+    /// It was read, and the result is on its way to the core.
     Read(Result<StateRead, Failure>),
 }
 
 /// See the module's documentation.
 pub struct Router {
-    /// Tells it from those before it.
+    /// Number of the process, unique in the run.
     pub number: u64,
     /// The core.
     pub relay: Relay,
-    /// None while it is being made.
+    /// None while it is being created.
     pub producer: Option<Producer>,
-    /// Before this moment no other is made.
+    /// When the next producer is created at the earliest.
     pub producer_at: Moment,
-    /// Producers that were given up in the present second.
+    /// Producers that were given up: the second, and how many in it.
     pub given_up: (u64, u32),
-    /// The server that the connection leads to, by its starts so far; `None`: there is no
-    /// connection.
+    /// The start of the server (`Postgres::starts`) that the SQL connection belongs to; None
+    /// without a connection.
     pub link: Option<u64>,
-    /// The stream.
+    /// The number of the replication connection.
     pub connection: Option<u64>,
-    /// Number of the session that it carries, or carried.
+    /// The judge's number of the session on it, or of the last one.
     pub session: usize,
-    /// The server's history when that session began.
+    /// The server's epoch when that session began.
     pub epoch: u64,
-    /// What is under way at the server.
+    /// The request to the server that is pending.
     pub job: Job,
-    /// Reads of the state topic that are under way.
+    /// Pending reads of the state topic, by their numbers.
     pub readings: VecDeque<(u64, Reading)>,
     /// The number of the last one.
     pub last_reading: u64,
-    /// Whether the core has taken up the session that the stream carries.
+    /// Whether the core has begun the session on the replication connection.
     pub has_begun: bool,
-    /// Topics that were asked for, with their places.
+    /// Topics whose metadata was asked for, with their indexes.
     pub asked: VecDeque<(TopicId, usize)>,
-    /// Topics by the core's numbers.
+    /// Index of each topic, by the core's number for it.
     pub topics: Vec<(TopicId, usize)>,
-    /// The highest position that it told anybody.
+    /// The highest position that it has sent in a status update.
     pub furthest: u64,
-    /// What the monitor has told since the present baseline.
+    /// Gaps that the monitor has reported since the present baseline, by code.
     pub suspected: BTreeSet<Code>,
     /// What the monitor compares with.
     pub baseline: Option<Arc<Baseline>>,
-    /// When the monitor last found all well.
+    /// The monitor's last check without a finding.
     pub last_good: Option<LastGood>,
-    /// When the monitor and the care for topics look next.
+    /// When the monitor and the topic refresh run next.
     pub look_at: Moment,
-    /// Whether nobody has started it yet.
+    /// Whether the process is not running.
     pub is_down: bool,
-    /// Since when it stands still.
+    /// When it was stopped by SIGSTOP; None while it runs.
     pub frozen_since: Option<Moment>,
-    /// Whether the present session ends in good order.
+    /// Whether the present session ends in order: with its last status update and CopyDone.
     pub takes_leave: bool,
-    /// Attempts to connect in the present second.
+    /// Attempts to connect: the second, and how many in it.
     pub attempts: (u64, u32),
-    /// Errors that were counted already.
+    /// Errors already counted, by code.
     pub counted: std::collections::BTreeMap<Code, u64>,
 }
 
-/// The largest row that is read whole.
+/// The largest row that is read completely, in bytes.
 pub(crate) const ROW_BYTES: usize = 1 << 20;
 
-/// How the core of a process is set up.
+/// The settings of a process's core.
 pub(crate) fn settings(number: u64, window: u64, keeping: Keeping, seed: u64) -> Settings {
     let witness = TopicName::new("state").ok().map(|topic| {
         let process = format!("process {number}");
@@ -128,14 +128,14 @@ pub(crate) fn settings(number: u64, window: u64, keeping: Keeping, seed: u64) ->
     }
 }
 
-/// Whose witness it is: that of every router.
+/// What the witness belongs to: the same for every router.
 pub(crate) fn pipeline() -> Pipeline {
     let (name, database) = ("router".to_owned(), DATABASE.to_owned());
     Pipeline { name, database, slot: SLOT.to_owned() }
 }
 
 impl Router {
-    /// A new process.
+    /// Starts a process.
     pub fn start(number: u64, settings: Settings, at: Moment) -> Self {
         Self {
             number,
@@ -171,13 +171,13 @@ impl Router {
         self.frozen_since.is_none() && !self.is_down
     }
 
-    /// Whether an answer is awaited that needs nobody else.
+    /// Whether a request is pending that can be answered at once.
     pub fn has_questions(&self) -> bool {
         let asks = !matches!(self.job, Job::None | Job::WatchSlot);
         self.runs() && (asks || !self.readings.is_empty())
     }
 
-    /// The place of a topic that the core knows by number.
+    /// The index of a topic that the core knows by number.
     pub fn topic(&self, id: TopicId) -> Option<usize> {
         self.topics.iter().find(|(known, _)| *known == id).map(|(_, topic)| *topic)
     }

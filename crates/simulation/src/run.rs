@@ -1,4 +1,4 @@
-//! One seed, whatever becomes of it; and a failing one made smaller.
+//! Runs one seed, and reduces a failing plan.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,8 +12,7 @@ use crate::{
 /// Runs a plan.
 ///
 /// # Errors
-/// The first invariant that did not hold; a panic of the core counts as a failure that nobody
-/// caused.
+/// The first invariant that did not hold. A panic of the core counts as a failure without a cause.
 pub fn run(plan: Plan, coverage: &mut Coverage) -> Result<(), Violation> {
     let result = catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::new(plan);
@@ -36,14 +35,14 @@ pub fn run(plan: Plan, coverage: &mut Coverage) -> Result<(), Violation> {
     }
 }
 
-/// The places of the faults that a failing plan needs in order to fail.
+/// The indexes of the faults that a failing plan needs in order to fail.
 pub fn shrink(plan: &Plan) -> Vec<usize> {
     let mut unseen = Coverage::default();
     shrink_while(plan, |fewer| run(fewer, &mut unseen).is_err())
 }
 
-/// The same with another idea of failing. Found by leaving out one fault after the other, again and
-/// again: a fault may be needed only beside one that is not.
+/// [`shrink`] with another criterion of failing. Leaves out one fault after the other until none
+/// can be left out: a fault may be needed only because another one is there.
 pub fn shrink_while(plan: &Plan, mut fails: impl FnMut(Plan) -> bool) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..plan.faults.len()).collect();
     let mut place = 0;

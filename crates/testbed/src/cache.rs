@@ -1,4 +1,5 @@
-//! Fetched servers, and data directories that were prepared once to be copied for every start.
+//! The cache directory: servers that were fetched, and data directories that are prepared once and
+//! copied for every start.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// What a template of it is called, where those of the usual one are called `usual`.
+    /// The name of the template for this family, where the default family's is `usual`.
     pub(crate) const fn of(self, usual: &'static str) -> &'static str {
         match self {
             Self::Usual => usual,
@@ -22,7 +23,7 @@ impl Family {
     }
 }
 
-/// Where it is: the rule of scripts/fetching.sh.
+/// The directory, by the same rule as in scripts/fetching.sh.
 pub(crate) fn dir() -> anyhow::Result<PathBuf> {
     if let Some(dir) = std::env::var_os("OUTBOX_CACHE") {
         return Ok(PathBuf::from(dir));
@@ -37,8 +38,8 @@ pub(crate) fn dir() -> anyhow::Result<PathBuf> {
     Ok(base.join("outbox-router"))
 }
 
-/// Makes `made`, a directory within the cache, the template. Whoever comes second finds one there;
-/// both are alike.
+/// Renames `made`, a directory within the cache, to the template. If another process was first, its
+/// template is kept: both are alike.
 pub(crate) fn keep(made: &Path, template: &Path) -> anyhow::Result<()> {
     match std::fs::rename(made, template) {
         Ok(()) => Ok(()),

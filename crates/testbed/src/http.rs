@@ -1,5 +1,4 @@
-//! The smallest HTTP client that can ask the admin endpoint: one GET, one answer, connection
-//! closed.
+//! A minimal HTTP client for the admin endpoint: one GET, one response, connection closed.
 
 use std::time::Duration;
 
@@ -30,7 +29,7 @@ pub(crate) async fn get(address: &str, path: &str) -> anyhow::Result<Answer> {
 
 async fn exchange(address: &str, path: &str) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
-    // HTTP/1.0: the server closes when it is done, and sends no chunks.
+    // With HTTP/1.0 the server closes the connection after the response, and sends no chunks.
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();

@@ -1,13 +1,13 @@
-//! Throw-away real servers, faults, load, and a checker of every promise the product makes.
+//! Throw-away real servers, faults, load, and a checker of every promise that the product makes.
 //!
-//! The proof stands beside the product and knows nothing of its code: what is judged here is judged
-//! from the database and from Kafka alone. A server that is missing makes a test *fail*.
+//! This crate uses no code of the product: it checks what the database and Kafka say. A test whose
+//! server is missing *fails*.
 //!
 //! * [`postgres`], [`kafka`], [`router`]: real processes that can be stopped, killed and
 //!   started again.
 //! * [`proxy`]: a TCP connection that can be paused, cut, delayed, swallowed, or have its
 //!   answers held.
-//! * [`tap`]: what a router tells PostgreSQL, read off the wire.
+//! * [`tap`]: the positions that a router confirms, read off the wire.
 //! * [`load`]: writers that do everything an application does to an outbox table.
 //! * [`reader`], [`tail`], [`truth`], [`witness`], [`checker`]: what is in Kafka, what
 //!   should be, when it was committed, and the verdict.

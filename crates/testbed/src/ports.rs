@@ -1,8 +1,7 @@
 //! Free ports for servers that are killed and started again on the same port.
 //!
 //! Ports are taken from below the range in which the kernel picks the local port of an outgoing
-//! connection: a port from that range, left for a second while its server is down, may be somebody
-//! else's when the server comes back.
+//! connection: a port of that range may be taken by such a connection while its server is down.
 
 use std::net::{Ipv4Addr, TcpStream};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -14,19 +13,20 @@ const COUNT: u16 = 15_000;
 
 static HANDED_OUT: AtomicU16 = AtomicU16::new(0);
 
-/// A port of the loopback address on which nobody listens, never handed out twice by this process.
+/// A port of the loopback address on which nothing listens; this process never returns it twice.
 ///
 /// # Errors
 ///
 /// Fails when all ports of the range are taken.
 pub fn free_port() -> anyhow::Result<u16> {
-    // Processes that run side by side start at different places.
+    // Concurrent processes start at different places.
     let start = u16::try_from(std::process::id().wrapping_mul(97) % u32::from(COUNT))?;
     (0..COUNT)
         .map(|_| HANDED_OUT.fetch_add(1, Ordering::Relaxed))
         .map(|step| FIRST + (start.wrapping_add(step)) % COUNT)
-        // Asked by connecting: a socket bound here to find out would live on for a moment in every
-        // child process that another thread is about to start, and keep the port from its server.
+        // Checked by connecting and not by binding: a bound socket would be inherited for a moment
+        // by every child process that another thread starts, and would keep the port from its
+        // server.
         .find(|port| TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).is_err())
         .context("no free port on the loopback address")
 }

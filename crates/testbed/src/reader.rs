@@ -1,7 +1,7 @@
 //! Everything that is in Kafka, from offset 0: read once to the end, or followed while it grows.
 //!
-//! Partitions are assigned by number, without a consumer group, and every record is read, also what
-//! another reader would have skipped.
+//! Partitions are assigned by number, without a consumer group, and every record is read, also
+//! records that another reader would have skipped.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -120,7 +120,7 @@ fn read_topic(bootstrap: &str, topic: &Arc<str>, seen: &mut Vec<Seen>) -> anyhow
     let consumer = consumer(bootstrap)?;
     let mut open = assign_from_start(&consumer, std::slice::from_ref(topic))?;
     let mut progress = Instant::now();
-    // Each partition reports its end once it was reached; what is appended later is not waited for.
+    // Each partition reports its end when it is reached; what is appended later is not waited for.
     while open > 0 {
         match consumer.poll(POLL) {
             Some(Ok(message)) => seen.push(Seen::new(topic, &message)),
@@ -141,7 +141,7 @@ fn read_topic(bootstrap: &str, topic: &Arc<str>, seen: &mut Vec<Seen>) -> anyhow
     Ok(())
 }
 
-/// Whether the client library itself tries again.
+/// Whether the client library retries after this error by itself.
 pub(crate) fn passing(error: &KafkaError) -> bool {
     use rdkafka::types::RDKafkaErrorCode as Code;
     let code = error.rdkafka_error_code();
@@ -191,12 +191,12 @@ impl Follower {
         self.shared.count.load(Ordering::Acquire)
     }
 
-    /// The records read so far, without those that an earlier call gave.
+    /// The records read so far, without those that an earlier call returned.
     pub fn take(&self) -> Vec<Seen> {
         std::mem::take(&mut *self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Ends following, and gives what [`take`](Self::take) would.
+    /// Ends following, and returns what [`take`](Self::take) would.
     ///
     /// # Errors
     ///
@@ -229,7 +229,7 @@ fn follow(consumer: &BaseConsumer, topics: &[Arc<str>], shared: &Shared) -> anyh
                 shared.seen.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
                 shared.count.fetch_add(1, Ordering::Release);
             }
-            // A broker that is away is what many scenarios are about.
+            // Many scenarios stop a broker.
             Some(Err(error)) if matches!(error, KafkaError::PartitionEOF(_)) || passing(&error) => {
             }
             Some(Err(error)) => return Err(error).context("cannot follow the topics"),

@@ -1,4 +1,4 @@
-//! The scripts of the repository that fetch servers, called when a server is not on the machine.
+//! Calls the scripts of the repository that fetch servers, when a server is not on the machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use anyhow::{Context, ensure};
 use tokio::process::Command;
 
-/// Runs `scripts/NAME ARGUMENTS` and gives the last line it printed.
+/// Runs `scripts/NAME ARGUMENTS` and returns the last line of its output.
 pub(crate) async fn last_line_of(name: &str, arguments: &[&str]) -> anyhow::Result<PathBuf> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts").join(name);
     let output = Command::new(&script)

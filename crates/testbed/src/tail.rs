@@ -1,9 +1,8 @@
-//! A reader that goes to the end of its topics whenever it is told to, and no further back than it
-//! has been.
+//! A reader that reads to the end of its topics on request, and continues there the next time.
 //!
-//! Where topics are looked at hundreds of times in one run, reading from the start each time would
-//! be what takes the time. One connection is kept, and the client library has most of the records
-//! before they are asked for.
+//! Where topics are read hundreds of times in one run, reading from the start each time would take
+//! most of the time. One connection is kept, and the client library has most of the records before
+//! they are asked for.
 
 use std::sync::Arc;
 
@@ -31,7 +30,7 @@ struct Position {
 pub struct Ends(Vec<Position>);
 
 impl Ends {
-    /// Whether a record was there at that moment.
+    /// Whether a record was in Kafka at that moment.
     pub fn hold(&self, record: &Seen) -> bool {
         self.0.iter().any(|end| {
             (&end.topic, end.partition) == (&record.topic, record.partition)
@@ -89,7 +88,7 @@ impl Tail {
         block_in_place(|| self.positions.iter().map(end).collect::<Result<_, _>>().map(Ends))
     }
 
-    /// Reads on to `ends` at least, and gives what is new.
+    /// Reads up to `ends` at least, and returns what is new.
     ///
     /// # Errors
     ///

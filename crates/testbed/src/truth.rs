@@ -1,8 +1,9 @@
-//! What was committed, told by the database: the set that Kafka is judged against.
+//! What was committed, according to the database: the set that the checker compares Kafka with.
 //!
-//! Writers note every event in a ledger, in the transaction that writes it, so the ledger settles
-//! whether a commit whose answer was lost has happened. What each record must look like follows
-//! from the row as the *database* stores it (`jsonb` has its own spelling), digested there.
+//! Writers record every event in a ledger, in the transaction that writes the event, so the ledger
+//! shows whether a commit without a response has happened. What each record must look like follows
+//! from the row as the *database* stores it (`jsonb` has its own spelling), so digests are computed
+//! there.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,7 +16,7 @@ use uuid::Uuid;
 
 use crate::load::{Columns, LEDGER};
 
-/// Length and SHA-256 of a record's value: enough to compare, small enough to keep a million.
+/// Length and SHA-256 of a record's value: enough to compare, and small enough to keep a million.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest {
     /// Length in bytes.
@@ -60,7 +61,7 @@ pub struct Event {
     pub xid: u32,
 }
 
-/// Which headers a record carries beside its id.
+/// Which headers a record has beside its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `id`, `type`, and the members of the row's own `headers`.
@@ -69,10 +70,10 @@ pub enum Format {
     Debezium,
 }
 
-/// How rows become records, by the configuration that the router was given.
+/// How rows become records, in the configuration that the router was given.
 #[derive(Debug, Clone)]
 pub struct Mapping {
-    /// What stands before the aggregate type in the topic's name.
+    /// What precedes the aggregate type in the topic's name.
     pub topic_prefix: String,
     /// Headers.
     pub format: Format,
@@ -89,7 +90,7 @@ impl Default for Mapping {
 pub struct Truth {
     /// Committed events.
     pub events: Vec<Event>,
-    /// Ids that were written and rolled back, as the writers say.
+    /// Ids that were written and rolled back, according to the writers.
     pub never: HashSet<Uuid>,
 }
 
@@ -107,8 +108,8 @@ impl Truth {
         Self::read(client, &query, mapping).await
     }
 
-    /// Reads the outbox table itself, for loads that keep no ledger: those number their events in
-    /// member `seq` of the payload. Rows must still be there.
+    /// Reads the outbox table itself, for loads without a ledger: those number their events in
+    /// member `seq` of the payload. The rows must still be there.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! Waiting for a condition instead of sleeping and hoping.
+//! Waits for conditions, in place of sleeping for a fixed time.
 //!
-//! Every wait of this crate has a deadline and says, when it passes, what it waited for and what
-//! the last attempt said.
+//! Every wait of this crate has a deadline. When the deadline passes, the error says what was
+//! awaited and what the last attempt returned.
 
 use std::future::Future;
 use std::time::Duration;
@@ -15,8 +15,8 @@ const POLL: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 ///
-/// Fails when the deadline has passed, naming `what` was awaited; an error of `attempt` ends the
-/// wait at once, because a condition that cannot be looked at is not one that has yet to come true.
+/// Fails when the deadline has passed, naming `what` was awaited. An error of `attempt` ends the
+/// wait at once, because a condition that cannot be checked is not one that is still to come true.
 pub async fn eventually<T, F, Fut>(
     deadline: Duration,
     what: impl AsRef<str>,
@@ -39,7 +39,7 @@ where
 }
 
 /// Like [`eventually`], for an attempt that is expected to fail until it succeeds, such as
-/// connecting to a server that is starting. The last error becomes part of the message.
+/// connecting to a server that is starting. The message contains the last error.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
-//! Commit positions, told by a second slot with another output plugin.
+//! Commit positions, read from a second slot with another output plugin.
 //!
-//! To say that the router's slot was confirmed too early one must know where each transaction's
-//! commit ends. The witness learns it from `test_decoding`, through SQL, without the product's
+//! To show that the router's slot was confirmed too early, one must know where each transaction's
+//! commit ends. This witness learns it from `test_decoding`, through SQL, without the product's
 //! decoder.
 
 use std::collections::BTreeMap;
@@ -30,14 +30,14 @@ impl Witness {
         Ok(Self { slot: slot.to_owned(), commits: BTreeMap::new() })
     }
 
-    /// Reads what was committed since the last call. The slot moves only after the answer is here,
-    /// so nothing is lost when the server dies in between.
+    /// Reads what was committed since the last call. The slot is advanced only after the rows have
+    /// arrived, so nothing is lost when the server dies in between.
     ///
     /// # Errors
     ///
     /// Fails when the server cannot be reached.
     pub async fn drain(&mut self, client: &Client) -> anyhow::Result<()> {
-        // The row of a commit carries the position after it: what a consumer has to confirm.
+        // The row of a commit has the position after the commit: what a consumer has to confirm.
         let rows = client
             .query(
                 "SELECT lsn, xid::text::int8 FROM pg_logical_slot_peek_changes($1::text::name, \

@@ -1,8 +1,9 @@
 //! Two kinds of chart: rows of bars or dots along a horizontal axis, and lines over a logarithmic
 //! one.
 //!
-//! The crate plotters writes the SVG. What it cannot say is added to its text: colours that follow
-//! the reader's light or dark scheme, so one file serves both, and a name for screen readers.
+//! The crate plotters writes the SVG. Two things that it does not support are added to its text:
+//! colours that follow the reader's light or dark scheme, so that one file serves both, and a name
+//! for screen readers.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -35,7 +36,7 @@ const STYLE: &str = "<style>text{font-family:system-ui,-apple-system,'Segoe UI',
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
     pub(super) title: &'static str,
-    /// What the figures are, and which way is good.
+    /// What the figures are, and whether more or less is better.
     pub(super) unit: String,
     /// The machine and the servers.
     pub(super) note: String,
@@ -100,7 +101,7 @@ impl Chart {
             for (colour, name) in frame.legend.iter().enumerate() {
                 root.draw(&Rectangle::new([(x, 57), (x + 11, 68)], of(colour).filled()))?;
                 write(&root, (x + 16, 62), Font::Plain, HPos::Left, name)?;
-                // Texts cannot be measured here: seven pixels a character is on the safe side.
+                // Texts cannot be measured here: seven pixels a character is enough.
                 x += 36 + 7 * i32::try_from(name.chars().count())?;
             }
             match body {
@@ -151,13 +152,12 @@ fn write(
     Ok(area.draw(&Text::new(text.to_owned(), at, style))?)
 }
 
-/// From zero, with room for the largest.
+/// A range from zero, with room for the largest figure.
 fn linear(figures: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     0.0..figures.fold(f64::MIN_POSITIVE, f64::max) * 1.02
 }
 
-/// Exponents of ten, from that below the smallest to that above the largest, and how many ticks
-/// these are.
+/// The range of exponents of ten around the figures, and how many ticks it has.
 fn decades(figures: impl Iterator<Item = f64>) -> (std::ops::Range<f64>, usize) {
     let figures = figures.filter(|figure| *figure > 0.0).map(f64::log10);
     let (least, most) = figures

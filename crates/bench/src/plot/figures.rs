@@ -12,7 +12,7 @@ use crate::shape::Shape;
 
 const BASELINE: &str = "pg_recvlogical";
 
-/// Counted runs of a mode.
+/// The runs of a mode, without warm-ups.
 fn of_mode<'a>(lines: &'a [Value], mode: &str) -> Vec<&'a Value> {
     let counts = |line: &&Value| {
         text(line, "kind") == mode && line.get("warm_up") != Some(&Value::Bool(true))
@@ -20,7 +20,7 @@ fn of_mode<'a>(lines: &'a [Value], mode: &str) -> Vec<&'a Value> {
     lines.iter().filter(counts).collect()
 }
 
-/// The runs that are alike in something, in the order in which they come.
+/// The runs, grouped by a key, in the order in which the keys occur.
 fn grouped<'a, K: PartialEq>(
     runs: &[&'a Value],
     key: impl Fn(&'a Value) -> K,
@@ -45,7 +45,7 @@ fn note(lines: &[Value]) -> String {
     let last = |kind: &str| lines.iter().rev().find(|line| text(line, "kind") == kind);
     let machine = last("machine").map_or(String::new(), |line| {
         let cores = number(line, "cores").unwrap_or_default();
-        // Behind the hyphen stands who built it.
+        // What follows the hyphen names the kernel's builder.
         let kernel = text(line, "kernel").split('-').next().unwrap_or_default();
         format!("{cores:.0} x {}, kernel {kernel}; ", text(line, "cpu"))
     });
@@ -75,7 +75,7 @@ fn drains(
     let sockets = grouped(&runs, |line| text(line, "socket")).len();
     let shapes = grouped(&runs, |line| text(line, "shape")).into_iter().map(|(shape, runs)| {
         let mut lanes = grouped(&runs, |line| (text(line, "socket"), text(line, "reader")));
-        // Turns go there and back: the order of the lines is not always that of the readers.
+        // The order of runs alternates, so the lines are not always in the order of the readers.
         lanes.sort_unstable_by_key(|(key, _)| *key);
         let lane = |((socket, reader), runs): ((&str, &str), _)| Lane {
             label: if sockets == 1 { reader.to_owned() } else { format!("{reader}, {socket}") },
@@ -89,7 +89,7 @@ fn drains(
     Some(shapes.collect())
 }
 
-/// How fast beside `pg_recvlogical` in the same measurement and turn, over the same socket.
+/// The speed relative to `pg_recvlogical` in the same measurement and turn, over the same socket.
 fn ratios(lane: &Lane<'_>, lanes: &[Lane<'_>]) -> Option<Spread> {
     let key = |line: &Value| {
         (number(line, "run"), text(line, "socket").to_owned(), text(line, SOURCE).to_owned())
@@ -104,7 +104,7 @@ fn ratios(lane: &Lane<'_>, lanes: &[Lane<'_>]) -> Option<Spread> {
     )
 }
 
-/// Rates of draining, with `pg_recvlogical` as one.
+/// Rates of draining, including that of `pg_recvlogical`.
 pub(super) fn drain(lines: &[Value]) -> Option<Chart> {
     let groups = drains(lines, |lane, lanes| {
         let ratio = ratios(lane, lanes)?;
@@ -125,7 +125,7 @@ pub(super) fn drain(lines: &[Value]) -> Option<Chart> {
     Some(Chart { frame, body: Body::Rows(Style::Bars, groups) })
 }
 
-/// CPU per event of those who take part.
+/// CPU time per event, by process.
 pub(super) fn cpu(lines: &[Value]) -> Option<Chart> {
     let parts = [(0, "reader_cpu_us"), (2, "walsender_cpu_us"), (1, "broker_cpu_us")];
     let groups = drains(lines, |lane, _| {
@@ -148,7 +148,7 @@ pub(super) fn cpu(lines: &[Value]) -> Option<Chart> {
 const PERCENTILES: [(&str, &str); 4] =
     [("p50_ms", "p50"), ("p99_ms", "p99"), ("p999_ms", "p99.9"), ("max_ms", "max")];
 
-/// From commit to consumer.
+/// Latency from commit to consumer.
 pub(super) fn latency(lines: &[Value]) -> Option<Chart> {
     let rates = grouped(&of_mode(lines, "latency"), |line| number(line, "rate"));
     let row = |(reader, runs): (&str, Vec<&Value>)| Row {
@@ -177,7 +177,7 @@ pub(super) fn latency(lines: &[Value]) -> Option<Chart> {
     (!groups.is_empty()).then_some(Chart { frame, body: Body::Rows(Style::Dots, groups) })
 }
 
-/// Cost per event as something grows, of the router that was measured first.
+/// Cost per event as one dimension grows, of the router that was measured first.
 pub(super) fn flat(lines: &[Value]) -> Option<Chart> {
     let runs = of_mode(lines, "flat");
     let (reader, runs) = grouped(&runs, |line| text(line, "reader")).into_iter().next()?;

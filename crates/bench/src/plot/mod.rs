@@ -1,5 +1,4 @@
-//! Charts for the documentation, drawn from JSON lines alone: whoever has the lines has the
-//! pictures.
+//! Charts for the documentation, drawn from the JSON lines alone, so that they can be drawn again.
 
 mod chart;
 mod figures;
@@ -13,7 +12,8 @@ use serde_json::Value;
 /// with no others.
 const SOURCE: &str = "source";
 
-/// Draws what `lines` hold figures for, into files in `directory`, and tells their names.
+/// Draws the charts for which `lines` has figures into files in `directory`, and returns their
+/// names.
 pub(crate) fn draw(lines: &[Value], directory: &Path) -> anyhow::Result<Vec<String>> {
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make the directory {}", directory.display()))?;

@@ -1,9 +1,9 @@
-//! What must be in Kafka and what is, kept from one look to the next: the judge of each single
+//! What must be in Kafka and what is, kept from one check to the next: the checker of each single
 //! kill.
 //!
 //! Nothing here reads a clock or a server, and nothing is allowed for time: every position was read
-//! while the router was dead. What takes the whole history to judge (order, content) is judged at
-//! the end, by the checker.
+//! while the router was dead. What needs the whole history (order, content) is checked at the end,
+//! by [`testbed::checker`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -14,22 +14,22 @@ use uuid::Uuid;
 
 use crate::observer::Commit;
 
-/// What the server remembers of the slot's position.
+/// Which position the server's slot has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// What it was told last.
+    /// That of the last status update.
     Kept,
-    /// What it was told when the slot was last saved: it crashed since, or was stopped and does not
-    /// save slots then.
+    /// That of the last time when the slot was saved: since then the server crashed, or was stopped
+    /// in a version that does not save slots then.
     Lost,
 }
 
 /// How the router's life ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Whatever was not confirmed will come again.
+    /// What was not confirmed will come again.
     Killed,
-    /// In order, by its own word: nothing has to come again.
+    /// It drained and said so: no record may come again.
     Drained,
 }
 
@@ -38,42 +38,43 @@ pub(crate) enum Ending {
 pub(crate) struct Observation<'a> {
     /// The slot's `confirmed_flush_lsn`.
     pub(crate) confirmed: PgLsn,
-    /// What the router has confirmed in this life, by what went over the wire: the server may not
-    /// have taken all of it.
+    /// The highest position in a status update of this life, read off the wire: the server may not
+    /// have processed all of them.
     pub(crate) told: PgLsn,
-    /// The witness's position when the router had just died, if there was a witness.
+    /// The witness's position just after the router had died, if there was a witness.
     pub(crate) witness: Option<PgLsn>,
-    /// The same before the next life: a write that was on its way may have come since.
+    /// The witness's position before the next life: a write that was on its way may have been
+    /// stored since.
     pub(crate) witness_later: Option<PgLsn>,
-    /// Everything committed since the last look, and at least up to the four positions.
+    /// What was committed since the last check, and at least up to the four positions.
     pub(crate) commits: &'a [Commit],
-    /// New records that were in Kafka when the router had just died.
+    /// New records that were in Kafka just after the router had died.
     pub(crate) records: &'a [Uuid],
-    /// New records that came later: requests that were still on their way.
+    /// New records that came later, from requests that were still on their way.
     pub(crate) late: &'a [Uuid],
-    /// How often the router lost a session since the last look, beside having been killed then.
+    /// How often the router lost a session since the last check, besides being killed.
     pub(crate) interruptions: usize,
-    /// What `confirmed` is worth.
+    /// Which position `confirmed` is.
     pub(crate) memory: Memory,
-    /// How it came to be dead.
+    /// How the router came to be dead.
     pub(crate) ending: Ending,
 }
 
-/// What a look found.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// Records that were there already.
+    /// Records that repeat an earlier one.
     pub(crate) duplicates: usize,
     /// Events in Kafka past the witness: the next life may send these again, and no others.
     pub(crate) past_witness: usize,
 }
 
-/// What must not be, counted.
+/// Numbers of violations, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Wrong {
     /// Events that were confirmed and were not in Kafka.
     pub(crate) confirmed_ahead: usize,
-    /// Looks at which the slot, or what it was told, stood past the witness.
+    /// Checks at which the slot, or a status update to it, was past the witness.
     pub(crate) slot_ahead: usize,
     /// Events before the witness that were not in Kafka.
     pub(crate) witness_ahead: usize,
@@ -92,26 +93,27 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// The tally.
+/// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Tally {
     window: usize,
-    /// Where the slot was made.
+    /// Where the slot was created.
     made: PgLsn,
     ends: HashMap<Uuid, PgLsn>,
     /// Events of each transaction.
     sizes: BTreeMap<PgLsn, usize>,
-    /// Committed and not yet in Kafka.
+    /// Committed events that are not in Kafka yet.
     missing: BTreeMap<PgLsn, HashSet<Uuid>>,
     arrived: HashSet<Uuid>,
-    /// Where the slot stood at the last look.
+    /// The slot's position at the last check.
     confirmed: PgLsn,
-    /// Where the witness stood then; before there was one, where the slot was made.
+    /// The witness's position at the last check; before there is a witness, where the slot was
+    /// created.
     witness: PgLsn,
-    /// Events of the newest transaction that was in Kafka at the last look: it may have been open,
-    /// and alone may exceed the window.
+    /// Events of the newest transaction that was in Kafka at the last check: it may have been open,
+    /// and may exceed the window by itself.
     newest: usize,
-    /// How the life before the present one ended.
+    /// How the life before this one ended.
     before: Ending,
     wrong: Wrong,
     duplicates: usize,
@@ -119,8 +121,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Empty tally; `window` is the router's `limits.window_events`, and `made` where its slot
-    /// stands before its first life.
+    /// An empty tally. `window` is the router's `limits.window_events`, and `made` the position of
+    /// its slot before its first life.
     pub(crate) fn new(window: usize, made: PgLsn) -> Self {
         Self {
             window,
@@ -139,7 +141,8 @@ impl Tally {
         }
     }
 
-    /// Takes note of commits. After a crash the observer, too, is told again what its slot forgot.
+    /// Takes note of commits. After a crash the observer, too, gets again what its slot has
+    /// forgotten.
     pub(crate) fn commit(&mut self, commits: &[Commit]) {
         for commit in commits {
             if self.ends.insert(commit.id, commit.end).is_some() {
@@ -152,7 +155,7 @@ impl Tally {
         }
     }
 
-    /// Judges what one life of the router left behind.
+    /// Checks what one life of the router left behind.
     pub(crate) fn look(&mut self, observed: &Observation<'_>) -> Finding {
         self.commit(observed.commits);
         if observed.confirmed < self.confirmed && observed.memory == Memory::Kept {
@@ -193,7 +196,7 @@ impl Tally {
         Finding { duplicates, past_witness: self.in_kafka_past(covered) }
     }
 
-    /// Whether a slot that was confirmed so far stands within the witness, which was read after it.
+    /// Checks that a slot's position is within the witness, which was read after it.
     pub(crate) fn slot_within(&mut self, confirmed: PgLsn, witness: Option<PgLsn>) -> bool {
         let witness = witness.unwrap_or(self.witness);
         let is_within = confirmed <= witness;
@@ -205,8 +208,9 @@ impl Tally {
         is_within
     }
 
-    /// Counts events that slot or witness left behind although they were not acknowledged, by the
-    /// position alone: the answers to everything committed after `held_from` were held back.
+    /// Counts events that slot or witness passed although they were not acknowledged, by the
+    /// position alone: the acknowledgements of everything committed after `held_from` were held
+    /// back.
     pub(crate) fn look_while_held(
         &mut self,
         held_from: PgLsn,
@@ -232,7 +236,7 @@ impl Tally {
         self.violations.extend(violations);
     }
 
-    /// Where the first transaction with events after `position` ends.
+    /// The end of the first transaction with events after `position`.
     pub(crate) fn first_end_after(&self, position: PgLsn) -> Option<PgLsn> {
         self.sizes.keys().copied().find(|end| *end > position)
     }
@@ -242,7 +246,7 @@ impl Tally {
         self.ends.len()
     }
 
-    /// What was wrong, counted.
+    /// The numbers of violations.
     pub(crate) fn wrong(&self) -> Wrong {
         self.wrong
     }
@@ -252,12 +256,13 @@ impl Tally {
         self.duplicates
     }
 
-    /// What was wrong, in words.
+    /// The violations, in words.
     pub(crate) fn violations(&self) -> &[String] {
         &self.violations
     }
 
-    /// What the witness covers from now on. It never says less: what it covered could come again.
+    /// The position that the witness covers from now on. A witness that goes back is a violation,
+    /// because what it covered could come again.
     fn covered(&mut self, witness: Option<PgLsn>) -> PgLsn {
         let before = self.witness;
         let is_less = witness.is_none_or(|now| now < before);
@@ -268,7 +273,7 @@ impl Tally {
         witness.unwrap_or(before).max(before)
     }
 
-    /// Takes note of records, and counts those that were there already.
+    /// Takes note of records, and returns how many of them repeat an earlier one.
     fn arrive(&mut self, records: &[Uuid]) -> usize {
         let mut duplicates = 0;
         for id in records {
@@ -295,7 +300,7 @@ impl Tally {
         duplicates
     }
 
-    /// Whatever is missing is told once, by the first look that finds it.
+    /// A missing event is reported once, by the first check that finds it.
     fn nothing_is_missing_before(&mut self, confirmed: PgLsn, witness: PgLsn) {
         let furthest = confirmed.max(witness);
         let rest = self.missing.split_off(&PgLsn::from(u64::from(furthest) + 1));

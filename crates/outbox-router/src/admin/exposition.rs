@@ -1,13 +1,13 @@
-//! Prometheus' text format 0.0.4, written by hand: every reader takes it, and each name leaves
-//! exactly as it is spelled in [`super::metrics`]. (The registries of client libraries write
-//! OpenMetrics, which derives sample names from family names, and want their numbers kept twice:
-//! ours already lie in a snapshot.)
+//! Prometheus' text format 0.0.4, written here: every scraper reads it, and each name is exported
+//! exactly as [`super::metrics`] spells it. The registries of client libraries were rejected: they
+//! write OpenMetrics, which derives sample names from family names, and they would keep every
+//! number a second time, beside the relay's snapshot.
 
 use std::fmt::Write as _;
 
 use crate::monitor::pace::number;
 
-/// What a family of samples means to Prometheus.
+/// The type of a metric family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Type {
     Counter,
@@ -15,13 +15,13 @@ pub(super) enum Type {
     Histogram,
 }
 
-/// A page under construction; every sample carries the common labels.
+/// A page that is being written; every sample carries the common labels.
 pub(super) struct Page {
     text: String,
     common: String,
 }
 
-/// One family: its samples follow its head.
+/// A family whose head is written; its samples follow.
 pub(super) struct Family<'p> {
     page: &'p mut Page,
     name: &'static str,
@@ -34,8 +34,8 @@ impl Page {
         Self { text: String::with_capacity(8 << 10), common: text }
     }
 
-    /// Begins a family. A family without samples is left out by not beginning it: a series that is
-    /// absent says "not known", which no number can.
+    /// Begins a family. A family without samples is not begun: an absent series means "not known",
+    /// which no number can say.
     pub(super) fn family(&mut self, name: &'static str, kind: Type, help: &str) -> Family<'_> {
         let kind = match kind {
             Type::Counter => "counter",
@@ -74,7 +74,7 @@ impl Family<'_> {
         self.sample("", own, &float(value));
     }
 
-    /// One sample of 0 or 1 per word of a set of states, of which one holds.
+    /// One sample per state of a set of states, 1 for `holds` and 0 for the others.
     pub(super) fn states<'w>(
         &mut self,
         label: &str,
@@ -86,7 +86,7 @@ impl Family<'_> {
         }
     }
 
-    /// A histogram of counts per bucket, of which the last has no upper bound.
+    /// A histogram of `counts` per bucket, made cumulative; the last bucket has no upper bound.
     pub(super) fn histogram(
         &mut self,
         own: &[(&str, &str)],

@@ -1,5 +1,5 @@
-//! The two probes. *Alive* asks only about our own tasks: restarting the router mends neither
-//! PostgreSQL nor Kafka. *Ready* asks whether rows flow.
+//! The two probes. *Alive* asks only whether the router's own tasks run, since a restart of the
+//! router repairs neither PostgreSQL nor Kafka. *Ready* asks whether rows flow.
 
 use relay::{State, source::publication::is_note};
 use serde::Serialize;
@@ -10,13 +10,13 @@ use crate::monitor::SlotView;
 /// An answer to a probe.
 #[derive(Debug)]
 pub struct Verdict {
-    /// For the status line.
+    /// Decides the HTTP status.
     pub health: Health,
-    /// For people.
+    /// The JSON that is shown.
     pub body: Body,
 }
 
-/// Good or bad.
+/// Whether the probe passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
     /// 200.
@@ -33,12 +33,13 @@ pub struct Body {
     reason: Option<Reason>,
 }
 
-/// Whether our own tasks come round.
+/// Whether the router's own tasks run.
 pub fn alive(view: &View<'_>) -> Verdict {
     verdict(view, view.stale_task().map(Reason::stale))
 }
 
-/// Whether rows flow, or would; or another router's do and we could take over.
+/// Whether rows flow, or would if there were any; on a standby, whether another router holds the
+/// slot and this one could take over.
 pub fn ready(view: &View<'_>) -> Verdict {
     let reason = view.stale_task().map(Reason::stale).or_else(|| Reason::of_gap(view)).or_else(
         || match view.relay.snapshot.condition.state {
@@ -52,7 +53,8 @@ pub fn ready(view: &View<'_>) -> Verdict {
     verdict(view, reason)
 }
 
-/// A standby is healthy when it sees the slot in somebody's hands and nothing wrong with it.
+/// Why this standby could not take over; `None` when the slot was read and nothing is wrong with
+/// slot, publication and tables.
 fn unfit_to_take_over(view: &View<'_>) -> Option<Reason> {
     match &view.monitor.slot {
         SlotView::Unknown => Some(

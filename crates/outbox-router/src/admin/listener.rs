@@ -1,5 +1,5 @@
-//! Connections to the admin endpoint, bounded in number and in time: a client that opens many, or
-//! one and then nothing, costs the router a fixed amount.
+//! Connections to the admin endpoint, limited in number and in time: a client that opens many, or
+//! opens one and sends nothing, costs the router a fixed amount.
 
 use std::{
     io,
@@ -20,10 +20,10 @@ use tokio::{
 /// Enough for several scrapers, probes and people at once.
 const CONNECTIONS_MAX: usize = 32;
 
-/// One connection serves one request; a scrape takes milliseconds.
+/// A connection serves one request, and a scrape takes milliseconds.
 const CONNECTION_ENDS_AFTER: Duration = Duration::from_secs(10);
 
-/// A listener that accepts no more than it can serve.
+/// A listener that accepts at most [`CONNECTIONS_MAX`] connections at a time.
 pub(super) struct Limited {
     listener: TcpListener,
     free: Arc<Semaphore>,
@@ -57,7 +57,8 @@ impl axum::serve::Listener for Limited {
     }
 }
 
-/// A connection that ends, however slowly its client reads or writes.
+/// A connection that ends after [`CONNECTION_ENDS_AFTER`], however slowly its client reads or
+/// writes.
 pub(super) struct Connection {
     stream: TcpStream,
     end: Pin<Box<Sleep>>,

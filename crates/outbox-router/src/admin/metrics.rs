@@ -1,8 +1,9 @@
-//! Every metric: its name, its labels and its meaning. `outbox_slot_bytes_behind` is the headline.
+//! Every metric: its name, its labels and its meaning. `outbox_slot_bytes_behind` is the most
+//! important one.
 //!
-//! All carry `pipeline`; those of the slot carry `slot`. Label values come from closed sets, except
-//! `topic`, of which a hundred are told apart. While PostgreSQL does not answer, the slot's numbers
-//! are absent, not frozen.
+//! All carry the label `pipeline`; those of the slot also carry `slot`. Label values come from
+//! closed sets, except `topic`, of which a hundred are shown one by one. While PostgreSQL does not
+//! answer, the slot's series are absent and do not keep their last values.
 
 use relay::{Code, LATENCY_BOUNDS, Latencies, Snapshot, State, TopicTotals, source::Kept};
 
@@ -13,13 +14,13 @@ use super::{
 };
 use crate::monitor::{SlotHealth, SlotView, WalStatus};
 
-/// Of the text format that [`encode`] writes.
+/// The content type of the text format that [`encode`] writes.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Topics that are told apart; the rest are summed up as `_other`.
+/// How many topics are shown one by one; the others are summed up as `_other`.
 pub const TOPICS_MAX: usize = 100;
 
-/// A topic that really has this name is summed up with the rest.
+/// The label of the sum; a topic that really has this name is included in the sum.
 const OTHER_TOPICS: &str = "_other";
 
 /// The page that Prometheus scrapes.
@@ -29,8 +30,8 @@ pub fn encode(view: &View<'_>) -> String {
     of_thresholds(&mut slot, view);
     match &view.monitor.slot {
         SlotView::Seen(health) => of_slot(&mut slot, health, view.monitor.seconds_to_limit),
-        // Nobody streams from a slot that is not there: the alert on an inactive slot must not fall
-        // silent.
+        // Nobody streams from a slot that does not exist, so the alert on an inactive slot must
+        // keep firing.
         SlotView::Missing => slot.gauge(ACTIVE, ACTIVE_HELP, 0),
         SlotView::Unknown => {}
     }
@@ -114,10 +115,10 @@ fn of_lag(page: &mut Page, view: &View<'_>) {
     family.whole(&[("stage", "unconfirmed")], lag.unconfirmed);
 }
 
-/// All of them exist from the start, so that an alert on them cannot be missed.
+/// These series exist from the start, also at zero, so that an alert sees their first increase.
 fn of_witness(page: &mut Page, view: &View<'_>) {
     let witness = &view.relay.snapshot.witness;
-    // One that the monitor has found counts before the relay has taken it up.
+    // A gap that the monitor has found counts before the relay has acted on it.
     let gaps = witness.gaps.len().max(usize::from(view.gap().is_some()));
     let is_recorded = witness.kept == Kept::InKafka
         && witness.are_gaps_recorded
@@ -207,7 +208,7 @@ fn of_topics(page: &mut Page, topics: &[TopicTotals]) {
     }
 }
 
-/// What is shown of one topic.
+/// What is shown of a topic.
 struct Row<'t> {
     name: &'t str,
     acked: u64,
@@ -215,7 +216,7 @@ struct Row<'t> {
 }
 
 /// One row per topic up to [`TOPICS_MAX`], in the order of first use, so that a topic keeps its
-/// row; the rest as one.
+/// row; the other topics as one row.
 fn capped(topics: &[TopicTotals]) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = Vec::new();
     let mut other = Row { name: OTHER_TOPICS, acked: 0, latencies: Latencies::default() };

@@ -1,14 +1,16 @@
-//! The admin endpoint: what people, probes and Prometheus are told. Reading only, and nothing of
-//! any event's content: no payload, no key, no id.
+//! The admin endpoint: what people, probes and Prometheus read. It changes nothing, and shows
+//! nothing of any event's content: no payload, no key, no id.
 //!
-//! | path | who asks | answer |
+//! | path | read by | answer |
 //! |---|---|---|
 //! | `/metrics` | Prometheus | [`metrics`], text format |
-//! | `/livez` | an init system | 200 while our own tasks come round, whatever PostgreSQL and Kafka do; else 503 |
-//! | `/readyz` | a load balancer, a rollout | 200 while rows flow or a healthy holder is stood by for; else 503 with a code |
+//! | `/livez` | an init system | 200 while the router's own tasks run, else 503 |
+//! | `/readyz` | a load balancer | 200 while rows flow, or a standby could take over; else 503 |
 //! | `/status.json` | `outbox-router status`, people | [`status`] |
 //!
-//! Everything is encoded when it is asked for, from the two watches that relay and monitor write.
+//! Every answer is encoded at the request, from the two watch channels that relay and monitor
+//! write. `/livez` does not depend on PostgreSQL and Kafka. `/readyz` is also for rollouts; its 503
+//! names the reason by a code.
 
 mod exposition;
 pub mod health;
@@ -30,7 +32,7 @@ pub use settings::{Settings, Sources};
 /// Serves until `shutdown` resolves.
 ///
 /// # Errors
-/// The listener's address cannot be read; a failed connection is its client's matter.
+/// The listener's address cannot be read. A connection that fails affects its client alone.
 pub async fn serve(
     listener: TcpListener,
     settings: Settings,

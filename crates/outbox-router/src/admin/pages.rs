@@ -1,5 +1,5 @@
-//! Paths and answers. Every answer closes its connection: who asks once in 15 s gains nothing from
-//! keeping one open.
+//! Paths and answers. Every answer closes its connection: a client that asks once in 15 s gains
+//! nothing from keeping a connection open.
 
 use axum::{
     Router,
@@ -31,8 +31,8 @@ pub(super) fn router(settings: Settings, sources: Sources) -> Router {
 }
 
 impl Admin {
-    /// The same moment of both for one answer. The guards are dropped at once: writers must not
-    /// wait for a client.
+    /// Copies what both tasks have published, for one answer. The guards of the watch channels are
+    /// dropped at once: writers must not wait for a client.
     fn view(&self) -> View<'_> {
         View {
             settings: &self.settings,

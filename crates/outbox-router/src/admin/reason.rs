@@ -1,5 +1,5 @@
-//! A failure as `/status.json` and the probes show it: code, what happened, what to type, what is
-//! at risk.
+//! A failure as `/status.json` and the probes show it: code, message, hint, position, and the
+//! interval at risk.
 
 use relay::Failure;
 use serde::Serialize;
@@ -7,41 +7,41 @@ use serde::Serialize;
 use super::view::View;
 use crate::monitor::{Gap, Mark};
 
-/// A failure as it is shown.
+/// A failure, or another reason why a probe does not pass.
 #[derive(Debug, Serialize)]
 pub struct Reason {
-    /// The stable code; `stale` and `not_streaming` have none of their own.
+    /// The stable code of the failure; `stale` and `not_streaming` are reasons without one.
     pub code: &'static str,
     /// What happened.
     pub message: String,
     /// What to type.
     pub hint: Option<String>,
-    /// Where in the WAL.
+    /// The commit LSN of the transaction concerned, if one is.
     pub lsn: Option<String>,
-    /// What is at risk, for a gap.
+    /// The interval in which rows may be missing; `null` where the failure is no open gap.
     pub interval: Option<Interval>,
 }
 
 /// Rows committed after `from` and up to `to` may be missing.
 #[derive(Debug, Serialize)]
 pub struct Interval {
-    /// The last moment at which all was well, if this process saw one.
+    /// The last moment at which nothing was wrong; `null` when this process saw none.
     pub from: Option<Moment>,
     /// When the defect was seen.
     pub to: Moment,
 }
 
-/// WAL position and the server's clock.
+/// A WAL position, and the server's clock at the same moment.
 #[derive(Debug, Serialize)]
 pub struct Moment {
     /// The position.
     pub lsn: String,
-    /// UTC, ISO 8601; `null`: not known.
+    /// UTC, ISO 8601; `null` where it is not known.
     pub at: Option<String>,
 }
 
 impl Reason {
-    /// A failure, with its interval where it is the open gap.
+    /// The reason of a failure, with the interval where the failure is the open gap.
     pub(super) fn of(failure: &Failure, view: &View<'_>) -> Self {
         let interval = view.gap().filter(|gap| gap.failure.code == failure.code).map(Interval::of);
         Self {
@@ -53,22 +53,23 @@ impl Reason {
         }
     }
 
-    /// The relay's reason.
+    /// The reason of the relay's state, where the state has one.
     pub(super) fn of_condition(view: &View<'_>) -> Option<Self> {
         view.relay.snapshot.condition.reason.as_ref().map(|failure| Self::of(failure, view))
     }
 
-    /// An open gap. One that the monitor found counts before the relay has acted on it.
+    /// The reason of an open gap. A gap that the monitor found counts before the relay has acted on
+    /// it.
     pub(super) fn of_gap(view: &View<'_>) -> Option<Self> {
         view.gap().map(|gap| Self::of(&gap.failure, view))
     }
 
-    /// A task that no longer comes round.
+    /// The reason of a task that has published nothing for too long.
     pub(super) fn stale(task: &str) -> Self {
         Self::plain("stale", format!("the {task} task has not come round for too long"))
     }
 
-    /// A state without a reason of its own.
+    /// The reason of a state that has none of its own.
     pub(super) fn not_streaming(view: &View<'_>) -> Self {
         let state = view.relay.snapshot.condition.state;
         Self::plain("not_streaming", format!("the state is {}", state.as_str()))

@@ -1,4 +1,4 @@
-//! What the endpoint is told at its start.
+//! What the endpoint is given at its start.
 
 use tokio::sync::watch;
 
@@ -9,11 +9,11 @@ use crate::monitor::{MonitorReport, RelayReport, Thresholds, WindowLimits};
 pub struct Settings {
     /// `name`: the label `pipeline`.
     pub name: String,
-    /// The slot: the label `slot`.
+    /// The slot's name: the label `slot`.
     pub slot: String,
     /// `monitor.bytes_behind`, exported so that alert rules need no editing.
     pub thresholds: Thresholds,
-    /// The window's limits, to tell who is to blame.
+    /// The window's limits, from which it follows who has to act.
     pub window: WindowLimits,
 }
 

@@ -1,6 +1,6 @@
-//! `/status.json`: the whole picture in one document. Its shape is a contract: fields are added,
-//! never renamed. Positions are texts as PostgreSQL writes them (`0/16B3748`), sizes are bytes,
-//! durations seconds, unknown is `null`.
+//! `/status.json`: everything that the router knows of its state, in one document. Its shape is a
+//! contract: fields are added, never renamed. Positions are texts as PostgreSQL writes them
+//! (`0/16B3748`), sizes are bytes, durations are seconds, unknown is `null`.
 
 use std::{
     collections::BTreeMap,
@@ -25,21 +25,21 @@ pub struct Status {
     pub version: &'static str,
     /// `starting`, `standby`, `streaming`, `blocked`, `draining` or `failed`.
     pub state: &'static str,
-    /// Why, where there is a why.
+    /// The open gap, or why the state is what it is; `null` without either.
     pub reason: Option<Reason>,
     /// Who has to act: `nobody`, `postgresql`, `router`, `kafka` or `holder`.
     pub blame: &'static str,
-    /// Age of what the relay says, in seconds.
+    /// Age of the relay's report, in seconds.
     pub age_seconds: f64,
-    /// The slot, `null` while PostgreSQL does not answer or there is none.
+    /// The slot; `null` while PostgreSQL does not answer, or when there is no such slot.
     pub slot: Option<Slot>,
     /// Positions of this session.
     pub positions: Positions,
-    /// What lies past the last confirmed position.
+    /// What lies past the last confirmable position.
     pub window: Window,
     /// What the slot is behind, by what it waits for.
     pub lag: Option<LagBytes>,
-    /// Since the start.
+    /// Counts since the start of the process.
     pub totals: Totals,
     /// What is kept in the state topic.
     pub witness: Witness,
@@ -54,11 +54,11 @@ pub struct Slot {
     pub name: String,
     /// Current WAL position − `confirmed_flush_lsn`: what is not yet safely in Kafka.
     pub bytes_behind: u64,
-    /// Current WAL position − `restart_lsn`: what the disk pays.
+    /// Current WAL position − `restart_lsn`: what the slot retains on disk.
     pub retained_bytes: Option<u64>,
     /// What may still be written before the slot is in danger; `null`: no limit.
     pub safe_wal_bytes: Option<u64>,
-    /// How long that lasts at the present pace; `null`: for ever, or not known.
+    /// How long that lasts at the present pace; `null`: without end, or not known.
     pub seconds_to_limit: Option<f64>,
     /// WAL that the server writes.
     pub wal_bytes_per_second: Option<f64>,
@@ -66,57 +66,58 @@ pub struct Slot {
     pub wal_status: &'static str,
     /// Whether somebody streams from it.
     pub active: bool,
-    /// Who.
+    /// Process id of the walsender that streams.
     pub active_pid: Option<i32>,
-    /// Position.
+    /// The position that the server has stored for the slot.
     pub confirmed_flush_lsn: Option<String>,
-    /// Position.
+    /// The oldest WAL that the slot retains.
     pub restart_lsn: Option<String>,
-    /// Position.
+    /// The end of WAL.
     pub current_wal_lsn: String,
-    /// Output plug-in.
+    /// The output plugin.
     pub plugin: Option<String>,
-    /// Database.
+    /// The slot's database.
     pub database: Option<String>,
-    /// PostgreSQL 17 and later.
+    /// Whether the slot is synchronised to standbys; PostgreSQL 17 and later.
     pub failover: Option<bool>,
-    /// PostgreSQL 17 and later.
+    /// Whether the slot was synchronised from a primary; PostgreSQL 17 and later.
     pub synced: Option<bool>,
-    /// Why it is dead.
+    /// Why the slot was invalidated.
     pub invalidation_reason: Option<String>,
-    /// Seconds of the epoch, PostgreSQL 17 and later.
+    /// Since when nobody streams from the slot, in seconds of the epoch; PostgreSQL 17 and later.
     pub inactive_since: Option<f64>,
-    /// Who keeps WAL from being removed when it is not the router.
+    /// The transaction that keeps WAL from being removed, when it is not the router.
     pub pinned_by: Option<Pin>,
 }
 
-/// The oldest writing transaction.
+/// The oldest transaction that has written something.
 #[derive(Debug, Serialize)]
 pub struct Pin {
-    /// A session, by process id.
+    /// Process id of the session; `null` for a prepared transaction.
     pub pid: Option<i32>,
-    /// What it calls itself.
+    /// The session's `application_name`.
     pub application: Option<String>,
-    /// A prepared transaction, by name.
+    /// Name of the prepared transaction; `null` for a session.
     pub prepared: Option<String>,
-    /// For how long.
+    /// Age of the transaction.
     pub seconds: Option<f64>,
 }
 
 /// Positions of this session.
 #[derive(Debug, Serialize)]
 pub struct Positions {
-    /// Seen on the wire.
+    /// The last position that was received.
     pub received: String,
-    /// Received and acknowledged.
+    /// The position up to which everything was acknowledged by Kafka.
     pub acked: String,
-    /// What the server was last told.
+    /// The position that the last status update named.
     pub confirmed: String,
-    /// The walsender of the router that holds the slot, while we stand by.
+    /// Process id of the walsender that serves the router which holds the slot, while this one is a
+    /// standby.
     pub holder_pid: Option<i32>,
 }
 
-/// What lies past the last confirmed position.
+/// What lies past the last confirmable position.
 #[derive(Debug, Serialize)]
 pub struct Window {
     /// Events.
@@ -125,7 +126,8 @@ pub struct Window {
     pub bytes: u64,
     /// Events without an acknowledgement.
     pub unacked_events: u64,
-    /// How long nothing was acknowledged while something waited.
+    /// How long the oldest of them, or a topic's metadata, has been waited for; `null` when nothing
+    /// is.
     pub waiting_for_ack_seconds: Option<f64>,
 }
 
@@ -140,18 +142,18 @@ pub struct LagBytes {
     pub unconfirmed: u64,
 }
 
-/// Since the start.
+/// Counts since the start of the process.
 #[derive(Debug, Serialize)]
 pub struct Totals {
     /// Events that Kafka acknowledged.
     pub events_acked: u64,
     /// Transactions with at least one event.
     pub transactions: u64,
-    /// INSERTs of other tables.
+    /// Changes that are no events: rows of tables that are no outbox, updates, deletes, truncates.
     pub rows_ignored: u64,
-    /// Connections made again to PostgreSQL.
+    /// Connections to PostgreSQL after the first.
     pub reconnects_postgres: u64,
-    /// Producers made anew.
+    /// Producers after the first.
     pub reconnects_kafka: u64,
     /// Failures by code.
     pub errors: BTreeMap<&'static str, u64>,
@@ -166,9 +168,9 @@ pub struct Monitor {
     pub polled_seconds_ago: Option<f64>,
     /// Why PostgreSQL does not answer.
     pub trouble: Option<Reason>,
-    /// What is wrong with slot, publication and tables now.
+    /// What is wrong with slot, publication and tables now, and notes.
     pub findings: Vec<Reason>,
-    /// What was altered for a reason that shows; what was left out before that does not.
+    /// Alterations that explain themselves; whether rows were left out before them, nothing shows.
     pub alterations: Vec<Reason>,
 }
 
@@ -272,7 +274,7 @@ impl Monitor {
     }
 }
 
-/// Seconds of the epoch; a clock before 1970 counts as 1970.
+/// Seconds of the epoch; a time before 1970 counts as 1970.
 pub(super) fn epoch(time: SystemTime) -> Duration {
     time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }

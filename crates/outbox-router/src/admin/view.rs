@@ -1,4 +1,4 @@
-//! What one answer is made from: both sides of the story at one moment.
+//! What one answer is made from: the reports of relay and monitor at one moment.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use tokio::time::Instant;
 use super::Settings;
 use crate::monitor::{Gap, Lag, MonitorReport, RelayReport};
 
-/// The relay's task publishes at least every few seconds; blocking calls into librdkafka may hold
-/// it for a few more.
+/// Age at which the relay's report counts as stale. The relay's task publishes at least every few
+/// seconds; blocking calls into librdkafka may delay it by a few more.
 pub const RELAY_STALE_AFTER: Duration = Duration::from_secs(30);
 
-/// A round of the monitor is at most four answers of 5 s each after its interval, which may be a
-/// minute.
+/// Age at which the monitor's report counts as stale. A round takes its interval, which may be a
+/// minute, and then at most four answers of 5 s each.
 pub const MONITOR_STALE_AFTER: Duration = Duration::from_secs(120);
 
 /// What one answer is made from.
@@ -20,16 +20,16 @@ pub const MONITOR_STALE_AFTER: Duration = Duration::from_secs(120);
 pub struct View<'a> {
     /// What does not change.
     pub settings: &'a Settings,
-    /// The relay's side.
+    /// What the relay published last.
     pub relay: RelayReport,
-    /// The monitor's side.
+    /// What the monitor published last.
     pub monitor: MonitorReport,
-    /// When it was asked.
+    /// When the request came.
     pub now: Instant,
 }
 
 impl View<'_> {
-    /// Which of our own tasks no longer comes round.
+    /// The task that has published nothing for too long, if there is one.
     pub(super) fn stale_task(&self) -> Option<&'static str> {
         if self.now.duration_since(self.relay.published_at) > RELAY_STALE_AFTER {
             Some("relay")
@@ -40,15 +40,15 @@ impl View<'_> {
         }
     }
 
-    /// What waits for a person's acceptance.
+    /// The gap that waits for a person's acceptance, if there is one.
     pub(super) fn gap(&self) -> Option<&Gap> {
         let witness = &self.relay.snapshot.witness;
-        // What is written down first: it has the name by which a person accepts it.
+        // A gap in the witness comes first: its name is the one by which a person accepts it.
         witness.gaps.first().or(self.monitor.gap.as_ref()).or(witness.elsewhere.as_ref())
     }
 
-    /// The split of what the slot is behind; `None` when the slot is not seen or another router
-    /// holds it.
+    /// The split of what the slot is behind; `None` when the slot could not be read or another
+    /// router holds it.
     pub(super) fn lag(&self) -> Option<Lag> {
         Lag::split(&self.relay.snapshot, self.monitor.slot.seen()?)
     }

@@ -1,4 +1,4 @@
-//! What the state topic says of this pipeline, as `/status.json` shows it.
+//! The witness in the state topic, as `/status.json` shows it.
 
 use relay::{source::Kept, witness::Acceptance};
 use serde::Serialize;
@@ -14,15 +14,15 @@ use crate::monitor::Gap;
 pub struct Witness {
     /// `kafka`; `off` where kafka.state_topic is empty.
     pub kept: &'static str,
-    /// Up to where everything is acknowledged, as it says; `null`: there is none.
+    /// Up to where everything is acknowledged, by the witness; `null`: there is no witness.
     pub position: Option<String>,
-    /// Where the pipeline began without a record, until somebody accepts that.
+    /// Where the pipeline began without a witness, until a person accepts that.
     pub began_without: Option<Moment>,
-    /// What nobody has accepted.
+    /// The gaps that nobody has accepted.
     pub gaps: Vec<OpenGap>,
-    /// Whether all of these are in Kafka, and so outlive this process.
+    /// Whether all of these gaps are in Kafka, and so outlive this process.
     pub gaps_recorded: bool,
-    /// What somebody has accepted, the latest last.
+    /// The gaps that a person has accepted, the latest last.
     pub accepted: Vec<Accepted>,
 }
 
@@ -35,7 +35,7 @@ pub struct OpenGap {
     pub message: String,
     /// What to type.
     pub hint: Option<String>,
-    /// What is at risk.
+    /// The interval in which rows may be missing.
     pub interval: Interval,
 }
 
@@ -44,9 +44,9 @@ pub struct OpenGap {
 pub struct Accepted {
     /// `CODE@LSN`.
     pub name: String,
-    /// Who.
+    /// Who accepted it.
     pub by: String,
-    /// When, in UTC.
+    /// When it was accepted, in UTC.
     pub at: String,
 }
 

@@ -1,5 +1,5 @@
-//! What may be typed: commands, flags and their help. Flags that say yes or no are enums: at the
-//! place where they are used, `Write::Apply` reads better than `true`.
+//! Commands, flags and their help. Flags without a value are enums, because `Write::Apply` reads
+//! better than `true` where the flag is used.
 
 use std::{
     convert::Infallible, ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::OnceLock,
@@ -32,8 +32,8 @@ impl Cli {
     /// Reads a command line, the program's name first.
     ///
     /// # Errors
-    /// What is wrong with it, or the text of `--help` or `--version`: `clap` prints either and
-    /// knows the exit code.
+    /// The error describes what is wrong with the command line, or holds the text of `--help` or
+    /// `--version`. `clap` prints all of these and knows the exit code.
     pub fn read(
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Self, clap::Error> {
@@ -63,7 +63,7 @@ pub struct Overrides {
     pub set: Vec<String>,
 }
 
-/// The program's version, and that of the library that does the producing.
+/// The program's version, and that of librdkafka.
 fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| {
@@ -202,7 +202,7 @@ fn secret(text: &str) -> Result<Secret<String>, Infallible> {
     Ok(Secret::new(text.to_owned()))
 }
 
-/// Print or do.
+/// Whether `setup` and `teardown` print the SQL or run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Write {
     /// Print the SQL.
@@ -220,7 +220,7 @@ pub enum MissingTable {
     Create,
 }
 
-/// Whether a command that is about PostgreSQL sees to the record in Kafka as well.
+/// Whether `setup` and `teardown` also handle the record in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RecordPart {
     /// It does.
@@ -229,7 +229,7 @@ pub enum RecordPart {
     Skip,
 }
 
-/// What becomes of a record that says that rows may be missing.
+/// What `teardown` does with a record that says that rows may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OpenGaps {
     /// It stays: whoever makes the slot again must be told.
@@ -268,12 +268,12 @@ pub struct AcceptArgs {
     pub overrides: Overrides,
 }
 
-/// What waits for a person, by its name.
+/// The name of an open gap or beginning, written `CODE@LSN`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GapName {
-    /// What happened.
+    /// The code of its failure.
     pub code: Code,
-    /// Where it begins.
+    /// The position at which it begins.
     pub lsn: Lsn,
 }
 
@@ -295,7 +295,8 @@ impl fmt::Display for GapName {
     }
 }
 
-/// It is shown in logs and on terminals.
+/// Reads `--by`. The name is shown in logs and on terminals, so it must not hold control
+/// characters.
 fn person(text: &str) -> Result<String, &'static str> {
     const LENGTH_MAX: usize = 100;
     if text.trim().is_empty() || text.len() > LENGTH_MAX || text.chars().any(char::is_control) {
@@ -328,7 +329,7 @@ pub struct StatusArgs {
     pub overrides: Overrides,
 }
 
-/// For whom.
+/// The form in which `status` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     /// For people.
@@ -337,7 +338,7 @@ pub enum Form {
     Json,
 }
 
-/// How often.
+/// How often `status` reads and prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Repeat {
     /// Once.

@@ -1,5 +1,5 @@
-//! `check`: builds what `run` starts with and tries what needs no connection, then shows the
-//! configuration whole, without its secrets. Connects nowhere.
+//! `check`: builds the same parts as `run`, tries everything that needs no connection, and shows
+//! the complete configuration without its secrets. It connects nowhere.
 
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use crate::{
     prepare,
 };
 
-/// Prints what `run` would refuse, or where the configuration came from and what it amounts to.
+/// Prints what `run` would refuse; else where the configuration came from, and every value that
+/// applies.
 pub(super) fn check(
     file: Option<&Path>,
     loaded: &Loaded,

@@ -1,10 +1,10 @@
-//! How a failure is told to a person.
+//! How a failure is printed for a person.
 
 use std::io;
 
 use relay::Failure;
 
-/// A failure with its hint.
+/// Prints a failure with its hint.
 pub(super) fn complain(out: &mut dyn io::Write, failure: &Failure) -> io::Result<()> {
     writeln!(out, "error: {failure}")?;
     match &failure.hint {

@@ -1,7 +1,7 @@
 //! SQL sessions for the commands, and what PostgreSQL's errors mean to them.
 //!
-//! A connection has to be driven while it is used. There is no task to do it: [`with_connection`]
-//! polls it beside the work, and ends with the work.
+//! A connection has to be polled while it is used. No task does this: [`with_connection`] polls it
+//! beside the work, and ends with the work.
 
 use std::pin::pin;
 
@@ -20,7 +20,8 @@ use crate::{
 pub(super) struct Access<'a> {
     /// A URL or `key=value` form; without it the environment's `PG*` variables.
     pub(super) url: Option<&'a Secret<String>>,
-    /// The same as the router will connect, which a command may do by `--admin-url`.
+    /// The connection string of the router itself; `url` differs from it when the command was given
+    /// `--admin-url`.
     pub(super) own: Option<&'a Secret<String>>,
     pub(super) environment: &'a Environment,
     /// The router's name; commands append their own.
@@ -35,24 +36,25 @@ impl Access<'_> {
     fn resolve(&self, url: Option<&Secret<String>>) -> Result<ConnInfo, Failure> {
         let url = url.map(|url| url.expose().as_str());
         let environment = |name: &str| self.environment.get(name).map(str::to_owned);
-        // A connection string that cannot be read is wrong for a person to mend, like a password.
+        // A person has to correct a connection string that cannot be read, as with a wrong
+        // password.
         ConnInfo::resolve(url, &environment).map_err(|error| {
             Failure::new(Code::AuthenticationFailed, format!("postgres.url: {error}"))
         })
     }
 
-    /// For a connection that is made elsewhere.
+    /// The endpoint for a connection that another module makes.
     pub(super) fn endpoint(&self, command: &str) -> Result<Endpoint, Failure> {
         let application_name = format!("{} {command}", self.name);
         Ok(Endpoint { conninfo: self.conninfo()?, application_name })
     }
 
-    /// The database that the router connects to: part of the name of its record.
+    /// The database that the router connects to; it is a part of the record's key.
     pub(super) fn database_of_router(&self) -> Result<String, Failure> {
         Ok(self.resolve(self.own)?.dbname)
     }
 
-    /// The database that is connected to, where the settings say so.
+    /// The database that the command connects to; `None` where the settings cannot be read.
     pub(super) fn database(&self) -> Option<String> {
         self.conninfo().ok().map(|conninfo| conninfo.dbname)
     }
@@ -79,7 +81,7 @@ pub(super) async fn with_connection<T>(
     }
 }
 
-/// What an error of PostgreSQL's means to somebody who typed a command.
+/// Turns an error of PostgreSQL into a failure, with a hint for the person who typed the command.
 pub(super) fn failure(error: &tokio_postgres::Error) -> Failure {
     let failure = sql_failure(error);
     let hint = match error.as_db_error() {

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Done; for `run`: drained, nothing unconfirmed.
     Done,
-    /// It failed, or there are findings.
+    /// The command failed, or `status` has findings.
     Failure,
     /// The command line was wrong.
     Usage,
-    /// A bug of ours.
+    /// A bug in this program.
     Bug,
     /// The deadline of the shutdown passed with events unacknowledged.
     ShutdownDeadline,

@@ -1,6 +1,6 @@
-//! One GET to the admin endpoint of a router beside us. HTTP/1.0, so that the answer ends where the
-//! connection does and is never chunked; a few lines instead of a client library for one request to
-//! one server of our own.
+//! One GET request to the admin endpoint of the router with this configuration. HTTP/1.0, so that
+//! the answer ends where the connection ends and is never chunked. A client library was rejected,
+//! because this is one request to one server, which belongs to the same program.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -12,19 +12,17 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A router that does not answer at once is in trouble, and PostgreSQL's answer should not wait for
-/// it.
+/// Limit of the request: PostgreSQL's answer should not wait for a router that does not answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The document is a few kilobytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// The body of an answer with any status from 200 to 599; `None` where nobody answers, or not in
-/// HTTP.
+/// The body of the answer, whatever its status; `None` where nobody answers, or not in HTTP.
 pub(super) async fn get(listen: SocketAddr, path: &str) -> Option<String> {
     tokio::time::timeout(PATIENCE, request(reachable(listen), path)).await.ok()?
 }
 
-/// A router that listens everywhere is asked on loopback.
+/// The address to connect to: loopback where the router listens on all addresses.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),

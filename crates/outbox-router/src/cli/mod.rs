@@ -1,5 +1,5 @@
-//! The command line: what may be typed, and the commands that do their work and end. `run` is only
-//! read here; the program carries it out.
+//! The command line: flags and commands, and the work of every command except `run`. `run` is only
+//! parsed here; `app.rs` carries it out.
 //!
 //! Commands write to a [`Terminal`] that they are given, so that tests read what a person would.
 //! Printed SQL is exactly what `--apply` runs; nothing is created or dropped without `--apply`.
@@ -49,7 +49,7 @@ pub fn config_file(cli: &Cli, environment: &Environment) -> Option<PathBuf> {
 /// Reads the configuration that a command line asks for.
 ///
 /// # Errors
-/// Everything that is wrong with it; the exit code is [`Exit::Configuration`].
+/// Everything that is wrong with the configuration; the exit code is [`Exit::Configuration`].
 pub fn load_config(cli: &Cli, environment: &Environment) -> Result<Loaded, ConfigErrors> {
     config::load(config_file(cli, environment).as_deref(), environment, &cli.flags())
 }
@@ -89,7 +89,7 @@ pub async fn execute(
             Exit::Failure
         }
         Err(Trouble::Output(error)) => {
-            // Whoever read the output may just have gone, as `head` does.
+            // The reader of the output may have closed it, as `head` does.
             if error.kind() != io::ErrorKind::BrokenPipe {
                 let _written = writeln!(terminal.err, "error: cannot write the output: {error}");
             }

@@ -1,4 +1,4 @@
-//! The pipeline's record in the state topic, and the source that it is held against.
+//! Reads and writes the pipeline's record in the state topic, and compares the source with it.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ use crate::{
     shell::{Seen, Source},
 };
 
-/// Where the record is.
+/// Access to the pipeline's record.
 #[derive(Clone)]
 pub(super) struct Records {
     settings: KafkaSettings,
@@ -29,7 +29,7 @@ pub(super) struct Records {
     pipeline: Pipeline,
 }
 
-/// What is there.
+/// What the state topic holds for the pipeline.
 pub(super) struct Stored {
     /// Kafka's cluster id; empty where nothing was read.
     pub(super) cluster: String,
@@ -39,20 +39,20 @@ pub(super) struct Stored {
 }
 
 impl Records {
-    /// `None` where the configuration keeps no record.
+    /// `None` where the configuration keeps no record (`kafka.state_topic` is empty).
     pub(super) fn of(config: &Config, access: Access<'_>) -> Result<Option<Self>, Failure> {
         let Some(topic) = config.kafka.state_topic.clone() else { return Ok(None) };
         let pipeline = prepare::pipeline(config, &access.database_of_router()?);
         Ok(Some(Self { settings: prepare::kafka_settings(config), topic, pipeline }))
     }
 
-    /// What a person types who makes the topic.
+    /// The command by which a person creates the state topic; `None` where no record is kept.
     pub(super) fn topic_command(config: &Config) -> Option<String> {
         let topic = config.kafka.state_topic.as_ref()?;
         Some(state_topic_command(&prepare::kafka_settings(config), topic))
     }
 
-    /// The topic.
+    /// The state topic.
     pub(super) fn topic(&self) -> &TopicName {
         &self.topic
     }
@@ -62,7 +62,7 @@ impl Records {
         &self.pipeline.database
     }
 
-    /// Reads what is there. A topic that is missing holds nothing.
+    /// Reads all records of the pipeline. A missing topic holds none.
     pub(super) async fn read(&self) -> Result<Stored, Failure> {
         let it = self.clone();
         let read = blocking(move || read_state(&it.settings, &it.topic, &it.pipeline.prefix()));
@@ -86,12 +86,12 @@ impl Records {
         Ok(Stored { cluster: read.cluster_id, record: combine(&records)?, keys })
     }
 
-    /// Sees to it that there is a topic, and one that keeps the record.
+    /// Creates the topic if it is missing, and checks that it keeps the record.
     pub(super) async fn make_topic(&self) -> Result<(), Failure> {
         self.put(Vec::new()).await
     }
 
-    /// Deletes all that was read.
+    /// Deletes every record that was read.
     pub(super) async fn delete(&self, stored: Stored) -> Result<(), Failure> {
         self.put(stored.keys.into_iter().map(|key| (key, None)).collect()).await
     }
@@ -108,13 +108,13 @@ impl Records {
     }
 }
 
-/// How often both are read again, until nobody writes the record meanwhile.
+/// How often source and record are read at most, until the record did not change in between.
 const LOOKS: u32 = 5;
 
-/// Looks at the source and at the record, as they are at one moment: a router that runs writes the
-/// record again and again, and a record that is newer than the look at the server would speak of
-/// WAL that the look has not seen. While a router streams, that cannot be had, and need not be: see
-/// [`found`].
+/// Reads the source and the record as they are at one moment. A router that runs writes the record
+/// again and again, and a record newer than the reading of the server would name WAL that the
+/// reading has not seen. While a router streams, no such moment can be found, and none is needed:
+/// see [`found`].
 pub(super) async fn see(records: &Records, source: &Source) -> Result<(Seen, Stored), Failure> {
     let mut stored = records.read().await?;
     let mut looks = 0;
@@ -132,7 +132,7 @@ pub(super) async fn see(records: &Records, source: &Source) -> Result<(Seen, Sto
     }
 }
 
-/// Whether somebody streams from the slot.
+/// Whether a process streams from the slot.
 pub(super) fn is_held(seen: &Seen) -> bool {
     seen.look.slot.as_ref().is_some_and(SlotHealth::is_active)
 }
@@ -142,12 +142,12 @@ fn first(gaps: Vec<Gap>) -> Failure {
     first.map_or_else(|| Failure::new(Code::SlotMoved, "rows may be missing"), |gap| gap.failure)
 }
 
-/// The source as a stream could start from it now. What is wrong with it is told as it is open: the
-/// source alone knows no earlier moment than where the slot stands, and rows may be missing from
-/// before that.
+/// The source as a stream could start from it now. A defect is reported as the open gap that it
+/// belongs to: the source alone shows no moment before the slot's position, and rows may be missing
+/// from before that.
 ///
 /// # Errors
-/// It could not: what is wrong, or who holds the slot.
+/// A stream could not start: what is wrong, or which process holds the slot.
 pub(super) fn baseline(config: &Config, seen: Seen, open: &[Open]) -> Result<Baseline, Failure> {
     let pid = seen.look.slot.as_ref().and_then(|slot| slot.active_pid);
     judged(config, None, seen).map_err(|obstacle| match obstacle {
@@ -155,7 +155,7 @@ pub(super) fn baseline(config: &Config, seen: Seen, open: &[Open]) -> Result<Bas
             let wrong = first(gaps);
             match (unmended(&wrong, open), pid) {
                 (Some(unmended), _) => unmended,
-                // Its router has not written down yet from where on.
+                // The router that holds the slot has not written down yet where the gap begins.
                 (None, Some(pid)) if !open.is_empty() => in_use(config.postgres.slot.as_str(), pid),
                 (None, _) => wrong,
             }
@@ -166,8 +166,8 @@ pub(super) fn baseline(config: &Config, seen: Seen, open: &[Open]) -> Result<Bas
     })
 }
 
-/// The open gap that this belongs to. Of several with the code it is the one with the same remedy,
-/// or the widest.
+/// The failure `wrong` in the words of the open gap that it belongs to. Of several gaps with its
+/// code, this is the one with the same hint, else the one that begins first.
 fn unmended(wrong: &Failure, open: &[Open]) -> Option<Failure> {
     let gaps = open.iter().filter_map(|open| match open {
         Open::Gap(gap) => Some(gap),
@@ -180,10 +180,10 @@ fn unmended(wrong: &Failure, open: &[Open]) -> Option<Failure> {
     Some(Failure { hint: wrong.hint.clone(), ..Failure::new(wrong.code, message) })
 }
 
-/// Whether a router that goes on from this record would find everything as it left it.
+/// Checks that a router that goes on from this record would find everything as it was left.
 ///
 /// # Errors
-/// What it would find.
+/// What such a router would find.
 pub(super) fn is_as_left(
     config: &Config,
     record: &Witness,
@@ -197,10 +197,10 @@ pub(super) fn is_as_left(
     }
 }
 
-/// Whether everything that this record speaks of was accepted.
+/// Checks that everything that this record reports was accepted.
 ///
 /// # Errors
-/// The first that was not.
+/// The first gap that was not accepted, else the beginning.
 pub(super) fn nothing_open(record: &Witness) -> Result<(), Failure> {
     match record.open().into_iter().next() {
         None => Ok(()),
@@ -226,10 +226,11 @@ fn refusal(config: &Config, obstacle: Obstacle) -> Failure {
     }
 }
 
-/// The connection leads to another database than the router's, whose name is part of the record's.
+/// Checks that the connection is to the router's database, whose name is a part of the record's
+/// key.
 ///
 /// # Errors
-/// It does.
+/// The connection is to another database.
 pub(super) fn same_database(records: &Records, seen: &Seen) -> Result<(), Failure> {
     let (here, routers) = (&seen.look.database, records.database());
     if here == routers {
@@ -242,7 +243,7 @@ pub(super) fn same_database(records: &Records, seen: &Seen) -> Result<(), Failur
     )))
 }
 
-/// A pipeline began here without a record.
+/// Says that the pipeline began at `mark` without a record.
 pub(super) fn beginning(mark: &impl fmt::Display) -> String {
     format!(
         "the pipeline began at {mark} without a record: whether anything before that is missing \
@@ -250,18 +251,19 @@ pub(super) fn beginning(mark: &impl fmt::Display) -> String {
     )
 }
 
-/// What a person does before accepting that.
+/// What a person does before accepting such a beginning.
 pub(super) const COMPARE: &str = "compare the outbox table with the topics";
 
-/// Somebody streams from the slot.
+/// A process streams from the slot.
 pub(super) fn in_use(slot: &str, pid: i32) -> Failure {
     Failure::new(Code::SlotInUse, format!("the slot {slot} is in use by pid {pid}")).hint(format!(
         "stop that router first, or end its connection: select pg_terminate_backend({pid})"
     ))
 }
 
-/// The record with every gap that a router would find at its next start: nobody has written them
-/// down yet. One that streams judges by itself, and is further than any look of ours.
+/// The record, with every gap that a router would find at its next start and that is not written
+/// down yet. While a router streams, the record is returned as it is: that router checks the source
+/// itself, and has read more WAL than this command has seen.
 pub(super) fn found(config: &Config, record: &Witness, cluster: &str, seen: &Seen) -> Witness {
     if is_held(seen) {
         return record.clone();
@@ -278,8 +280,8 @@ pub(super) fn found(config: &Config, record: &Witness, cluster: &str, seen: &See
     record.with_found(&gaps, &seen.look.mark())
 }
 
-/// Alterations since the record was written that explain themselves: a router would tell them at
-/// its next start.
+/// Alterations since the record was written that are no gap, because the catalog shows what was
+/// altered. A router would report them at its next start.
 pub(super) fn alterations(config: &Config, record: &Witness, seen: &Seen) -> Vec<Failure> {
     let between = Interval { from: record.checked.clone(), to: seen.look.mark() };
     publication::alterations(

@@ -8,11 +8,11 @@ use crate::{
     postgres::{quote_identifier, quote_table},
 };
 
-/// The version from which a slot can survive a failover.
+/// The first version in which a slot can survive a failover (option `failover`).
 pub(super) const FAILOVER_SINCE: i32 = 17_00_00;
 
-/// A value as a string literal; with a backslash the escape form, which does not depend on a
-/// setting.
+/// A value as a string literal. With a backslash it takes the escape form `E'…'`, which does not
+/// depend on `standard_conforming_strings`.
 pub(super) fn literal(value: &str) -> String {
     let quoted = value.replace('\'', "''");
     if quoted.contains('\\') {
@@ -21,7 +21,7 @@ pub(super) fn literal(value: &str) -> String {
     format!("'{quoted}'")
 }
 
-/// The outbox tables that objects are made for: those configured, or the default one.
+/// The outbox tables to create objects for: those configured, else the default one.
 pub(super) fn outboxes(config: &Config) -> Vec<OutboxTable> {
     if config.outbox.is_empty() {
         return vec![OutboxTable::with_defaults(crate::config::default_table())];
@@ -63,12 +63,12 @@ pub(super) fn create_role(role: &str) -> String {
     format!("create role {} login replication", quote_identifier(role))
 }
 
-/// Gives an existing role what it needs.
+/// Gives an existing role LOGIN and REPLICATION.
 pub(super) fn alter_role(role: &str) -> String {
     format!("alter role {} login replication", quote_identifier(role))
 }
 
-/// Lets a role into one database.
+/// Lets a role connect to one database.
 pub(super) fn grant_connect(database: &str, role: &str) -> String {
     format!(
         "grant connect on database {} to {}",
@@ -77,7 +77,7 @@ pub(super) fn grant_connect(database: &str, role: &str) -> String {
     )
 }
 
-/// A publication of inserts; a partitioned table is published as itself.
+/// A publication of inserts; a partitioned table is published under its own name.
 pub(super) fn create_publication(publication: &str, tables: &[TableName]) -> String {
     let tables: Vec<String> = tables.iter().map(quote_table).collect();
     format!(
@@ -96,13 +96,13 @@ pub(super) fn create_slot(slot: &str, version: i32) -> String {
     )
 }
 
-/// Whether a slot has a row to send, and whether it has more than the first `messages`. Not every
-/// message is a row: before PostgreSQL 15 a transaction that wrote elsewhere sends its two ends,
-/// and a publication may publish more than inserts.
+/// Whether a slot has an insert to send, and whether it has as many messages as are asked for. Not
+/// every message is an insert: before PostgreSQL 15 a transaction that changed no published table
+/// sends its Begin and Commit, and a publication may publish more than inserts.
 ///
-/// The server reads on to the end of the transaction that holds the last of them, and keeps what it
-/// has read until it answers: up to `work_mem` in memory, and up to `logical_decoding_work_mem` of
-/// what it decodes; the rest on its disk.
+/// The server reads on to the end of the transaction that holds the last of these messages. Until
+/// it answers, it keeps up to `work_mem` of the result in memory, and up to
+/// `logical_decoding_work_mem` of what it decodes; the rest is on its disk.
 pub(super) fn peek(slot: &str, publication: &str, messages: i32) -> String {
     format!(
         "select coalesce(bool_or(get_byte(data, 0) = ascii('I')), false), count(*) >= {messages} \
@@ -123,7 +123,7 @@ pub(super) fn drop_publication(publication: &str) -> String {
     format!("drop publication {}", quote_identifier(publication))
 }
 
-/// Drops a role and what it was let into.
+/// Takes from a role the right to connect, and drops the role.
 pub(super) fn drop_role(database: &str, role: &str) -> [String; 2] {
     let name = quote_identifier(role);
     let database = quote_identifier(database);

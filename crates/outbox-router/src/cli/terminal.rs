@@ -2,13 +2,13 @@
 
 use std::io::{self, BufRead};
 
-/// What a command is given of the outside.
+/// The streams of a command.
 pub struct Terminal<'t> {
-    /// What was asked for.
+    /// The command's result.
     pub out: &'t mut (dyn io::Write + Send),
-    /// What went wrong.
+    /// Errors and their hints.
     pub err: &'t mut (dyn io::Write + Send),
-    /// Answers of a person.
+    /// A person's answers.
     pub input: &'t mut (dyn BufRead + Send),
     /// Whether a person watches `out`.
     pub audience: Audience,

@@ -7,9 +7,9 @@ use relay::Failure;
 /// What ends a command.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// PostgreSQL, or something in it.
+    /// PostgreSQL, Kafka, or something that was found there.
     Failure(Box<Failure>),
-    /// The output is closed.
+    /// The output cannot be written.
     Output(io::Error),
 }
 

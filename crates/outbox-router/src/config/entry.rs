@@ -1,12 +1,12 @@
-//! What the table of keys says of each of them, as data: for suggestions, excerpts and the pages
-//! that are made of it.
+//! The declared keys as data: for suggestions, excerpts and the documents that are generated from
+//! them.
 
 /// A key, or a table that holds keys.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Its full name. `[]` stands for one of several tables, `*` for a name that the user chooses.
+    /// The full name. `[]` stands for one of several tables, `*` for a name that the user chooses.
     pub name: String,
-    /// What it means, a line each.
+    /// The help text, line by line.
     pub help: &'static [&'static str],
     /// What is behind the name.
     pub content: Content,
@@ -30,9 +30,9 @@ pub enum Content {
 pub struct Value {
     /// Type, range and unit, or the words to choose from.
     pub takes: String,
-    /// As in the file; `None` where nothing is set unless the user sets it.
+    /// The default, as TOML; `None` where nothing is set unless the user sets it.
     pub default: Option<String>,
-    /// What such a key may look like in the file.
+    /// Examples, as they would stand in the file.
     pub examples: Vec<String>,
     /// Whether it may hold a secret.
     pub secrecy: Secrecy,
@@ -41,7 +41,7 @@ pub struct Value {
 /// Whether a value may be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Secrecy {
-    /// It may.
+    /// It may be shown.
     Public,
     /// It is printed as `***`, or without its password.
     Secret,

@@ -1,11 +1,11 @@
 //! Overrides from outside the file: `OUTBOX_ROUTER__KAFKA__BOOTSTRAP_SERVERS=…` and `--set
 //! kafka.bootstrap_servers=…`.
 //!
-//! In a variable's name two underscores separate the parts of a key and a number picks one of
+//! In a variable's name two underscores separate the parts of a key, and a number picks one of
 //! several tables: `OUTBOX_ROUTER__OUTBOX__0__TABLE`. librdkafka's property names contain dots,
-//! which a variable's name cannot: below `KAFKA__PROPERTIES` every single underscore stands for a
-//! dot (`…__SASL_PASSWORD` is `sasl.password`; no property of librdkafka contains an underscore).
-//! The process's environment is handed in, never looked up here.
+//! which the name of a variable cannot contain: below `KAFKA__PROPERTIES` every single underscore
+//! stands for a dot (`…__SASL_PASSWORD` is `sasl.password`; no property of librdkafka contains an
+//! underscore). The process's environment is an argument and is never read here.
 
 use std::{collections::BTreeMap, ffi::OsString};
 
@@ -29,7 +29,7 @@ pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
     /// From `std::env::vars_os()`, or from a test's own list. Variables that are not UTF-8 are left
-    /// out: no key of ours could take them.
+    /// out, because no key could take them.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let text = |(name, value): (OsString, OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -37,12 +37,12 @@ impl Environment {
         Self(variables.into_iter().filter_map(text).collect())
     }
 
-    /// One variable.
+    /// The value of a variable; `None` where it is not set.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The overrides among the variables, tables of a list in their order.
+    /// The variables that set a key, with the tables of a list in their order.
     pub(super) fn overrides(&self) -> Vec<Override> {
         let mut overrides: Vec<Override> = self
             .0
@@ -79,7 +79,7 @@ fn property(name: &str) -> Vec<Step> {
 /// Reads the argument of `--set`.
 pub(super) fn flag(argument: &str) -> Result<Override, ConfigError> {
     let Some((key, value)) = argument.split_once('=') else {
-        // The argument may be a value whose key was forgotten: not quoted.
+        // Not quoted, because the argument may be a value whose key was forgotten.
         return Err(ConfigError::new(Code::Override, "--set takes key=value")
             .hint("for example --set limits.window_events=1000"));
     };

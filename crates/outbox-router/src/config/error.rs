@@ -1,6 +1,6 @@
-//! What can be wrong with a configuration, and how it is told: a stable code, what is wrong with
-//! which key, where it was set, and what to write instead. All problems are reported at once; a
-//! value that may be secret is never quoted.
+//! What can be wrong with a configuration, and how it is reported: a stable code, what is wrong
+//! with which key, where it was set, and what to write instead. All problems are reported at once;
+//! a value that may be secret is never quoted.
 
 use std::fmt;
 
@@ -13,21 +13,22 @@ pub enum Code {
     FileUnreadable,
     /// The file is not TOML.
     Syntax,
-    /// No key of that name.
+    /// There is no key of that name.
     UnknownKey,
-    /// A table where a text belongs, and the like.
+    /// A value of another type than the key takes, such as a table for a text.
     WrongType,
     /// A duration or size without a unit, or with one that is not known.
     Unit,
     /// A value that the key does not take.
     Value,
-    /// `${env:…}` or `${file:…}` leads nowhere.
+    /// `${env:…}` or `${file:…}` cannot be resolved.
     Reference,
     /// Two values that contradict each other.
     Contradiction,
-    /// An environment variable or `--set` that cannot be placed.
+    /// An environment variable or `--set` that cannot be applied: no `=`, no possible key, or no
+    /// such item of a list.
     Override,
-    /// A librdkafka property that would break a promise, or that librdkafka does not know.
+    /// A librdkafka property that would break a guarantee, or that librdkafka does not know.
     Property,
     /// A file, an address or a set of properties that cannot be used on this machine.
     Unusable,
@@ -67,7 +68,7 @@ pub enum Place {
     Environment(String),
     /// By `--set` with this key.
     Flag(String),
-    /// Nowhere in particular.
+    /// In no particular place.
     Nowhere,
 }
 
@@ -145,8 +146,8 @@ impl From<ConfigError> for ConfigErrors {
     }
 }
 
-/// Why a value is not accepted, before it is known which key it was for. The message continues the
-/// sentence that key and value begin: ``postgres.slot "A-B"`` *is no slot name*.
+/// Why a value is not accepted, before it is known which key it was for. The message continues a
+/// sentence that begins with key and value: ``postgres.slot "A-B"`` *is no slot name*.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rejection {
     pub(super) code: Code,

@@ -3,7 +3,7 @@
 //! `docs/configuration.md` follow from here; a new key is an entry in this file and the code that
 //! uses it.
 //!
-//! Only what concerns several values at once is elsewhere, in [`super::validate`].
+//! Only checks that concern several values at once are elsewhere, in [`super::validate`].
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -47,7 +47,8 @@ const TIMESTAMPS: &[(&str, Timestamp)] = &[("commit", Timestamp::Commit), ("now"
 const LOG_FORMATS: &[(&str, LogFormat)] =
     &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
 
-/// What an `[[outbox]]` that names no table means, and what `setup` makes when there is none.
+/// The table of an `[[outbox]]` that names none, and the table that `setup` makes when no
+/// `[[outbox]]` is configured.
 pub fn default_table() -> TableName {
     TableName { schema: "public".to_owned(), name: "outbox".to_owned() }
 }
@@ -182,7 +183,7 @@ tables! {
     /// `kafka.create_topics`
     #[derive(Copy)]
     pub struct CreateTopics {
-        // More would be a slip of the hand, and no broker would survive it.
+        // A larger number would be a mistake, and no broker could serve so many.
         /// Partitions of a new topic. Left out, the broker decides (num.partitions).
         partitions: i32 = -1, brokers_count(1..=10_000, 6);
         /// Copies of each partition. Left out, the broker decides (default.replication.factor).
@@ -202,7 +203,7 @@ tables! {
         // would not fit into librdkafka's largest message, 1,000,000,000 bytes.
         /// The largest row. A larger one stops the router at that row.
         row_bytes: u64 = 16 * MIB, size(64 * KIB..=900 * MIB);
-        // The default is below the 30 s after which Kubernetes kills.
+        // The default is below the 30 s after which Kubernetes kills a process.
         /// How long SIGTERM waits for the acknowledgement of what was read; afterwards the exit
         /// code is 75.
         shutdown: Duration = Duration::from_secs(25), duration(SECOND..=HOUR);
@@ -211,7 +212,7 @@ tables! {
     /// `[monitor]`
     #[derive(Copy)]
     pub struct Monitor {
-        // A look costs PostgreSQL a query; a gap must be noticed within 10 s.
+        // Each reading costs PostgreSQL a query; a gap must be noticed within 10 s.
         /// Time between two looks at the slot.
         interval: Duration = Duration::from_secs(5), duration(100..=10 * SECOND);
         /// How far the slot may be behind the current WAL position before a warning and an error

@@ -1,10 +1,11 @@
-//! The configuration: from a TOML file, the environment and flags to a [`Config`] in which every
-//! value is typed, checked and present, or to every problem at once with its place and a hint.
+//! Reads the configuration from a TOML file, the environment and flags. The result is a [`Config`]
+//! in which every value is typed, checked and present, or a list of all problems, each with its
+//! place and a hint.
 //!
 //! Precedence: flag, environment, file, default; no file is needed. A key that does not exist is
 //! refused, a duration or size needs its unit, and nothing that may be secret is ever printed: not
 //! by `Debug`, not in a message, not in the excerpt of the file. The process's environment is an
-//! argument, so that tests need none.
+//! argument, so that tests do not depend on it.
 
 mod entry;
 mod environment;
@@ -52,14 +53,14 @@ use table::Table;
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// For messages about a value that turns out to be wrong later.
+    /// For messages about a value that is found to be wrong later.
     pub places: Places,
 }
 
-/// Reads the file, if there is one, and lays environment and flags (`key=value`) upon it.
+/// Reads the file, if there is one, and applies environment and flags (`key=value`) to it.
 ///
 /// # Errors
-/// Everything that is wrong, at once, unless the file cannot be read at all.
+/// All problems at once. If the file cannot be read or parsed, that problem alone.
 pub fn load(
     file: Option<&Path>,
     environment: &Environment,

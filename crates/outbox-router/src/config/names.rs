@@ -1,5 +1,5 @@
-//! Names of PostgreSQL's objects, checked where they enter. PostgreSQL would cut a name that is too
-//! long and fold one that is not quoted; both would make the router follow something other than
+//! Names of PostgreSQL's objects, checked when they are read. PostgreSQL would cut a name that is
+//! too long and fold one that is not quoted; both would make the router follow something other than
 //! what was meant, so both are refused.
 
 use std::fmt;
@@ -11,7 +11,7 @@ use super::error::Rejection;
 /// PostgreSQL's NAMEDATALEN − 1, in bytes.
 const LENGTH_MAX: usize = 63;
 
-/// Slot and publication of a router that was told nothing else.
+/// The default name of slot and publication.
 const DEFAULT: &str = "outbox_router";
 
 /// A replication slot's name: `[a-z0-9_]{1,63}`, PostgreSQL's own rule.
@@ -73,7 +73,7 @@ impl fmt::Display for PublicationName {
     }
 }
 
-/// What any identifier must be.
+/// Checks what holds for every identifier: not empty, without NUL, at most 63 bytes.
 pub(super) fn identifier(text: &str) -> Result<&str, Rejection> {
     if text.is_empty() {
         return Err(Rejection::value("is empty"));
@@ -102,7 +102,7 @@ pub(super) fn parse_table(text: &str) -> Result<TableName, Rejection> {
     Ok(TableName { schema, name })
 }
 
-/// As [`parse_table`] reads it.
+/// Writes the name as [`parse_table`] reads it.
 pub(super) fn print_table(name: &TableName) -> String {
     let quote = |part: &String| {
         let plain = |c: char| c.is_ascii_lowercase() || c == '_';
@@ -135,7 +135,7 @@ fn part(text: &str) -> Result<(String, &str), Rejection> {
     Ok((name, rest))
 }
 
-/// Up to the closing quote; a doubled quote stands for one.
+/// The name up to the closing quote, and what follows; a doubled quote stands for one.
 fn unquote(quoted: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut rest = quoted;

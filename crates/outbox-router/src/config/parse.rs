@@ -1,4 +1,4 @@
-//! Texts that are more than a text: what each of them must be, with the reason.
+//! Texts that must follow a rule, with the reason for each rule.
 
 use std::net::SocketAddr;
 
@@ -6,8 +6,9 @@ use relay::{TopicName, TopicTemplate};
 
 use super::error::Rejection;
 
-/// PostgreSQL cuts an application name at 63 bytes and replaces what is not printable ASCII; the
-/// same word is a metric label and a Kafka client id, so it is kept to what all three leave alone.
+/// PostgreSQL cuts an application name at 63 bytes and replaces what is not printable ASCII. The
+/// same name is a metric label and a Kafka client id, so only characters that all three keep are
+/// accepted.
 pub(super) fn name(text: &str) -> Result<String, Rejection> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if !text.is_empty() && text.len() <= 63 && text.chars().all(legal) {
@@ -21,7 +22,7 @@ pub(super) fn topic(text: &str) -> Result<TopicTemplate, Rejection> {
     TopicTemplate::parse(text).map_err(|error| Rejection::value(format!("is no topic: {error}")))
 }
 
-/// Consumers bridge headers to HTTP: no line may be smuggled in.
+/// Consumers may copy headers into HTTP, so a name must not hold a line break.
 pub(super) fn header(text: &str) -> Result<String, Rejection> {
     if text.is_empty() || text.chars().any(char::is_control) {
         return Err(Rejection::value("is no header name")
@@ -30,7 +31,7 @@ pub(super) fn header(text: &str) -> Result<String, Rejection> {
     Ok(text.to_owned())
 }
 
-/// Empty: there is no witness.
+/// An empty text means that there is no witness.
 pub(super) fn state_topic(text: &str) -> Result<Option<TopicName>, Rejection> {
     if text.is_empty() {
         return Ok(None);
@@ -40,13 +41,14 @@ pub(super) fn state_topic(text: &str) -> Result<Option<TopicName>, Rejection> {
     })
 }
 
-/// As [`state_topic`] reads it.
+/// Writes the topic as [`state_topic`] reads it.
 #[expect(clippy::ref_option, reason = "what a kind prints is a reference to the value")]
 pub(super) fn print_state_topic(topic: &Option<TopicName>) -> String {
     topic.as_ref().map_or_else(String::new, ToString::to_string)
 }
 
-/// Whether a server is reached by the right protocol, Kafka's settings say.
+/// A list of brokers. Only the form is checked; whether the protocol is the right one depends on
+/// librdkafka's properties.
 pub(super) fn servers(text: &str) -> Result<String, Rejection> {
     let plausible = |server: &str| {
         let server = server.trim();
@@ -66,7 +68,8 @@ pub(super) fn servers(text: &str) -> Result<String, Rejection> {
     Err(Rejection::value("is no list of brokers").hint("write \"host:9092,other:9092\""))
 }
 
-/// A host's name would have to be resolved, and could have several addresses.
+/// An IP address with a port. A host name is refused, because it would have to be resolved and
+/// could have several addresses.
 pub(super) fn address(text: &str) -> Result<SocketAddr, Rejection> {
     text.parse().map_err(|_| {
         Rejection::value("is no address with a port")

@@ -1,5 +1,5 @@
-//! Where each value was set, for problems that are found after it was read: what only librdkafka or
-//! a connection string's reader can judge.
+//! Where each value was set, for problems that are found after it was read: those that only
+//! librdkafka or the parser of connection strings can find.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ impl Places {
         places
     }
 
-    /// Where `key` was set; nowhere in particular for a table.
+    /// Where `key` was set; [`Place::Nowhere`] for a table, or for a key that was not set.
     pub fn find(&self, key: &str) -> Place {
         self.0.get(key).cloned().unwrap_or(Place::Nowhere)
     }

@@ -17,7 +17,7 @@ impl Lines {
         self.0.push(format!("{key} = {value}"));
     }
 
-    /// What is there although no line sets it.
+    /// A comment: what applies although no line sets it.
     pub(super) fn comment(&mut self, comment: &str) {
         self.0.push(format!("# {comment}"));
     }

@@ -1,7 +1,7 @@
 //! Durations and sizes as people write them: a whole number and its unit. A bare number is refused,
-//! because no one can tell afterwards whether `30` meant seconds or milliseconds.
+//! because `30` does not say whether seconds or milliseconds were meant.
 //!
-//! Not the crates for it: what is accepted here has one spelling, which is also the one that is
+//! No crate is used, because here each unit has one spelling, which is also the one that is
 //! printed. `humantime` accepts `5 sec`, `1h 30m` and `0`, and prints `1s 500ms`; `bytesize` takes
 //! a bare `64` for bytes, reads `64MB` as a decimal size, refuses `1_000B` and prints `32.0 MiB`.
 
@@ -15,7 +15,7 @@ const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 <
 /// A unit of a [`Quantity`] with its weight.
 type Units = [(&'static str, u64); 4];
 
-/// What is measured: decides the units.
+/// What is measured, which decides the units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
     Duration,
@@ -46,7 +46,7 @@ impl Quantity {
         }
     }
 
-    /// Reads `64MiB`, `500ms`: in bytes or milliseconds.
+    /// Reads an amount such as `64MiB` or `500ms`, in bytes or milliseconds.
     pub(super) fn parse(self, text: &str) -> Result<u64, NotAQuantity> {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
         let (digits, unit) = text.split_at_checked(end).ok_or(NotAQuantity::Malformed)?;
@@ -60,7 +60,7 @@ impl Quantity {
         number.checked_mul(*weight).ok_or(NotAQuantity::Malformed)
     }
 
-    /// In the largest unit that keeps it whole.
+    /// Prints an amount in the largest unit that keeps it whole.
     pub(super) fn print(self, amount: u64) -> String {
         let [.., smallest] = *self.units();
         let fits = |(_, weight): &&(&str, u64)| amount != 0 && amount.is_multiple_of(*weight);
@@ -74,9 +74,9 @@ impl Quantity {
 pub(super) enum NotAQuantity {
     /// No number at its beginning, or one too large.
     Malformed,
-    /// A number alone.
+    /// A number without a unit.
     Bare,
-    /// A number and something else.
+    /// A number with a unit that is not known.
     Unit,
 }
 
@@ -93,7 +93,7 @@ pub fn print_duration(duration: Duration) -> String {
 /// Reads a duration as the configuration does: for flags.
 ///
 /// # Errors
-/// Says what a duration looks like.
+/// The text is no duration; the message says what one looks like.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let quantity = Quantity::Duration;
     let millis =

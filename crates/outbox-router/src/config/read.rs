@@ -1,6 +1,6 @@
-//! Takes typed values out of the tree, one table at a time. Whatever is wrong is noted with its
-//! place and reading goes on, so that a person sees all problems at once; whatever is left when a
-//! table has been read is an unknown key.
+//! Takes typed values out of the tree, one table at a time. Every problem is noted with its place
+//! and reading goes on, so that a person sees all problems at once. A key that is left when its
+//! table has been read is unknown.
 
 use std::ops::RangeInclusive;
 
@@ -28,12 +28,12 @@ impl<'f> Problems<'f> {
         Self { file, known, errors: Vec::new() }
     }
 
-    /// Notes a problem with the place that brought it.
+    /// Notes a problem, with the place where the value was set.
     pub(super) fn report(&mut self, error: ConfigError, origin: &Origin) {
         self.errors.push(error.at(origin.place(self.file)));
     }
 
-    /// Notes a problem that has its place already, or none.
+    /// Notes a problem that has its place already, or has none.
     pub(super) fn push(&mut self, error: ConfigError) {
         self.errors.push(error);
     }
@@ -44,7 +44,7 @@ impl<'f> Problems<'f> {
     }
 }
 
-/// One table of the tree, being emptied by its reader.
+/// One table of the tree. Its reader takes the keys out of it.
 pub(super) struct Section {
     path: String,
     members: Table,
@@ -93,12 +93,12 @@ impl Section {
         problems.report(error, &node.origin);
     }
 
-    /// A table within; empty when it is absent or something else.
+    /// The table at `key`; empty when it is absent or something else.
     pub(super) fn section(&mut self, key: &'static str, problems: &mut Problems<'_>) -> Self {
         self.optional_section(key, problems).unwrap_or_else(|| self.inner(key, Table::new()))
     }
 
-    /// A table within that means something by being there.
+    /// The table at `key`, where its presence has a meaning of its own.
     pub(super) fn optional_section(
         &mut self,
         key: &'static str,
@@ -114,7 +114,7 @@ impl Section {
         }
     }
 
-    /// A list of tables.
+    /// The list of tables at `key`.
     pub(super) fn sections(&mut self, key: &'static str, problems: &mut Problems<'_>) -> Vec<Self> {
         let Some(node) = self.take(key) else { return Vec::new() };
         let hint = Some(format!("write [[{key}]], in double brackets, above each of them"));
@@ -182,7 +182,7 @@ impl Section {
         None
     }
 
-    /// One text, or a list of alternatives; an empty one stands for nothing at all.
+    /// One text, or a list of alternatives; an empty list means none at all.
     pub(super) fn texts(
         &mut self,
         key: &'static str,
@@ -222,7 +222,7 @@ impl Section {
         let node = self.take(key)?;
         let digits = match &node.value {
             Value::Literal { text, kind: "an integer" } => text.clone(),
-            // Environment, flags and references bring only texts.
+            // Environment, flags and references give only texts.
             Value::Text(text)
                 if !matches!(node.origin, Origin::File(_))
                     || text.quoting == Quoting::Forbidden =>
@@ -280,7 +280,7 @@ impl Section {
         None
     }
 
-    /// Every member as a text, whatever its name: for properties that another program understands.
+    /// Every member as a text, whatever its name: for librdkafka's properties.
     pub(super) fn properties(mut self, problems: &mut Problems<'_>) -> Vec<(String, String)> {
         let mut properties = Vec::new();
         for (name, member) in std::mem::take(&mut self.members) {
@@ -295,7 +295,7 @@ impl Section {
         properties
     }
 
-    /// Whatever was not asked for is unknown.
+    /// Reports every key that was not asked for as unknown.
     pub(super) fn finish(self, problems: &mut Problems<'_>) {
         for (name, member) in &self.members {
             let place = match self.path.as_str() {

@@ -1,4 +1,4 @@
-//! `${env:NAME}` and `${file:/path}` inside of texts, resolved after parsing: what they bring is
+//! `${env:NAME}` and `${file:/path}` inside of texts, resolved after parsing: their values are
 //! never read as TOML, nor searched for further references. `$${` writes a literal `${`;
 //! `${aggregate_type}` is left for the topic.
 
@@ -14,7 +14,7 @@ use super::{
 /// A secret or certificate is far smaller; a wrong path (a device, a log) must not fill the memory.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Resolves every reference in the tree, reporting those that lead nowhere.
+/// Resolves every reference in the tree, and reports those that cannot be resolved.
 pub(super) fn resolve(table: &mut Table, environment: &Environment, problems: &mut Problems<'_>) {
     for (name, member) in table {
         resolve_node(name, &mut member.node, environment, problems);
@@ -49,7 +49,7 @@ fn resolve_node(
     }
 }
 
-/// A reference that leads nowhere.
+/// A reference that cannot be resolved.
 struct Dead {
     message: String,
     hint: &'static str,
@@ -89,7 +89,7 @@ fn expand(text: &str, environment: &Environment) -> Result<Text, Dead> {
     Ok(Text { text: expanded, quoting })
 }
 
-/// Quoted only where it has the look of a name: it may be part of a password.
+/// The text is quoted only where it looks like a name, because it may be part of a password.
 fn unknown(name: &str) -> Dead {
     let plain = name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
     let shown = if plain { format!("${{{name}}}") } else { "a ${…}".to_owned() };

@@ -1,12 +1,12 @@
-//! Values that are never printed, and the two places where part of one may be: a connection string
-//! without its password, and a librdkafka property that is known to be harmless.
+//! Values that are never printed, and the two cases in which part of one may be: a connection
+//! string without its password, and a librdkafka property that is known to be harmless.
 
 use std::fmt;
 
-/// What stands in the place of a secret wherever something is printed.
+/// Printed in place of a secret.
 pub const HIDDEN: &str = "***";
 
-/// A value whose `Debug` and `Display` are `***`. It leaves only through [`Secret::expose`].
+/// A value whose `Debug` and `Display` are `***`. It can be read only through [`Secret::expose`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret<T>(T);
 
@@ -34,8 +34,8 @@ impl<T> fmt::Display for Secret<T> {
     }
 }
 
-/// Connection parameters that hold no secret. A list of what may be shown, since a list of what may
-/// not would miss the next parameter that libpq learns.
+/// Connection parameters that hold no secret. The list names what may be shown, because a list of
+/// what must be hidden would miss the next parameter that libpq adds.
 const SHOWN: [&str; 21] = [
     "host",
     "hostaddr",
@@ -60,8 +60,8 @@ const SHOWN: [&str; 21] = [
     "tcp_user_timeout",
 ];
 
-/// A PostgreSQL connection string with everything that may be secret replaced; where it cannot be
-/// understood, all of it.
+/// A PostgreSQL connection string with everything that may be secret replaced; all of it, where it
+/// cannot be parsed.
 pub fn without_password(conninfo: &Secret<String>) -> String {
     let text = conninfo.expose();
     match text.split_once("://") {
@@ -70,8 +70,8 @@ pub fn without_password(conninfo: &Secret<String>) -> String {
     }
 }
 
-/// The user part ends at the *last* `@`: a password with an unescaped `/`, `?` or `@` must not come
-/// out either.
+/// The user part ends at the *last* `@`, so that a password with an unescaped `/`, `?` or `@` is
+/// hidden, too.
 fn url(scheme: &str, rest: &str) -> String {
     let (user, address) = match rest.rsplit_once('@') {
         Some((user, address)) => (Some(user), address),

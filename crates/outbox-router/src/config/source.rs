@@ -1,5 +1,5 @@
 //! The configuration file as text: from a byte range to `file:line:column` and the line itself,
-//! without what may be secret in it. A message with an excerpt ends up in logs and tickets.
+//! without what may be secret in it, because a message with an excerpt reaches logs and tickets.
 
 use std::{fmt, ops::Range, path::PathBuf};
 
@@ -10,7 +10,7 @@ use super::entry::{Entry, leaf};
 pub(super) struct SourceFile {
     pub(super) path: PathBuf,
     pub(super) text: String,
-    /// Every key there is, to know the lines that may be shown.
+    /// Every key there is: it decides which lines may be shown.
     pub(super) known: &'static [Entry],
 }
 
@@ -36,7 +36,7 @@ impl SourceFile {
     }
 }
 
-/// A line of the file, pointed at.
+/// A line of the file, and which part of it a message points at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
     file: String,
@@ -53,7 +53,7 @@ impl fmt::Display for Excerpt {
         let gutter = " ".repeat(number.len());
         writeln!(f, "{gutter}--> {file}:{line}:{column}")?;
         write!(f, "{number} | {text}")?;
-        // A place beyond what is shown has nothing to point at.
+        // Nothing is pointed at where the place lies beyond the part that is shown.
         if column - 1 < text.chars().count() {
             write!(f, "\n{gutter} | {}{}", " ".repeat(column - 1), "^".repeat(*width))?;
         }
@@ -80,8 +80,8 @@ fn without_secrets(line: &str, known: &[Entry]) -> String {
     format!("{key}= …")
 }
 
-/// Keys of ours, with the tables written inline, that hold no secret. Misspelt ones cannot be told
-/// from `passwrd`, so they do not count.
+/// Whether a name is a declared key, or a table written inline, that holds no secret. A misspelt
+/// key such as `passwrd` may hold one, so it is not harmless.
 fn is_harmless(name: &str, known: &[Entry]) -> bool {
     known.iter().any(|entry| entry.leaf() == name && entry.is_public())
 }

@@ -1,4 +1,4 @@
-//! "Did you mean": the key that is most like a word, or another table's key of that very name.
+//! "Did you mean": the key that is most like a word, or a key of the same name in another table.
 
 use strsim::levenshtein;
 
@@ -9,7 +9,7 @@ pub(super) fn nearest<'c>(
     word: &str,
     candidates: impl IntoIterator<Item = &'c str>,
 ) -> Option<&'c str> {
-    // Two letters exchanged count as two edits, so even a word of four must tolerate that many.
+    // Two exchanged letters count as two edits, so even a word of four letters must tolerate two.
     let tolerated = word.chars().count().div_ceil(3).clamp(1, 3);
     candidates
         .into_iter()
@@ -19,7 +19,7 @@ pub(super) fn nearest<'c>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Where a key of that very name belongs, if it exists elsewhere.
+/// The full name of a key that ends in this word, if there is one.
 pub(super) fn elsewhere<'e>(word: &str, entries: &'e [Entry]) -> Option<&'e str> {
     let found = entries.iter().find(|entry| entry.value().is_some() && entry.leaf() == word);
     found.map(|entry| entry.name.as_str())

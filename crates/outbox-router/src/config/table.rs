@@ -1,8 +1,9 @@
-//! How a table of keys is declared: one entry says name, type, default, what the key takes and what
-//! it means, and everything else follows from it.
+//! How a table of keys is declared: one entry gives name, type, default, what the key takes and
+//! what it means, and everything else follows from it.
 //!
-//! A macro and not a derive: a procedural macro would be a crate of its own for one use. Not serde
-//! either: it knows neither the place of a value nor all problems at once.
+//! The declaration is a macro. A derive was rejected, because a procedural macro would be a crate
+//! of its own for one use. serde was rejected, because it gives neither the place of a value nor
+//! all problems at once.
 
 use super::{
     entry::Entry,
@@ -15,17 +16,17 @@ pub(super) trait Table: Sized {
     /// Every key with its default.
     fn defaults() -> Self;
 
-    /// Reads the table; whatever is wrong goes to `problems` and leaves its default.
+    /// Reads the table. Every problem goes to `problems`, and its key keeps its default.
     fn read(section: Section, problems: &mut Problems<'_>) -> Self;
 
-    /// Writes every key that is set, its name behind `prefix`.
+    /// Writes every key that is set, with `prefix` before its name.
     fn write(&self, prefix: &str, lines: &mut Lines);
 
-    /// Lists the keys, their names behind `prefix`.
+    /// Lists the keys, with `prefix` before their names.
     fn describe(prefix: &str, entries: &mut Vec<Entry>);
 }
 
-/// Declares tables. `pub struct` makes the type, `impl` reads into one that exists already.
+/// Declares tables. `pub struct` makes the type; `impl` reads into a type that exists already.
 ///
 /// ```text
 /// pub struct Limits {
@@ -35,7 +36,7 @@ pub(super) trait Table: Sized {
 /// }
 /// ```
 ///
-/// In an `impl` a field may be called otherwise in the file: `name as "table": …`.
+/// In an `impl` a field may have another name in the file: `name as "table": …`.
 macro_rules! tables {
     () => {};
     (

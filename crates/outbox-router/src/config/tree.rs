@@ -1,6 +1,6 @@
 //! The configuration as a tree in which every value knows where it was set: the file's values, then
-//! the overrides of environment and flags laid upon them one at a time. Nothing here knows a key's
-//! meaning, except that the names below `kafka.properties` contain dots.
+//! the overrides from environment and flags, applied one at a time. The meaning of a key is not
+//! known here, except that the names below `kafka.properties` contain dots.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -27,7 +27,7 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// For a message.
+    /// The place, as a message names it.
     pub(super) fn place(&self, file: Option<&SourceFile>) -> Place {
         match (self, file) {
             (Self::File(span), Some(file)) => Place::File(Box::new(file.excerpt(span))),
@@ -49,7 +49,7 @@ pub(super) struct Node {
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Text(Text),
-    /// Anything else without parts, in decimal spelling where it is a number.
+    /// Any other single value, as text; an integer in decimal.
     Literal {
         text: String,
         kind: &'static str,
@@ -114,7 +114,8 @@ pub(super) fn parse(file: &SourceFile) -> Result<Table, ConfigError> {
     Ok(table)
 }
 
-/// The parser's message in our manner. It names characters and what was expected, never a value.
+/// The parser's message in the style of our own: no capital at its beginning, no full stop. It
+/// names characters and what was expected, never a value.
 fn describe(message: &str) -> String {
     let mut text = message.trim().trim_end_matches('.').to_owned();
     if let Some(first) = text.get_mut(..1) {
@@ -176,7 +177,7 @@ fn join_names(
     Ok(())
 }
 
-/// A value from outside the file, with the way to its place.
+/// A value from outside the file, with the path to its place.
 #[derive(Debug, Clone)]
 pub(super) struct Override {
     pub(super) path: Vec<Step>,
@@ -184,7 +185,7 @@ pub(super) struct Override {
     pub(super) origin: Origin,
 }
 
-/// One step of a way through the tree. Numbers come first when sorted, in their own order.
+/// One step of a path through the tree. Numbers come first when sorted, in their own order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
     Item(usize),
@@ -197,7 +198,7 @@ impl Step {
     }
 }
 
-/// Lays one override upon the tree. It replaces whatever stands there.
+/// Applies one override to the tree. It replaces whatever is at its place.
 pub(super) fn lay(table: &mut Table, change: Override) -> Result<(), ConfigError> {
     let Override { path, text, origin } = change;
     let leaf = Value::Text(Text { text, quoting: Quoting::Allowed });

@@ -1,4 +1,4 @@
-//! What no value can be blamed for alone.
+//! Checks that concern several values at once.
 
 use relay::{ColumnNames, OutboxTable, Preset, Role, map_columns};
 
@@ -68,8 +68,8 @@ pub(super) fn validate(config: &Config, problems: &mut Problems<'_>) {
     }
 }
 
-/// Roles without a column by configuration that every event needs: asked of the core, for a table
-/// that has the columns of all other roles.
+/// Roles that every event needs and that the configuration leaves without a column. `map_columns`
+/// decides which are needed, for a table that has the columns of all roles.
 fn needed_but_left_out(outbox: &OutboxTable) -> Vec<&'static str> {
     let preset = Preset::Default;
     let names = Role::ALL.into_iter().flat_map(|role| preset.columns(role));

@@ -1,4 +1,4 @@
-//! Types of values that only the configuration has.
+//! Types of values that only the configuration uses.
 
 use super::secret::{HIDDEN, Secret, is_secret_property};
 
@@ -16,12 +16,12 @@ impl Properties {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// The value of one.
+    /// The value of one property; `None` where it is not set.
     pub fn get(&self, name: &str) -> Option<&Secret<String>> {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// Name and value of each, for people.
+    /// Name and value of each, for people: `***` for a value that may be secret.
     pub fn shown(&self) -> impl Iterator<Item = (&str, &str)> {
         self.iter().map(|(name, value)| {
             (name, if is_secret_property(name) { HIDDEN } else { value.expose().as_str() })

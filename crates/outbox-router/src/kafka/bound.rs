@@ -1,36 +1,37 @@
-//! The topics that records go to, and which of their partitions know this producer.
+//! The topics that records go to, and which of their partitions hold this producer's sequence
+//! numbers.
 //!
-//! A broker that knows nothing of a producer in a partition takes whatever sequence number comes
-//! first. So when the first batch that a producer sends to a partition is refused for a passing
-//! reason, and the second, already on its way, is not, the second is in the log before the first.
-//! From the first stored record on, the broker itself refuses what is out of sequence, for as long
-//! as it keeps the partition. Hence the rule kept here: until a partition has stored one record of
-//! this producer, it gets no second one. That costs one round trip for each partition in a
-//! producer's life, and nothing after it.
+//! A broker that holds no state of a producer for a partition accepts any first sequence number. So
+//! when the first batch that a producer sends to a partition is refused for a transient reason, and
+//! the second, already in flight, is accepted, the second is in the log before the first. Once a
+//! record is stored, the broker itself refuses what is out of sequence, for as long as it keeps the
+//! partition. Hence the rule of this module: until a partition has stored one record of this
+//! producer, it is sent no second one. That costs each partition one round trip in a producer's
+//! life.
 //!
-//! Brokers forget: a producer that has sent nothing to a partition for `producer.id.expiration.ms`
-//! (a day, unless somebody changed it) is as new there as at first. So is, to us, a partition that
-//! was not used for [`QUIET`].
+//! A broker forgets a producer that has sent nothing to a partition for `producer.id.expiration.ms`
+//! (a day by default). So this module treats a partition as new when it was not used for [`QUIET`].
 //!
-//! Topics that are deleted and made again know nobody: when a topic is looked up again after it was
-//! gone, and when its id is another than when it was last seen, its partitions are new.
-
+//! A topic that was deleted and re-created holds no producer's state. So its partitions are new
+//! when the topic is looked up again after it was gone, and when its id differs from the last one
+//! seen.
 //!
 //! # Topics that take small batches
 //!
 //! librdkafka has one `batch.size` for all topics, and a batch above a topic's `max.message.bytes`
-//! is refused as a whole, although each of its records would fit. So of such a topic each partition
-//! has no more on its way than fits one batch, whatever librdkafka makes of it: batches of other
-//! topics stay as they are, nothing is made anew, and the limit follows the topic's own when that
-//! is looked up again. A single record may always be tried, since the broker alone sees how small
-//! it compresses. The price is paid by the records behind one that has to wait for its turn: a
-//! topic whose limit is a few records takes a few records per round trip and partition.
+//! is refused as a whole, although each of its records would fit. So each partition of such a topic
+//! has no more in flight than fits one batch, however librdkafka forms its batches. Batches of
+//! other topics stay as they are, no producer is re-created, and the limit follows the topic's own
+//! when the topic is looked up again. A single record may always be sent, since only the broker
+//! sees its compressed size. The cost: a topic whose limit is a few records takes a few records per
+//! round trip and partition, and a record that waits holds up the records behind it.
 //!
-//! Not done instead: a smaller `batch.size` for all topics, which a new producer, the replay of
-//! what was in flight and small batches everywhere would cost, until a restart; a second producer
-//! for small topics, which would double connections, memory and every question of order; and
-//! counting on what was sent already, which librdkafka does not tell (a batch that is tried again
-//! is the same batch, but one that waits for its connection takes in what comes).
+//! Rejected: a smaller `batch.size` for all topics, which would cost a new producer, the replay of
+//! what was in flight, and small batches for every topic until a restart; a second producer for
+//! small topics, which would double connections, memory and every question of order; and excluding
+//! what was already sent from the limit, because librdkafka does not report it (a batch that is
+//! retried stays the same batch, but a batch that waits for its connection takes in further
+//! records).
 
 use std::{collections::HashMap, time::Duration};
 
@@ -39,18 +40,18 @@ use tokio::time::Instant;
 
 use super::ffi::{TopicAddress, TopicHandle, TopicUuid};
 
-/// Far below the time after which a broker forgets a producer, far above any pause in which a round
-/// trip would count.
+/// Far below the time after which a broker forgets a producer, and far above any pause after which
+/// a further round trip would matter.
 const QUIET: Duration = Duration::from_secs(3600);
 
-/// The topics that were bound, by our number and by librdkafka's address.
+/// The topics that were bound, by [`TopicId`] and by the address of librdkafka's topic object.
 pub(super) struct Topics {
     bound: Vec<Option<Bound>>,
-    /// The largest batch that the producer makes.
+    /// The largest batch that the producer makes, `batch.size`.
     batch_bytes: usize,
     by_address: HashMap<TopicAddress, TopicId>,
-    /// Reports come in batches of one partition: the next is nearly always of the topic of the
-    /// last.
+    /// The topic of the last report. Reports come in batches of one partition, so the next report
+    /// is nearly always about the same topic.
     last: Option<(TopicAddress, TopicId)>,
     opened: Instant,
     /// Since `opened`, as of the last [`Topics::tick`].
@@ -60,23 +61,24 @@ pub(super) struct Topics {
 struct Bound {
     name: TopicName,
     handle: TopicHandle,
-    /// Which of the topics that have had this name, once it was seen.
+    /// The topic's id, once it was read: distinguishes topics that had this name one after the
+    /// other.
     uuid: Option<TopicUuid>,
-    /// What a partition may have on its way: its `max.message.bytes` where that is less than a
-    /// batch may hold.
+    /// How many bytes a partition may have in flight: the topic's `max.message.bytes` where that is
+    /// less than a batch may hold.
     limit: u64,
-    /// By number, as far as they were used.
+    /// By partition number, up to the greatest that was used.
     partitions: Vec<Partition>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Partition {
     standing: Standing,
-    /// Bytes that were sent and not reported, as the tickets reckon.
+    /// Bytes sent and not yet reported as stored, by [`relay::Ticket::held_bytes`].
     unacked: u64,
 }
 
-/// For topics that take any batch of this producer.
+/// The limit of a topic that takes any batch of this producer.
 const UNLIMITED: u64 = u64::MAX;
 
 impl Topics {
@@ -91,7 +93,7 @@ impl Topics {
         }
     }
 
-    /// Looks at the clock, which is too much to ask for every record.
+    /// Reads the clock, which would be too expensive for every record.
     pub(super) fn tick(&mut self) {
         self.now = self.opened.elapsed();
     }
@@ -116,9 +118,8 @@ impl Topics {
         self.bound.get(id.index()).is_some_and(Option::is_some)
     }
 
-    /// Takes over what was looked up, and forgets which partitions know this producer. Records that
-    /// are still on their way are no matter: a partition that stores one of them knows the
-    /// producer.
+    /// Takes over what was looked up, and treats all partitions as new. Records still in flight do
+    /// no harm: a partition that stores one of them holds the producer's sequence numbers.
     pub(super) fn renew(&mut self, id: TopicId, max_message_bytes: Option<usize>) {
         let limit = max_message_bytes.filter(|limit| *limit < self.batch_bytes);
         if let Some(Some(bound)) = self.bound.get_mut(id.index()) {
@@ -133,7 +134,7 @@ impl Topics {
         matches!(self.bound.get(id.index()), Some(Some(bound)) if bound.limit != UNLIMITED)
     }
 
-    /// Takes note of the topic's id. It is another topic than before when it has another one.
+    /// Records the topic's id. Another id than before means that the topic was re-created.
     pub(super) fn identify(&mut self, id: TopicId, uuid: TopicUuid) -> Identity {
         let Some(Some(bound)) = self.bound.get_mut(id.index()) else { return Identity::Same };
         match bound.uuid.replace(uuid) {
@@ -149,7 +150,7 @@ impl Topics {
         self.bound.get(id.index())?.as_ref().map(|bound| bound.name.as_str())
     }
 
-    /// Where a record goes; `None` for a topic that is not bound.
+    /// The partition that a record goes to; `None` for a topic that is not bound.
     #[inline]
     pub(super) fn place(&mut self, id: TopicId, partition: i32) -> Option<Place<'_>> {
         let Bound { handle, partitions, limit, .. } = self.bound.get_mut(id.index())?.as_mut()?;
@@ -161,7 +162,7 @@ impl Topics {
         Some(Place { topic: handle, limit: *limit, partition, now: self.now })
     }
 
-    /// Which topic a report is about.
+    /// The topic that a report is about; `None` for one that is not bound.
     #[inline]
     pub(super) fn find(&mut self, address: TopicAddress) -> Option<TopicId> {
         match self.last {
@@ -174,7 +175,7 @@ impl Topics {
         }
     }
 
-    /// The partition has stored a record of this producer, which held so many bytes.
+    /// Records that the partition has stored a record of this producer, which held `bytes`.
     #[inline]
     pub(super) fn stored(&mut self, id: TopicId, partition: i32, bytes: u64) {
         if let Some(place) = self.place(id, partition) {
@@ -192,12 +193,12 @@ impl Bound {
     }
 }
 
-/// Whether a topic is the one that was seen under its name before.
+/// Whether a topic is the one that had its name before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identity {
-    /// As far as anybody can tell.
+    /// No other id was seen.
     Same,
-    /// It was deleted and made again.
+    /// It was deleted and re-created.
     Another,
 }
 
@@ -210,7 +211,7 @@ pub(super) struct Place<'t> {
 }
 
 impl Place<'_> {
-    /// Whether the partition may be sent a record of so many bytes now.
+    /// Whether the partition may be sent a record of `bytes` now.
     #[inline]
     pub(super) fn is_open(&self, bytes: u64) -> bool {
         let Partition { standing, unacked } = *self.partition;
@@ -218,7 +219,7 @@ impl Place<'_> {
             && (unacked == 0 || unacked.saturating_add(bytes) <= self.limit)
     }
 
-    /// It was sent a record of so many bytes.
+    /// Records that the partition was sent a record of `bytes`.
     #[inline]
     pub(super) fn sent(self, bytes: u64) {
         self.partition.standing.sent(self.now);
@@ -226,15 +227,15 @@ impl Place<'_> {
     }
 }
 
-/// How a partition stands to this producer.
+/// What a partition knows of this producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Standing {
-    /// It may know nothing of the producer.
+    /// It may hold no state of the producer.
     #[default]
     New,
-    /// Its one record is on its way.
+    /// Its first record is in flight.
     Probed,
-    /// It holds the producer's sequence numbers.
+    /// It holds the producer's sequence numbers. `used` is the time of the last use.
     Proven { used: Duration },
 }
 

@@ -1,26 +1,26 @@
-//! Whether Kafka answers, from what the client complains of. One broker of several may be
-//! restarting, or be refused by a firewall, while the others do the work: its complaint is a
-//! suspicion, not a state.
+//! Derives from the client's errors whether Kafka answers. One broker of several may be restarting
+//! or behind a firewall while the others work, so an error about a single broker is only a
+//! suspicion.
 
 use rdkafka::types::RDKafkaErrorCode;
 use relay::{Code, Failure};
 
-/// What the client_errors amount to.
+/// What the client's errors say about the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health<'h> {
-    /// Nothing was complained of since Kafka last answered.
+    /// No error since Kafka last answered.
     Well,
-    /// Something was: ask a question, the answer will tell.
+    /// There was an error. A request shows whether Kafka answers.
     Suspect,
-    /// Nobody answers, for this reason.
+    /// No broker answers, for this reason.
     Down(&'h Failure),
 }
 
-/// The client_errors since Kafka last answered.
+/// The client's errors since Kafka last answered.
 #[derive(Debug, Default)]
 pub(super) struct ClientErrors {
-    /// The most telling: a refused credential explains an unreachable cluster, not the other way
-    /// round.
+    /// The most informative error: refused credentials explain an unreachable cluster, and not the
+    /// reverse.
     reason: Option<Failure>,
     reach: Reach,
 }
@@ -33,7 +33,7 @@ enum Reach {
 }
 
 impl ClientErrors {
-    /// The client complains.
+    /// Records an error event of the client.
     pub(super) fn add(&mut self, error: RDKafkaErrorCode, failure: Failure) {
         if error == RDKafkaErrorCode::AllBrokersDown {
             self.reach = Reach::None;
@@ -41,13 +41,13 @@ impl ClientErrors {
         self.explain(failure);
     }
 
-    /// A question was not answered.
+    /// Records that a request was not answered.
     pub(super) fn unanswered(&mut self, failure: Failure) {
         self.reach = Reach::None;
         self.explain(failure);
     }
 
-    /// Kafka answered, or acknowledged something.
+    /// Records that Kafka answered a request or acknowledged a record.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -1,5 +1,5 @@
-//! Making a producer. It blocks (threads, files of certificates), so it belongs on a blocking
-//! thread of the runtime whose I/O will wake the sink.
+//! Makes producers. That blocks (threads, certificate files), so it belongs on a blocking thread of
+//! the runtime whose I/O will wake the sink.
 
 use rdkafka::{config::ClientConfig, error::KafkaError};
 use relay::{Code, Failure, TopicName};
@@ -13,15 +13,16 @@ use super::{
 
 /// Makes a producer.
 ///
-/// It connects in the background: that no broker can be reached is told by [`KafkaSink::health`],
-/// not here.
+/// The producer connects in the background: [`KafkaSink::health`], and not this function, reports
+/// that no broker can be reached.
 ///
 /// # Panics
 /// Outside a tokio runtime that does I/O.
 ///
 /// # Errors
-/// When librdkafka refuses the settings as a whole, a certificate cannot be read, or the machine is
-/// out of threads.
+/// librdkafka refuses the settings as a whole, a certificate cannot be read, or the machine is out
+/// of threads. The code is [`Code::ProducerFatal`]; with TLS or SASL it is
+/// [`Code::KafkaAuthentication`], unless a property is refused.
 pub fn open(settings: &KafkaSettings) -> Result<KafkaSink, Failure> {
     let cluster = Cluster::new(&settings.bootstrap_servers);
     let config = settings
@@ -36,12 +37,12 @@ pub fn open(settings: &KafkaSettings) -> Result<KafkaSink, Failure> {
         .map_err(|error| failed(&error.to_string()))
 }
 
-/// Makes the clients that `run` makes, a producer and a reader of the state topic, without brokers:
-/// they connect nowhere. librdkafka looks only then at its properties as a whole, and at the files
-/// that they name.
+/// Makes the clients that `run` makes, a producer and a reader of the state topic, but without
+/// brokers, so that they do not connect. Only when a client is made does librdkafka check its
+/// properties as a whole, and the files that they name.
 ///
 /// # Errors
-/// What librdkafka says.
+/// The reason that librdkafka gives.
 pub fn try_open(settings: &KafkaSettings, state_topic: Option<&TopicName>) -> Result<(), String> {
     let config = settings.client_config().map_err(|refused| refused.to_string())?;
     Producer::open(&without_brokers(config)).map_err(|error| reason(&error))?;
@@ -54,7 +55,7 @@ pub fn try_open(settings: &KafkaSettings, state_topic: Option<&TopicName>) -> Re
 
 fn without_brokers(mut config: ClientConfig) -> ClientConfig {
     config.remove("bootstrap.servers");
-    // With GSSAPI a client would ask for a ticket at once.
+    // With GSSAPI a client would request a Kerberos ticket at once.
     if cfg!(feature = "gssapi") {
         config.set("sasl.kerberos.min.time.before.relogin", "0");
     }
@@ -65,8 +66,8 @@ fn reason(error: &KafkaError) -> String {
     if let KafkaError::ClientCreation(reason) = error { reason.clone() } else { error.to_string() }
 }
 
-/// With TLS or SASL nearly every failed start is a certificate, a key or a mechanism: a person's
-/// work.
+/// With TLS or SASL nearly every failed start is due to a certificate, a key or a mechanism, which
+/// a person has to correct.
 fn code_of_failed_start(settings: &KafkaSettings) -> Code {
     if settings.is_plaintext() { Code::ProducerFatal } else { Code::KafkaAuthentication }
 }

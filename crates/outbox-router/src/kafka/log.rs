@@ -1,15 +1,15 @@
-//! librdkafka's log lines on our log: target `librdkafka`, its syslog levels on ours.
+//! Writes librdkafka's log lines to the router's log, with target `librdkafka` and mapped levels.
 
-/// Properties of ours that librdkafka warns of: one is experimental, one a consumer's.
+/// Properties that the router sets and librdkafka warns about: the first is experimental, the
+/// second is a consumer's.
 const ON_PURPOSE: &[&str] = &[" enable.gapless.guarantee ", " isolation.level "];
 
-/// Writes one line. librdkafka's EMERG to ERR need attention, but never somebody out of bed:
-/// whatever matters also arrives as an error event or a failed report and is logged once, where it
+/// Writes one line; `level` is a syslog level. EMERG to ERR become warnings and not errors:
+/// whatever matters also arrives as an error event or a failed report, and is logged once, where it
 /// is handled.
 pub(super) fn write(level: i32, facility: &str, text: &str) {
     match level {
-        // Set on purpose, for every producer: a warning at each start would teach people to skip
-        // warnings.
+        // These are set on purpose, so the warnings are not worth repeating at each start.
         _ if facility == "CONFWARN"
             && ON_PURPOSE.iter().any(|property| text.contains(property)) =>
         {

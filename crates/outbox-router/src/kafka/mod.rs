@@ -1,10 +1,10 @@
-//! The way to Kafka: a [`relay::RecordSink`] over librdkafka that never leaves a gap and then goes
-//! on.
+//! The connection to Kafka: a [`relay::RecordSink`] over librdkafka that produces nothing after a
+//! record that failed.
 //!
-//! rdkafka gives configuration and client life cycle; records, delivery reports and admin requests
-//! go straight to librdkafka through `ffi`, the one module with unsafe code. [`KafkaSink`] belongs
-//! to the streaming task and never blocks; [`open`], [`KafkaSink::close`] and everything of
-//! [`TopicDirectory`] and [`StateTopic`] block and belong on blocking threads.
+//! rdkafka provides configuration and the client's life cycle. Records, delivery reports and admin
+//! requests go directly to librdkafka through `ffi`, the only module with unsafe code.
+//! [`KafkaSink`] belongs to the streaming task and never blocks. [`open`], [`KafkaSink::close`] and
+//! all functions of [`TopicDirectory`] and [`StateTopic`] block, and belong on blocking threads.
 
 mod bound;
 mod errors;

@@ -1,14 +1,15 @@
-//! Which librdkafka properties a user may set: any that weakens no promise. The rest is refused at
-//! start, by name and with the reason, under every spelling that librdkafka knows.
+//! Decides which librdkafka properties a user may set: all that weaken no guarantee. The others are
+//! refused at the start, by name and with the reason, under every alias that librdkafka knows.
 
 use std::{collections::BTreeMap, fmt, net::IpAddr};
 
-/// A property that may not have the value it was given.
+/// A property, or its value, that is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingRefused {
-    /// The property as the user spelled it.
+    /// The property's name as the user spelled it.
     pub key: String,
-    /// What would go wrong, or where to set it instead. Never the value, which may be a secret.
+    /// What would go wrong, or which key to set instead. Never contains the value, which may be a
+    /// secret.
     pub why: String,
 }
 
@@ -20,7 +21,8 @@ impl fmt::Display for SettingRefused {
 
 impl std::error::Error for SettingRefused {}
 
-/// Second spellings that librdkafka accepts. Both given would leave the outcome to chance.
+/// Aliases that librdkafka accepts, with the canonical names. If both were set, it would be left to
+/// chance which one applies.
 const ALIASES: &[(&str, &str)] = &[
     ("request.required.acks", "acks"),
     ("metadata.broker.list", "bootstrap.servers"),
@@ -34,15 +36,15 @@ const ALIASES: &[(&str, &str)] = &[
     ("sasl.oauthbearer.client.credentials.client.secret", "sasl.oauthbearer.client.secret"),
 ];
 
-/// Under which condition a property may be set.
+/// What a property may be set to.
 enum Rule {
-    /// Not at all.
+    /// Nothing.
     Never,
-    /// To what it is anyway, in one of these spellings.
+    /// The value that it has anyway, in one of these spellings.
     Only(&'static [&'static str]),
-    /// To a number in this range.
+    /// A number in this inclusive range.
     Within(i64, i64),
-    /// To a comma-separated list of these.
+    /// A comma-separated list of these values.
     Among(&'static [&'static str]),
 }
 
@@ -54,7 +56,7 @@ const SIZED: &str = "it follows from limits.window_bytes and limits.row_bytes";
 const CERTIFICATE: &str =
     "the broker would not be authenticated; name its certificate authority by ssl.ca.location";
 
-/// By canonical name; whatever is not listed passes.
+/// By canonical name, with the reason. A property that is not listed is accepted.
 const RULES: &[(&str, Rule, &str)] = &[
     ("acks", Rule::Only(&["all", "-1"]), "only records on all in-sync replicas may be confirmed"),
     ("allow.auto.create.topics", FALSE, "set kafka.create_topics to have topics made"),
@@ -104,7 +106,7 @@ const RULES: &[(&str, Rule, &str)] = &[
     ("transactional.id", Rule::Never, "the router does not use transactions"),
 ];
 
-/// The properties by canonical name, each of them allowed.
+/// Returns the properties by canonical name, if every one is allowed.
 pub(super) fn accept(
     properties: &BTreeMap<String, String>,
     bootstrap_servers: &str,
@@ -126,15 +128,15 @@ pub(super) fn accept(
     Ok(accepted)
 }
 
-/// A property that librdkafka names, as the user spelled it.
+/// The user's spelling of a canonical name, where the user has set an alias.
 pub(super) fn as_spelled(properties: &BTreeMap<String, String>, name: &str) -> Option<String> {
     let alias =
         |(alias, canonical): &&(&str, &str)| *canonical == name && properties.contains_key(*alias);
     ALIASES.iter().find(alias).map(|(alias, _)| (*alias).to_owned())
 }
 
-/// librdkafka passes over a server of another protocol, and over all that follow it in the list,
-/// with a line in its log alone.
+/// Refuses a server with another protocol than `security.protocol`. librdkafka would skip that
+/// server, and all that follow it in the list, with only a log line.
 fn refuse_other_protocols(
     accepted: &BTreeMap<String, String>,
     bootstrap_servers: &str,
@@ -153,8 +155,8 @@ fn refuse_other_protocols(
     Ok(())
 }
 
-/// PLAIN sends the password itself and OAUTHBEARER a token: not over a network without TLS. SCRAM
-/// sends neither.
+/// Refuses PLAIN, which sends the password, and OAUTHBEARER, which sends a token, over a network
+/// without TLS. SCRAM sends neither.
 fn refuse_secrets_in_the_open(
     accepted: &BTreeMap<String, String>,
     bootstrap_servers: &str,

@@ -1,9 +1,10 @@
-//! Whether a topic gives records that carry their commit time the time that an outage may take.
+//! Checks whether a topic would delete or refuse records that carry their commit time and were
+//! delayed by an outage.
 //!
-//! A record that was held up carries a time as far in the past as the outage was long. Kafka
-//! deletes by that time (`retention.ms`) and may refuse by it (`message.timestamp.before.max.ms`,
-//! KIP-937; before Kafka 3.6 `message.timestamp.difference.max.ms`). Neither matters where the
-//! broker writes its own time (`message.timestamp.type=LogAppendTime`).
+//! The timestamp of a delayed record is as far in the past as the outage was long. Kafka deletes by
+//! that time (`retention.ms`) and may refuse by it (`message.timestamp.before.max.ms`, KIP-937;
+//! before Kafka 3.6 `message.timestamp.difference.max.ms`). Neither applies where the broker sets
+//! its own time (`message.timestamp.type=LogAppendTime`).
 
 use std::ffi::CStr;
 
@@ -11,7 +12,7 @@ use relay::{Code, Failure, TopicName};
 
 use super::errors::Cluster;
 
-/// What has to be known of a topic, in the order in which [`caution`] takes it.
+/// The topic's settings that the check needs, in the order in which [`caution`] takes them.
 pub(super) const SETTINGS: [&CStr; 6] = [
     c"cleanup.policy",
     c"retention.ms",
@@ -21,16 +22,17 @@ pub(super) const SETTINGS: [&CStr; 6] = [
     c"message.timestamp.after.max.ms",
 ];
 
-/// A day: whoever is called on a Friday night has mended it, or at least looked, by Saturday night.
-/// A topic that keeps records for longer outlives the outages that a team answers to; seven days
-/// are Kafka's default.
+/// The longest outage that is considered: a day, within which people react to an alert even at a
+/// weekend. A topic that keeps records for longer is not cautioned against; Kafka's default is
+/// seven days.
 const OUTAGE_MS: i64 = 24 * 3600 * 1000;
 
-/// How far PostgreSQL's clock may be ahead of the broker's before records from the future are
-/// refused. Clocks that are kept differ by milliseconds.
+/// How far PostgreSQL's clock may be ahead of the broker's: a topic that refuses such records is
+/// cautioned against. Synchronised clocks differ by milliseconds.
 const SKEW_MS: i64 = 10_000;
 
-/// What would become of records that carry their commit time, where that is not what anybody wants.
+/// The caution about a topic that may delete or refuse delayed records; `None` where there is
+/// nothing to say.
 pub(super) fn caution(
     cluster: &Cluster,
     name: &TopicName,
@@ -71,7 +73,7 @@ struct Dangers {
 impl Dangers {
     fn add(&mut self, setting: &str, ms: i64, what: &str) {
         self.what.push(format!("{setting}={ms} {what}"));
-        // A week, as Kafka's own default.
+        // A week, which is Kafka's default for `retention.ms`.
         self.remedies.push(format!("{setting}={}", 7 * OUTAGE_MS));
     }
 

@@ -1,6 +1,6 @@
-//! What Kafka knows of a topic: looked up before the first record, so that nothing is ever produced
-//! to a topic that might not be there (gapless does not cover that), and made only where the
-//! configuration says so. It blocks.
+//! Looks topics up, and creates them only where the configuration says so. A topic is looked up
+//! before its first record, so that nothing is produced to a topic that may not exist
+//! (`enable.gapless.guarantee` does not cover that case). All of it blocks.
 
 use std::{ffi::CStr, num::NonZeroI32, sync::Arc, thread, time::Duration};
 
@@ -16,37 +16,37 @@ use super::{
     timestamps,
 };
 
-/// A topic in use, seen again.
+/// Whether a topic in use still exists, and with how many partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopicLookup {
-    /// It has so many partitions.
+    /// It exists, and has so many partitions.
     Partitions(NonZeroI32),
     /// It is no longer there.
     Gone,
-    /// The brokers will not say, or not now.
+    /// The brokers do not answer the question, or not now.
     Unclear,
 }
 
-/// A topic that was looked up.
+/// The result of looking a topic up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// What is needed to produce to it.
+    /// What the core needs to produce to it.
     pub facts: TopicFacts,
-    /// What may become of its records, where that is not what anybody wants: for a warning.
+    /// A warning to log: the topic may delete or refuse delayed records.
     pub caution: Option<Failure>,
 }
 
-/// A topic in use, and which one it is.
+/// A topic in use, as it was read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
     /// Whether it is there.
     pub lookup: TopicLookup,
-    /// Its id, where the broker tells it.
+    /// Its id, where the broker reports one.
     pub uuid: Option<TopicUuid>,
 }
 
 /// Asks the cluster about topics through the sink's own client, from any thread, while the sink is
-/// in use. It keeps the producer alive: let go of it before the sink is closed.
+/// in use. It keeps the producer alive, so it has to be dropped before the sink is closed.
 #[derive(Clone)]
 pub struct TopicDirectory {
     producer: Arc<Producer>,
@@ -57,14 +57,14 @@ pub struct TopicDirectory {
 
 const MISSING: RDKafkaErrorCode = RDKafkaErrorCode::UnknownTopicOrPartition;
 
-/// How long one question may take: a connection to a broker that has to be found first, and the
-/// answer.
+/// How long one request may take, including finding a broker and connecting to it.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// librdkafka looks each topic of an answer up among those asked for, one by one.
+/// How many topics one request describes. librdkafka searches the requested topics linearly for
+/// each topic of the answer.
 const DESCRIBED_AT_ONCE: usize = 1_000;
 
-/// A topic made a moment ago takes some 100 ms to be known to every broker.
+/// A new topic takes some 100 ms to be known to every broker.
 const APPEARS_AFTER: Duration = Duration::from_millis(100);
 const APPEARS_TRIES: u32 = 100;
 
@@ -75,7 +75,7 @@ impl TopicDirectory {
         Self { producer, cluster, create, timestamp }
     }
 
-    /// A directory that looks no topic up for events.
+    /// A directory that creates no topics for events and checks no timestamps.
     pub(super) fn of(producer: Arc<Producer>, cluster: Cluster) -> Self {
         Self { producer, cluster, create: None, timestamp: Timestamp::Now }
     }
@@ -88,10 +88,11 @@ impl TopicDirectory {
         &self.cluster
     }
 
-    /// Looks a topic up, and makes it where it is missing and the configuration says how.
+    /// Looks a topic up, and creates it where it is missing and the configuration says how.
     ///
     /// # Errors
-    /// The topic is missing or forbidden, or nobody answered: [`Failure`] says which.
+    /// The topic is missing and was not created, or is forbidden, or no broker answered; the
+    /// [`Failure`]'s code says which.
     pub fn look_up(&self, name: &TopicName) -> Result<Found, Failure> {
         let known = match (self.metadata(name), self.create) {
             (Err(Unknown::Missing(_)), Some(create)) => self.create(name, create)?,
@@ -109,12 +110,12 @@ impl TopicDirectory {
         Ok(Found { facts, caution })
     }
 
-    /// What the topics in use look like now, in the order of `names`. One request for all of them:
-    /// they are bound, and librdkafka asks for all topics that it has handles of. A second one, for
+    /// Reads the topics in use, in the order of `names`. One request covers all of them: they are
+    /// bound, and librdkafka asks for all topics that it has handles of. A second request, for
     /// their ids, may fail without harm.
     ///
     /// # Errors
-    /// Nobody answered.
+    /// No broker answered.
     pub fn see(&self, names: &[TopicName]) -> Result<Vec<Seen>, Failure> {
         let known = self
             .producer
@@ -150,7 +151,7 @@ impl TopicDirectory {
         Ok(lookups.into_iter().map(seen).collect())
     }
 
-    /// The topics' ids, as far as they can be had.
+    /// The topics' ids, as far as the broker reports them; shorter than `names` after an error.
     fn uuids(&self, names: &[&TopicName], broker: i32) -> Vec<Option<TopicUuid>> {
         let mut uuids = Vec::with_capacity(names.len());
         for names in names.chunks(DESCRIBED_AT_ONCE) {
@@ -165,10 +166,10 @@ impl TopicDirectory {
         uuids
     }
 
-    /// Whether any broker answers: for a time when no topic is in use yet.
+    /// Whether any broker answers, for when no topic is in use yet.
     ///
     /// # Errors
-    /// None does.
+    /// No broker answers.
     pub fn ping(&self) -> Result<(), Failure> {
         self.producer
             .client()
@@ -196,7 +197,8 @@ impl TopicDirectory {
             return Err(unknown(MISSING, ""));
         };
         match topic.error().map(RDKafkaErrorCode::from) {
-            // Partitions without a leader count; a topic that is being made has none yet.
+            // Partitions without a leader count. A topic that is being created has no partitions
+            // yet.
             None | Some(RDKafkaErrorCode::LeaderNotAvailable) => {}
             Some(error) => return Err(unknown(error, "")),
         }
@@ -218,19 +220,19 @@ impl TopicDirectory {
         self.await_topic(name)
     }
 
-    /// Has a topic made. That it is there already is as good.
+    /// Creates a topic. A topic that exists already is a success.
     pub(super) fn make(&self, topic: &NewTopic<'_>) -> Result<(), AdminError> {
         let NewTopic { name, partitions, replication_factor, .. } = topic;
         match self.producer.create_topic(topic, ANSWER_WITHIN) {
             Ok(()) => tracing::info!(topic = %name, partitions, replication_factor, "made topic"),
-            // Somebody else was faster.
+            // Another client has created it meanwhile.
             Err(error) if error.code == RDKafkaErrorCode::TopicAlreadyExists => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Waits until the brokers know a topic that was made a moment ago.
+    /// Waits until the brokers know a topic that was just created.
     pub(super) fn await_topic(&self, name: &TopicName) -> Result<Known, Failure> {
         for _ in 1..APPEARS_TRIES {
             match self.metadata(name) {
@@ -242,8 +244,8 @@ impl TopicDirectory {
         self.metadata(name).map_err(Failure::from)
     }
 
-    /// Silence is silence; any other answer leaves a topic that is missing, for the reason that the
-    /// broker gives.
+    /// The failure when a topic could not be created: that Kafka is unreachable, or else that the
+    /// topic is missing, with the broker's reason.
     fn not_made(&self, name: &TopicName, error: &AdminError) -> Failure {
         let failure = self.cluster.failure(error.code, Some(name.as_str()), &error.text);
         if failure.code == Code::KafkaUnreachable {
@@ -253,8 +255,8 @@ impl TopicDirectory {
         self.cluster.failure(MISSING, Some(name.as_str()), &reason)
     }
 
-    /// Settings of a topic, as far as the broker tells them. Not told (no permission, or a broker
-    /// that has no such request) is an answer, silence is none.
+    /// Settings of a topic, as far as the broker reports them. A refusal (no permission, or a
+    /// broker without this request) gives `None` for each setting; no answer is an error.
     pub(super) fn settings<const N: usize>(
         &self,
         name: &TopicName,
@@ -266,8 +268,8 @@ impl TopicDirectory {
                 Ok(told) => return Ok(told),
                 Err(error) => error,
             };
-            // The metadata knows the topic, so it is new, and this part of the broker has not heard
-            // of it yet.
+            // The metadata contains the topic, so the topic is new, and this part of the broker
+            // does not know it yet.
             if error.code == MISSING {
                 thread::sleep(APPEARS_AFTER);
                 continue;
@@ -283,13 +285,13 @@ impl TopicDirectory {
     }
 }
 
-/// What the metadata says of a topic, and which broker said so.
+/// What the metadata says about a topic, and which broker gave it.
 pub(super) struct Known {
     pub(super) partitions: NonZeroI32,
     pub(super) broker: i32,
-    /// The brokers that have the first partition.
+    /// The ids of the brokers with a replica of the first partition.
     pub(super) replicas: Vec<i32>,
-    /// All brokers of the cluster that are up.
+    /// The ids of all brokers of the cluster that are up.
     pub(super) brokers: Vec<i32>,
 }
 

@@ -1,5 +1,5 @@
-//! The log lines about how far behind the slot is: how far, who is to blame, how long, what to
-//! type.
+//! The log lines about how far the slot is behind: by how much, who has to act, how long until
+//! PostgreSQL drops the slot, and what to type.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::wording;
 
-/// What is announced.
+/// What a log line names.
 pub(super) struct Announced<'a> {
     pub(super) name: &'a str,
     pub(super) slot: &'a SlotHealth,
@@ -20,7 +20,8 @@ pub(super) struct Announced<'a> {
     pub(super) seconds_to_limit: Option<f64>,
 }
 
-/// One line per crossing.
+/// Logs one line for a crossing: an error above critical, a warning above warning, information when
+/// a level ends.
 pub(super) fn announce(crossing: Crossing, what: &Announced<'_>) {
     let slot = what.name;
     let bytes_behind = what.slot.bytes_behind();

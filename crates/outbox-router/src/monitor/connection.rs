@@ -1,35 +1,35 @@
-//! The monitor's SQL connection: how it is opened (by whoever knows how), driven without a task of
-//! its own, and how its errors become [`Failure`]s.
+//! The monitor's SQL connection: a trait that opens it, a function that polls it without a task of
+//! its own, and the [`Failure`]s of a connection that ended or did not answer.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
 use relay::{Code, Failure};
 use tokio_postgres::Client;
 
-/// The other half of a `tokio_postgres` connection: must be polled for anything to move, ends with
-/// the connection.
+/// The second half of a `tokio_postgres` connection. It must be polled while the client is used,
+/// and ends with the connection.
 pub type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// An open SQL connection.
 pub struct SqlSession {
-    /// For queries.
+    /// Sends the queries.
     pub client: Client,
-    /// To be polled beside them.
+    /// To be polled while a query runs.
     pub driver: Driver,
 }
 
-/// Opens SQL connections. The way to the server (addresses, TLS, password) is not the monitor's
-/// business.
+/// Opens SQL connections. How the server is reached (addresses, TLS, password) is the
+/// implementation's matter, not the monitor's.
 pub trait Connect {
-    /// Opens one.
+    /// Opens a connection.
     ///
     /// # Errors
-    /// With [`Code::ServerNotReady`] when the server answered that it is starting or stopping
-    /// (57P03).
+    /// [`Code::ServerNotReady`] when the server answered that it is starting or stopping (57P03);
+    /// another code for any other reason why there is no session.
     fn connect(&self) -> impl Future<Output = Result<SqlSession, Failure>> + Send;
 }
 
-/// A closure that opens connections.
+/// Makes a [`Connect`] of a closure that opens connections.
 pub struct ConnectBy<F>(
     /// The closure.
     pub F,
@@ -45,10 +45,14 @@ where
     }
 }
 
-/// No answer of the server may keep the monitor from looking again, or from being seen alive.
+/// The limit for one answer of the server, so that a silent server neither stops the monitor from
+/// reading again nor makes its task look dead.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Does `work` on a connection while driving it, within [`ANSWER_WITHIN`].
+/// Runs `work` on a connection while polling its driver, within [`ANSWER_WITHIN`].
+///
+/// # Errors
+/// Those of `work`; [`Code::ServerUnreachable`] when the connection ends or the time is over.
 pub(crate) async fn drive<T>(
     driver: &mut Driver,
     work: impl Future<Output = Result<T, Failure>>,
@@ -66,12 +70,12 @@ pub(crate) async fn drive<T>(
     }
 }
 
-/// The connection ended while nothing was asked.
+/// The failure of a connection that ended before the answer came.
 pub(super) fn lost() -> Failure {
     Failure::new(Code::ServerUnreachable, "the SQL connection to PostgreSQL was closed")
 }
 
-/// Nothing came back in time.
+/// The failure of a server that did not answer `what` within [`ANSWER_WITHIN`].
 pub(super) fn unanswered(what: &str) -> Failure {
     let seconds = ANSWER_WITHIN.as_secs();
     Failure::new(

@@ -1,4 +1,4 @@
-//! How far behind, split by who has to act next.
+//! How far the slot is behind, split by who has to act next.
 
 use std::time::Duration;
 
@@ -7,26 +7,28 @@ use relay::{
     source::{SlotHealth, bytes_between},
 };
 
-/// WAL between the server's end and what the slot has on record, by what it waits for.
+/// WAL between the server's current position and the slot's `confirmed_flush_lsn`, in bytes, by
+/// what it waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lag {
-    /// Written, not yet received by us.
+    /// Written by the server, not yet received by this router.
     pub unread: u64,
     /// Received, not yet acknowledged by Kafka.
     pub unacked: u64,
-    /// Acknowledged, not yet on record in the slot.
+    /// Acknowledged by Kafka, not yet in the slot's `confirmed_flush_lsn`.
     pub unconfirmed: u64,
 }
 
 impl Lag {
-    /// Splits what the slot is behind. `None` while another router holds the slot: then only that
-    /// one knows.
+    /// Splits what the slot is behind. `None` while another router holds the slot: only the holder
+    /// knows what it has received and what is acknowledged.
     pub fn split(snapshot: &Snapshot, slot: &SlotHealth) -> Option<Self> {
         if snapshot.condition.state == State::Standby {
             return None;
         }
         let confirmed = slot.confirmed_flush_lsn.unwrap_or(snapshot.confirmed);
-        // Before the first frame of a session nothing past the slot's own position was received.
+        // Before the first frame of a session, nothing past the slot's own position has been
+        // received.
         let received = snapshot.received.max(confirmed);
         let acked = snapshot.acked.max(confirmed).min(received);
         Some(Self {
@@ -37,7 +39,7 @@ impl Lag {
     }
 }
 
-/// The configured limits of the window, to tell whether it is full.
+/// The configured limits of the window, from which [`Blame`] follows whether the window is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowLimits {
     /// `limits.window_events`.
@@ -49,22 +51,22 @@ pub struct WindowLimits {
 /// Who has to act before the slot can move on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
-    /// Nothing is held up.
+    /// The slot waits for nobody: at every stage it is less than 1 MiB behind.
     Nobody,
-    /// The server: it is away, or its walsender has not sent what is there.
+    /// The server: it is not reachable, or its walsender has not sent what is written.
     Postgres,
     /// This router, or a row that it may not skip.
     Router,
-    /// The brokers: nothing is acknowledged, or not as fast as it comes.
+    /// The brokers: they acknowledge nothing, or more slowly than events arrive.
     Kafka,
     /// The other router, which holds the slot.
     Holder,
 }
 
-/// So long without an acknowledgement is no longer a slow broker's batch.
+/// After this time without an acknowledgement, the cause is no longer one slow batch of a broker.
 const ACK_OVERDUE: Duration = Duration::from_secs(2);
 
-/// Less than this is what one keepalive leaves behind, not a delay that somebody causes.
+/// Less than this is what one keepalive leaves behind, and no delay that anybody causes.
 const WORTH_BLAMING: u64 = 1 << 20;
 
 impl Blame {
@@ -79,7 +81,8 @@ impl Blame {
         }
     }
 
-    /// Who it is now.
+    /// Finds who has to act, from the relay's state; while it streams, from the window and the
+    /// largest stage of `lag`.
     pub fn find(snapshot: &Snapshot, lag: Option<Lag>, limits: WindowLimits) -> Self {
         match snapshot.condition.state {
             State::Standby => Self::Holder,
@@ -91,7 +94,7 @@ impl Blame {
         }
     }
 
-    /// Whose failure it is, by the family of its code.
+    /// Who has to act on a failure, by the first letter of its code.
     fn of(failure: &Failure) -> Self {
         match failure.code.as_str().chars().next() {
             Some('P') => Self::Postgres,
@@ -101,7 +104,8 @@ impl Blame {
     }
 
     fn of_stream(snapshot: &Snapshot, lag: Option<Lag>, limits: WindowLimits) -> Self {
-        // A full window stops the reading, so what is unread then waits for Kafka as well.
+        // The router does not read while the window is full, so what is unread then waits for Kafka
+        // as well.
         let full = snapshot.window_events.saturating_mul(10) >= limits.events.saturating_mul(9)
             || snapshot.window_bytes.saturating_mul(10) >= limits.bytes.saturating_mul(9);
         let overdue = snapshot.waiting_for_ack.is_some_and(|waited| waited >= ACK_OVERDUE);

@@ -1,18 +1,18 @@
-//! The monitor: looks at the slot and the publication from outside the stream, so that somebody
-//! notices when the stream itself cannot.
+//! The monitor: reads slot, publication and outbox tables by SQL every few seconds, on a connection
+//! of its own, also while another router holds the slot.
 //!
-//! A stream that is silent and a publication that no longer publishes look alike from within. The
-//! monitor has its own SQL connection and looks every few seconds, on a standby instance too. It
-//! tells the relay what it saw ([`MonitorEvent`]): all well, a gap suspected, the server is
-//! stopping. Everything else it learns it publishes as a [`MonitorReport`], which is data and
+//! On the replication connection, a stream with nothing to send and a publication that no longer
+//! publishes look alike. So the monitor reads from the catalog what would leave rows out. It sends
+//! the relay three events ([`MonitorEvent`]): the source is as it must be, a gap is suspected, the
+//! server is stopping. Everything else is published as a [`MonitorReport`], which is data and
 //! decides nothing.
 //!
-//! It never creates, drops, alters or advances anything.
+//! The monitor never creates, drops, alters or advances anything.
 //!
-//! Read in this order: [`server`], [`slot`] and [`catalog`] (what is read, by SQL, here and on the
-//! connection that will stream), [`task`] (the loop); [`lag`], [`pace`] and [`threshold`] make the
-//! numbers that people look at. What was read is data of [`relay::source`], and what is wrong with
-//! it is judged there, by plain functions.
+//! Read in this order: [`server`], [`slot`] and [`catalog`] (what is read by SQL, here and on the
+//! replication connection that is checked before a stream starts), [`task`] (the loop); [`lag`],
+//! [`pace`] and [`threshold`] compute the figures that are shown to people. What was read is data
+//! of [`relay::source`], and plain functions there check it.
 
 mod announce;
 pub mod catalog;

@@ -1,5 +1,5 @@
-//! Who may move rows of a partitioned outbox to another partition; what that does is said in
-//! [`relay::source`].
+//! Reads who may move rows of a partitioned outbox to another partition; [`relay::source`] says
+//! what such a move does.
 
 use relay::{
     Failure, TableName,
@@ -9,10 +9,10 @@ use tokio_postgres::{Client, Row};
 
 use crate::postgres::sql_failure;
 
-/// PostgreSQL records each column that a partition key is made of, plainly or in an expression, as
-/// an internal dependency of the column on its table (`StorePartitionKey` in heap.c), at each level
-/// of partitioning. The right to update such a column through the root is given for the table or
-/// for the column.
+/// Roles that may update a column of a partition key. PostgreSQL records each column that a
+/// partition key is made of, plainly or in an expression, as an internal dependency of the column
+/// on its table (`StorePartitionKey` in heap.c), at each level of partitioning. The right to update
+/// such a column through the root is granted for the table or for the column.
 const MAY_MOVE: &str = "\
     select n.nspname::text as schema, c.relname::text as name, \
       array_agg(distinct a.attname::text order by a.attname::text) as columns, \
@@ -31,10 +31,10 @@ const MAY_MOVE: &str = "\
     where c.oid = any($1) and not level.isleaf and given.grantee <> c.relowner \
     group by 1, 2 order by 1, 2";
 
-/// Looks, in one statement, and in none where no outbox is partitioned.
+/// Reads them in one statement, and without any where no outbox is partitioned.
 ///
 /// # Errors
-/// The server did not answer.
+/// The server refused the statement, or the connection broke.
 pub async fn look(client: &Client, catalog: &Catalog) -> Result<Vec<Moves>, Failure> {
     let partitioned = catalog.relations.iter().filter(|table| table.kind == Kind::Partitioned);
     let partitioned: Vec<u32> = partitioned.map(|table| table.oid.as_u32()).collect();

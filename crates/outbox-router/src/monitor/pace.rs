@@ -1,5 +1,5 @@
-//! How fast WAL is written and how fast the slot falls behind, smoothed; and from that, how long
-//! until PostgreSQL drops the slot.
+//! How fast WAL is written and how fast the slot falls behind, smoothed; and how long, at that
+//! pace, until PostgreSQL drops the slot.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use relay::{
 };
 use tokio::time::Instant;
 
-/// A change in load shows after about this long; one checkpoint or one batch does not.
+/// The time constant of the smoothing: a change in load shows after about this long; one checkpoint
+/// or one batch does not.
 const MEMORY: Duration = Duration::from_secs(60);
 
 /// The smoothed rates.
@@ -36,7 +37,8 @@ pub struct Rates {
 }
 
 impl Pace {
-    /// Takes a look at the slot into account. A lost slot retains nothing and has no pace.
+    /// Adds a reading of the slot to the rates. A lost slot retains nothing, so its rates are
+    /// forgotten.
     pub fn observe(&mut self, slot: &SlotHealth, at: Instant) {
         let Some(retained) = slot.retained_bytes() else {
             *self = Self::default();
@@ -68,13 +70,13 @@ impl Pace {
         });
     }
 
-    /// The rates, from the second look on.
+    /// The rates; `None` until the slot was read twice.
     pub fn rates(&self) -> Option<Rates> {
         self.rates
     }
 
     /// How long until the slot is in danger at the present pace, in seconds: infinite while it does
-    /// not fall behind, `None` where no limit is set or nothing is known yet.
+    /// not fall behind, `None` where no limit is set or there are no rates yet.
     pub fn seconds_to_limit(&self, slot: &SlotHealth) -> Option<f64> {
         let safe = number(slot.safe_wal_bytes?);
         let growth = self.rates?.retained;
@@ -82,7 +84,8 @@ impl Pace {
     }
 }
 
-/// A count as a floating-point number, by halves so that no cast is needed; exact up to 2⁵³.
+/// A count as a floating-point number, converted in two halves so that no cast is needed; exact up
+/// to 2⁵³.
 pub(crate) fn number(bytes: u64) -> f64 {
     let high = u32::try_from(bytes >> 32).unwrap_or(u32::MAX);
     let low = u32::try_from(bytes & u64::from(u32::MAX)).unwrap_or(u32::MAX);

@@ -1,22 +1,22 @@
-//! Who keeps WAL from being removed when it is not the router: the oldest transaction that has
-//! written something. Decoding must be able to start before it, so `restart_lsn` waits for it
-//! however fast rows are confirmed.
+//! What keeps WAL from being removed when it is not the router: the oldest transaction that has
+//! written something. Decoding must be able to start before that transaction, so `restart_lsn`
+//! waits for its end however fast rows are confirmed.
 
 use relay::{Failure, source::SlotHealth};
 use tokio_postgres::{Client, Row};
 
 use crate::postgres::sql_failure;
 
-/// Retained beyond what is behind before it is worth asking who is to blame; some segments are
-/// always kept.
+/// Bytes that the slot retains beyond what it is behind, before their cause is looked up; some
+/// segments are always retained.
 const WORTH_ASKING: u64 = 64 << 20;
 
 /// What holds `restart_lsn` back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WalPin {
-    /// Who.
+    /// The transaction's owner.
     pub holder: PinHolder,
-    /// For how long, in seconds; unknown where the role may not see other users' sessions.
+    /// For how long, in seconds; `None` where the role may not see other users' sessions.
     pub seconds: Option<f64>,
 }
 
@@ -27,12 +27,12 @@ pub enum PinHolder {
     Backend {
         /// Process id: what `pg_terminate_backend` takes.
         pid: i32,
-        /// What the application calls itself, where we may see it.
+        /// The session's `application_name`; `None` where it is empty or the role may not see it.
         application: Option<String>,
     },
-    /// A prepared transaction that nobody ended.
+    /// A prepared transaction that was neither committed nor rolled back.
     Prepared {
-        /// Its name: what `rollback prepared` takes.
+        /// The transaction's name: what `rollback prepared` takes.
         gid: String,
     },
 }
@@ -47,16 +47,17 @@ const QUERY: &str = "\
       from pg_prepared_xacts \
     ) x order by age desc limit 1";
 
-/// Whether the slot retains so much more than it is behind that somebody else must be the cause.
+/// Whether the slot retains so much more than it is behind that something else than the router must
+/// be the cause.
 pub fn is_worth_asking(slot: &SlotHealth) -> bool {
     slot.retained_bytes()
         .is_some_and(|retained| retained.saturating_sub(slot.bytes_behind()) > WORTH_ASKING)
 }
 
-/// Looks for the oldest writing transaction.
+/// Reads the oldest transaction that has written something; `None` when there is none.
 ///
 /// # Errors
-/// The server did not answer.
+/// The server refused the statement, or the connection broke.
 pub async fn oldest(client: &Client) -> Result<Option<WalPin>, Failure> {
     let row = client.query_opt(QUERY, &[]).await.map_err(|e| sql_failure(&e))?;
     row.as_ref().map(read).transpose().map_err(|e| sql_failure(&e))

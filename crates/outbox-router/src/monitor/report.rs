@@ -1,4 +1,5 @@
-//! What the two tasks tell of themselves, each through a `tokio::sync::watch` that it alone writes.
+//! What relay and monitor publish about themselves, each through a `tokio::sync::watch` that it
+//! alone writes.
 
 use std::time::SystemTime;
 
@@ -10,46 +11,49 @@ use tokio::time::Instant;
 
 use super::{pace::Rates, pins::WalPin};
 
-/// The relay's side: its snapshot, and when it was taken. The relay's task renews it at least every
-/// few seconds, whatever state it is in: a number that is not renewed means that the task no longer
-/// runs.
+/// What the relay publishes: its snapshot, and when it was taken. The relay's task renews it at
+/// least every few seconds, in every state: a report that is not renewed means that the task no
+/// longer runs.
 #[derive(Debug, Clone)]
 pub struct RelayReport {
-    /// The core at that moment.
+    /// The core's state at that moment.
     pub snapshot: Snapshot,
-    /// That moment.
+    /// When the snapshot was taken.
     pub published_at: Instant,
 }
 
-/// The monitor's side.
+/// What the monitor publishes.
 #[derive(Debug, Clone)]
 pub struct MonitorReport {
-    /// When the monitor's loop last came round, whether or not PostgreSQL answered.
+    /// When the monitor's loop last completed a round, whether or not PostgreSQL answered.
     pub ticked_at: Instant,
-    /// When PostgreSQL last answered.
+    /// When PostgreSQL last answered; `None` before the first answer.
     pub polled_at: Option<Polled>,
-    /// The slot, by the last round.
+    /// The slot, as the last round read it.
     pub slot: SlotView,
-    /// Why PostgreSQL did not answer in the last round.
+    /// Why PostgreSQL did not answer in the last round; `None` when it did.
     pub trouble: Option<Failure>,
     /// What is wrong with slot, publication and tables now, the gravest first.
     pub findings: Vec<Failure>,
-    /// What was altered, since this process began or before that while no router ran, and explains
-    /// itself: rows may have been left out before it, of which nothing is left.
+    /// Alterations that explain themselves, seen by this process, or by a session that compared
+    /// with the witness. Rows may have been left out before each of them, and nothing shows whether
+    /// they were.
     pub alterations: Vec<Failure>,
     /// The first gap that was found since the relay's latest session began. It stays when its cause
-    /// is gone, because what was missed is missed: until a person has accepted it, or another
-    /// router has begun a session since.
+    /// is gone, because what was missed is still missing. It ends when a person accepts it, or when
+    /// another router has begun a session since.
     pub gap: Option<Gap>,
-    /// Who keeps WAL from being removed, when it is not the router.
+    /// What keeps WAL from being removed, when it is not the router.
     pub pin: Option<WalPin>,
-    /// How fast WAL grows.
+    /// How fast WAL is written and how fast the slot falls behind; `None` until the slot was read
+    /// twice.
     pub rates: Option<Rates>,
-    /// How long until the slot is in danger.
+    /// How long until the slot is in danger, in seconds; see
+    /// [`Pace::seconds_to_limit`](super::pace::Pace::seconds_to_limit).
     pub seconds_to_limit: Option<f64>,
 }
 
-/// One moment on two clocks: for ages, and for people.
+/// One moment on two clocks: the monotonic one gives ages, the wall clock is shown to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Polled {
     /// Monotonic.
@@ -58,20 +62,20 @@ pub struct Polled {
     pub wall: SystemTime,
 }
 
-/// The slot as it was last seen, and whether it was seen at all: a number from before PostgreSQL
-/// went away must not pass for a present one.
+/// The slot as the last round read it. It is [`SlotView::Unknown`] while PostgreSQL does not
+/// answer: figures from before must not pass for present ones.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SlotView {
     /// PostgreSQL did not answer.
     Unknown,
-    /// It answered that there is no such slot.
+    /// PostgreSQL answered that there is no such slot.
     Missing,
-    /// The slot.
+    /// The slot as PostgreSQL showed it.
     Seen(SlotHealth),
 }
 
 impl SlotView {
-    /// The slot, if it was seen.
+    /// The slot, if the last round read it.
     pub fn seen(&self) -> Option<&SlotHealth> {
         match self {
             Self::Seen(slot) => Some(slot),
@@ -81,7 +85,7 @@ impl SlotView {
 }
 
 impl MonitorReport {
-    /// Before the first look.
+    /// The report before the first round.
     pub fn initial(now: Instant) -> Self {
         Self {
             ticked_at: now,

@@ -1,5 +1,6 @@
-//! What must be true of the server before a stream can start, and which server it is: asked by SQL,
-//! where a wrong answer has a code and a remedy. The walsender checks little, and late.
+//! Reads what must be true of the server before a stream can start, and which server it is. This is
+//! asked by SQL, where a wrong answer gets a code and a remedy: the walsender checks little, and
+//! late.
 
 use relay::{
     Code, Failure,
@@ -8,14 +9,14 @@ use relay::{
 
 use crate::postgres::{TextQuery, one_row};
 
-/// What decides how to talk to the server.
+/// The settings that decide how statements and stream are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSettings {
     /// `server_version_num`.
     pub version: i32,
     /// `server_encoding`.
     pub encoding: Encoding,
-    /// The backend that answers.
+    /// Process id of the backend that answers.
     pub backend_pid: i32,
 }
 
@@ -27,11 +28,12 @@ const SERVER: &str = "\
           and pg_has_role(current_user, r.oid, 'member')), \
       pg_backend_pid()";
 
-/// Asks.
+/// Reads the settings, and refuses a server from which nothing can be streamed.
 ///
 /// # Errors
-/// The server is a standby, does not write what decoding needs, or the role may not replicate; or
-/// it did not answer.
+/// [`Code::ServerNotReady`] when the server is a standby, [`Code::WalLevel`] when `wal_level` is
+/// not `logical`, [`Code::RoleLacksReplication`] when the role may not replicate; another code when
+/// the query fails.
 pub async fn settings(sql: &mut impl TextQuery) -> Result<ServerSettings, Failure> {
     let mut row = one_row(sql, "the server's settings", SERVER).await?;
     let version = row.parsed()?;
@@ -57,7 +59,7 @@ pub async fn settings(sql: &mut impl TextQuery) -> Result<ServerSettings, Failur
     Ok(ServerSettings { version, encoding, backend_pid: row.parsed()? })
 }
 
-/// The role lacks the REPLICATION attribute.
+/// The failure of a role without the REPLICATION attribute.
 pub fn may_not_replicate(role: &str) -> Failure {
     let quoted = quote_identifier(role);
     let what = format!("role \"{role}\" may not replicate");
@@ -74,8 +76,9 @@ fn is_standby() -> Failure {
 /// `server_version_num`.
 ///
 /// # Errors
-/// The server did not answer; or it is a standby, which has the primary's name, system identifier
-/// and timeline, and neither its slots nor the present state of its catalog.
+/// [`Code::ServerNotReady`] when the server is a standby: a standby has the primary's name, system
+/// identifier and timeline, but neither its slots nor the present state of its catalog. Another
+/// code when the query fails.
 pub async fn version(sql: &mut impl TextQuery) -> Result<i32, Failure> {
     let statement = "select current_setting('server_version_num'), pg_is_in_recovery()";
     let mut row = one_row(sql, "the server's version", statement).await?;
@@ -83,13 +86,14 @@ pub async fn version(sql: &mut impl TextQuery) -> Result<i32, Failure> {
     if row.boolean()? { Err(is_standby()) } else { Ok(version) }
 }
 
-/// The minor versions since which decoding takes note of a publication that was altered while a
-/// transaction was open, for what comes after that transaction (release notes of these, "Avoid data
-/// loss when DDL operations that don't take a strong lock affect tables that are being logically
-/// replicated").
+/// Per major version, the first minor version whose decoding applies an altered publication to
+/// everything that comes after a transaction which was open at the time (release notes of these
+/// versions, "Avoid data loss when DDL operations that don't take a strong lock affect tables that
+/// are being logically replicated").
 const PUBLICATIONS_SINCE: [(i32, i32); 5] = [(13, 21), (14, 18), (15, 13), (16, 9), (17, 5)];
 
-/// Whether an alteration of the publication may leave rows out for longer than it lasts.
+/// A note if, on this version, an alteration of the publication may leave rows out for longer than
+/// it lasts.
 pub fn outdated(version: i32) -> Option<Failure> {
     let (major, minor) = (version / 10_000, version % 10_000);
     let (_, since) = PUBLICATIONS_SINCE.into_iter().find(|(known, _)| *known == major)?;
@@ -106,18 +110,19 @@ pub fn outdated(version: i32) -> Option<Failure> {
     })
 }
 
-/// The control file has the timeline of the last checkpoint, and after a promotion the next may be
-/// minutes away; what is written now is written on the present one.
+/// System identifier and timeline. On a primary the timeline is taken from the name of the WAL file
+/// that is written now: the control file has the timeline of the last checkpoint, and after a
+/// promotion the next checkpoint may be minutes away.
 const IDENTITY: &str = "\
     select s.system_identifier, case \
       when pg_is_in_recovery() then (select c.timeline_id from pg_control_checkpoint() c) \
       else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int8 end \
     from pg_control_system() s";
 
-/// Which server this is, for a connection that is no replication connection.
+/// Which server this is, by SQL: IDENTIFY_SYSTEM needs a replication connection.
 ///
 /// # Errors
-/// The server did not answer, or the role may not ask.
+/// The role may not call these functions, or the query fails for another reason.
 pub async fn identity(sql: &mut impl TextQuery) -> Result<relay::witness::History, Failure> {
     let mut row = one_row(sql, "the server's identity", IDENTITY).await?;
     Ok(relay::witness::History { system_id: row.text()?, timeline: row.parsed()? })

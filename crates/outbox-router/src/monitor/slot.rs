@@ -1,5 +1,5 @@
-//! The slot as `pg_replication_slots` shows it, in one statement, on PostgreSQL 13 to 18. Reading
-//! only; what is wrong with it is judged in [`relay::source`].
+//! Reads the slot as `pg_replication_slots` shows it, in one statement, on PostgreSQL 13 to 18.
+//! Nothing is checked here: that is done in [`relay::source`].
 
 use relay::{
     Failure, Lsn,
@@ -8,21 +8,22 @@ use relay::{
 
 use crate::postgres::{TextQuery, TextRow, one_row, quote_literal};
 
-/// The first server versions with the columns that are not on all supported ones.
+/// The first versions with columns that some supported versions lack.
 const TWO_PHASE_SINCE: i32 = 14_00_00;
 const CONFLICTING_SINCE: i32 = 16_00_00;
 const FAILOVER_SINCE: i32 = 17_00_00;
 
-/// Looks at the slot.
+/// Reads the slot, with the server's current position and clock.
 ///
 /// # Errors
-/// The server did not answer, or not with what its version should have.
+/// The server refused the statement, the connection broke, or the answer does not have the expected
+/// columns.
 pub async fn look(sql: &mut impl TextQuery, version: i32, slot: &str) -> Result<SlotLook, Failure> {
     read(one_row(sql, "the slot", &statement(version, slot)).await?)
 }
 
-/// One text per family of versions. `left join`: the position and the clock are wanted when the
-/// slot is not there too.
+/// The statement for this version. `left join`, because position and clock are needed also when
+/// there is no such slot.
 fn statement(version: i32, slot: &str) -> String {
     let since = |first: i32, column: &'static str, absent: &'static str| {
         if version >= first { column } else { absent }
@@ -61,7 +62,7 @@ fn read(mut row: TextRow) -> Result<SlotLook, Failure> {
 
 fn read_slot(mut row: TextRow, current_wal_lsn: Lsn) -> Result<SlotHealth, Failure> {
     let (confirmed_flush_lsn, restart_lsn) = (row.lsn()?, row.lsn()?);
-    // Negative once the limit is passed: then nothing is safe.
+    // PostgreSQL shows a negative size once the limit is passed: then no byte is safe.
     let safe: Option<i64> = row.parsed_nullable()?;
     let safe_wal_bytes = safe.map(|bytes| u64::try_from(bytes).unwrap_or(0));
     let wal_status = WalStatus::parse(row.nullable()?.as_deref());

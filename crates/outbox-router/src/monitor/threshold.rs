@@ -1,36 +1,36 @@
-//! When to say that the slot is far behind: once per crossing, not once per look.
+//! When to log that the slot is far behind: once per crossing of a limit, not once per reading.
 
 /// Limits on `bytes_behind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Somebody should look at it in working hours.
+    /// Above this, in bytes, a person should see to it in working hours.
     pub warning: u64,
-    /// Somebody should look at it now.
+    /// Above this, in bytes, a person should see to it now.
     pub critical: u64,
 }
 
-/// How far behind, in words.
+/// Which of the limits are exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Level {
     /// Below both limits.
     #[default]
     Normal,
-    /// Above the first.
+    /// Above `warning`.
     Warning,
-    /// Above both.
+    /// Above `critical`.
     Critical,
 }
 
-/// What there is to say.
+/// A change of level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crossing {
-    /// It got worse.
+    /// The number rose to this level.
     Above(Level),
-    /// It got better: now at this level.
+    /// The number fell to this level.
     Below(Level),
 }
 
-/// Watches one number.
+/// Follows `bytes_behind` and its level.
 #[derive(Debug, Clone, Copy)]
 pub struct Watch {
     limits: Thresholds,
@@ -38,13 +38,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts at normal.
+    /// A watch at [`Level::Normal`].
     pub fn new(limits: Thresholds) -> Self {
         Self { limits, level: Level::Normal }
     }
 
-    /// Takes the number, and says whether a limit was crossed since the last. A level ends at four
-    /// fifths of its limit: a number that hovers around it is told once.
+    /// Takes the number, and returns the crossing if the level changed. A level ends at four fifths
+    /// of its limit, so that a number which varies around the limit is reported once.
     pub fn observe(&mut self, bytes_behind: u64) -> Option<Crossing> {
         let reached = self.level_at(bytes_behind, |limit| limit);
         let held = self.level_at(bytes_behind, |limit| limit / 5 * 4).min(self.level);

@@ -1,5 +1,5 @@
-//! PostgreSQL's troubles in the core's words: the one place where they get their code, whichever
-//! connection met them.
+//! Errors of PostgreSQL connections as the core's [`Failure`]s: the one place where they get their
+//! code, whichever connection met them.
 
 use std::{error::Error, io};
 
@@ -9,7 +9,7 @@ use super::{
     CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerMessage, ServerTrouble,
 };
 
-/// Why no connection could be made.
+/// The failure of a connection that could not be established.
 pub fn connect_failure(error: &ConnectError) -> Failure {
     let code = match error.kind() {
         ConnectErrorKind::Server(trouble) => return from_trouble(&trouble, chain(error)),
@@ -24,7 +24,7 @@ pub fn connect_failure(error: &ConnectError) -> Failure {
     }
 }
 
-/// Why a replication command failed.
+/// The failure of a replication command.
 pub fn command_failure(error: &CommandError) -> Failure {
     match (error.trouble(), error) {
         (Some(trouble), _) => from_trouble(&trouble, chain(error)),
@@ -35,12 +35,12 @@ pub fn command_failure(error: &CommandError) -> Failure {
     }
 }
 
-/// The server ended the stream with an error.
+/// The failure of a stream that the server ended with an error.
 pub fn stream_failure(message: &ServerMessage) -> Failure {
     from_trouble(&message.trouble(), format!("PostgreSQL ended the stream: {message}"))
 }
 
-/// Why an SQL query failed, or the connection with it.
+/// The failure of an SQL query, or of its connection.
 pub fn sql_failure(error: &tokio_postgres::Error) -> Failure {
     if let Some(server) = error.as_db_error() {
         let message = ServerMessage::from(server);
@@ -52,7 +52,7 @@ pub fn sql_failure(error: &tokio_postgres::Error) -> Failure {
     Failure::new(code, chain(error))
 }
 
-/// The server does not speak the protocol.
+/// The failure of a server that violates the protocol.
 pub fn protocol_failure(error: &ProtocolError) -> Failure {
     Failure::new(Code::Protocol, chain(error))
 }
@@ -82,7 +82,7 @@ fn from_trouble(trouble: &ServerTrouble, message: String) -> Failure {
     }
 }
 
-/// An error with everything that caused it, for a message that is printed once.
+/// An error with the chain of its causes, for a message that is printed once.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,7 +1,7 @@
-//! Transport, frame buffer and output in one place: what both commands and streaming stand on.
+//! Transport, frame buffer and output together: what both commands and streaming use.
 //!
-//! Reading and writing are separate polls that never wait for each other: a peer that does not take
-//! our bytes must not keep us from taking its.
+//! Reading and writing are separate polls that never wait for each other: a peer that does not read
+//! must not keep this router from reading.
 
 use std::future::poll_fn;
 use std::io;
@@ -19,11 +19,11 @@ use super::{CommandError, ProtocolError};
 /// What a read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(usize),
-    /// Nothing: the buffer is full of frames that nobody has consumed.
+    /// Nothing: the buffer is full of frames that are not consumed yet.
     NoRoom,
-    /// Nothing, and there will be nothing: the peer closed the connection.
+    /// Nothing, and nothing will follow: the peer closed the connection.
     Closed,
 }
 
@@ -32,20 +32,21 @@ pub(super) struct Link {
     transport: Transport,
     pub(super) frames: FrameBuffer,
     pub(super) out: BytesMut,
-    /// How much one call of `poll_fill` may read.
+    /// How many bytes one call of `poll_fill` may read.
     pass: usize,
     end: End,
     written: Written,
 }
 
-/// Whether everything that the transport took has left it: TLS keeps bytes of its own.
+/// Whether everything that the transport accepted has been written to the socket: TLS buffers bytes
+/// of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     Through,
     Held,
 }
 
-/// Bytes that arrived before the end are handed out first.
+/// Whether the connection has ended. Bytes that arrived before the end are handed out first.
 #[derive(Debug)]
 enum End {
     Open,
@@ -53,7 +54,7 @@ enum End {
     Failed(io::Error),
 }
 
-/// Why no whole message could be had.
+/// Why no complete message could be read.
 #[derive(Debug)]
 pub(super) enum LinkError {
     Io(io::Error),
@@ -87,7 +88,7 @@ impl Link {
         &self.transport
     }
 
-    /// The transport, and what was read from it and not consumed.
+    /// The transport, and the bytes that were read and not consumed.
     pub(super) fn into_parts(self) -> (Transport, Vec<u8>) {
         let received = self.frames.received().to_vec();
         (self.transport, received)
@@ -101,14 +102,15 @@ impl Link {
         self.frames.is_full()
     }
 
-    /// Reads what is there, up to a buffer's worth. Cancel-safe: it holds nothing back.
+    /// Reads what has arrived, up to a buffer's worth. Cancel-safe: nothing that was read is lost.
     pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Fill>> {
         self.fill(|transport, room| Pin::new(transport).poll_read(cx, room))
     }
 
-    /// The same, asking the kernel itself and not the runtime, which learns what has arrived only
-    /// while it waits. Under TLS it is the runtime that is asked: what it has not learnt of is left
-    /// to `poll_fill`, like whatever else there is to say. Returns how many bytes came.
+    /// Reads what has arrived, up to a buffer's worth, from the kernel directly: the runtime learns
+    /// of new bytes only while a task waits. Under TLS the read goes through the runtime, and bytes
+    /// that the runtime does not know of are left to `poll_fill`; so is an end or an error. Returns
+    /// the number of bytes read.
     pub(super) fn fill_now(&mut self) -> usize {
         match self.fill(Transport::read_now) {
             Poll::Ready(Ok(Fill::Bytes(count))) => count,
@@ -157,7 +159,7 @@ impl Link {
         Poll::Ready(Ok(if total == 0 { Fill::NoRoom } else { Fill::Bytes(total) }))
     }
 
-    /// Writes what is queued, as far as the peer takes it.
+    /// Writes what is queued, as far as the peer accepts it.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.out.is_empty() {
             match ready!(Pin::new(&mut self.transport).poll_write(cx, &self.out))? {
@@ -173,7 +175,7 @@ impl Link {
         Poll::Ready(Ok(()))
     }
 
-    /// Whether anything has not left yet.
+    /// Whether anything that was queued is not written to the socket yet.
     pub(super) fn has_output(&self) -> bool {
         !self.out.is_empty() || self.written == Written::Held
     }
@@ -182,11 +184,11 @@ impl Link {
         poll_fn(|cx| self.poll_flush(cx)).await.map_err(LinkError::Io)
     }
 
-    /// The next message outside of streaming, with nothing left to do for its frame.
+    /// Reads and consumes the next message outside of streaming.
     pub(super) async fn reply(&mut self, doing: &'static str) -> Result<Reply, LinkError> {
         loop {
-            // Before its length is believed: a row has no place here, and an oversized one would
-            // be waited for to its end.
+            // CopyData is refused before its length is used: a row has no place here, and an
+            // oversized one would be read to its end.
             if self.frames.received().first() == Some(&b'd') {
                 let unexpected = ProtocolError::Unexpected { tag: 'd', doing };
                 return Err(LinkError::Protocol(unexpected));

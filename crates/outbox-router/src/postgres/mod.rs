@@ -1,13 +1,12 @@
-//! PostgreSQL as seen from the wire: where to connect, how to be sure who answers, and the
-//! replication stream.
+//! The connections to PostgreSQL: where to connect, how to verify the server, the replication
+//! stream, and ordinary SQL.
 //!
-//! No published client speaks the replication protocol, so the connection is ours: small, on the
-//! message builders and SCRAM of `postgres-protocol`, with its own framing because a frame's
-//! announced length must be judged before anything is reserved for it. Ordinary SQL goes through
-//! `tokio-postgres`, in a session that was opened here.
+//! No published client speaks the replication protocol, so this module implements that connection,
+//! on the message builders and SCRAM of `postgres-protocol`. The framing is its own, because the
+//! length that a frame announces must be checked before memory is reserved for it. Ordinary SQL
+//! goes through `tokio-postgres`, in a session that was opened here.
 //!
-//! Both connections start in the same place (`startup`), so that what one refuses the other
-//! refuses too.
+//! Both connections start in `startup`, so that both refuse the same servers.
 //!
 //! Read in this order: [`conninfo`] (text → [`ConnInfo`]), `transport` and [`tls`] (a byte stream
 //! to the right server), `auth` and `startup` (a session on it), [`replication`] (commands),

@@ -1,24 +1,24 @@
-//! What is asked of a replication connection before it is made.
+//! The options of a replication connection, set before it is opened.
 
 use std::time::Duration;
 
 use super::transport::SocketOptions;
 
-/// How a replication connection is to behave.
+/// How a replication connection behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Shown in `pg_stat_replication`.
     pub application_name: String,
-    /// The encoding rows arrive in.
+    /// The encoding in which rows arrive.
     pub client_encoding: ClientEncoding,
-    /// After how much silence of ours the server frees the slot. Short, so that a frozen holder
-    /// does not keep a standby waiting; our status updates are far more frequent.
+    /// After how much silence of this router the server frees the slot. Short, so that a frozen
+    /// holder does not keep a standby waiting; status updates are far more frequent.
     pub wal_sender_timeout: Duration,
-    /// The read buffer's usual size: also the most that one pass reads.
+    /// The read buffer's usual size in bytes; also the most that one pass reads.
     pub read_buffer: usize,
-    /// The largest row that is handed out whole.
+    /// The largest row, in bytes, that is handed out whole.
     pub row_bytes: usize,
-    /// What to ask of the operating system.
+    /// Options of the TCP socket.
     pub socket: SocketOptions,
 }
 
@@ -35,19 +35,18 @@ impl Default for Options {
     }
 }
 
-/// What the server converts text to.
+/// The encoding to which the server converts text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientEncoding {
-    /// For every database but the one below.
+    /// For every database except those of [`ClientEncoding::SqlAscii`].
     Utf8,
-    /// For a database whose `server_encoding` is SQL_ASCII: it holds bytes of no known encoding, a
-    /// conversion to UTF8 fails at the first row that is none, and the stream would stand there for
-    /// ever.
+    /// For a database whose `server_encoding` is SQL_ASCII. It holds bytes of no known encoding: a
+    /// conversion to UTF8 would fail at the first row that is not UTF-8, at every attempt.
     SqlAscii,
 }
 
 impl ClientEncoding {
-    /// What to ask for, given the database's `server_encoding`.
+    /// The encoding to ask for, given the database's `server_encoding`.
     #[must_use]
     pub fn for_server_encoding(server_encoding: &str) -> Self {
         if server_encoding == "SQL_ASCII" { Self::SqlAscii } else { Self::Utf8 }

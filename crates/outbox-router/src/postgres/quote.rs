@@ -1,13 +1,13 @@
-//! How names and values become SQL text. Names are quoted by the core, whose hints are statements
-//! too.
+//! How names and values become SQL text. Names are quoted by the core, whose hints contain
+//! statements too.
 //!
-//! Replication commands take no parameters, so quoting is all that stands between a configured name
-//! and a command of somebody else's making. A backslash is an ordinary character in both forms:
-//! `standard_conforming_strings` is the only behaviour of the replication grammar.
+//! Replication commands take no parameters, so only quoting keeps a configured name from being read
+//! as part of a command. A backslash is an ordinary character in both forms: the replication
+//! grammar always behaves as `standard_conforming_strings` does.
 //!
-//! That grammar, unlike SQL's, takes a doubled `"` for the end of one identifier and the start of
-//! the next. Two identifiers in a row are a syntax error wherever we put one, so a hostile slot
-//! name is refused, never executed; and no slot has such a name.
+//! That grammar, unlike SQL's, reads a doubled `"` as the end of one identifier and the start of
+//! the next. Two identifiers in a row are a syntax error wherever a command here contains one, so a
+//! hostile slot name is refused, never executed; and no slot has such a name.
 
 pub use relay::source::{quote_identifier, quote_table};
 

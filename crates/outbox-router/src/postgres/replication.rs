@@ -1,9 +1,9 @@
-//! A connection in replication mode, before it streams: connect, ask who the server is, run
-//! replication commands.
+//! A connection in replication mode, before it streams: connect, identify the server, run
+//! replication commands and SQL.
 //!
-//! [`ReplicationConnection::start_replication`] turns it into a [`ReplicationStream`]; that the two
-//! are different types is what keeps a command from being sent into a running stream. Time limits
-//! other than that of connecting are the caller's.
+//! [`ReplicationConnection::start_replication`] turns it into a [`ReplicationStream`]; they are two
+//! types so that no command can be sent into a running stream. Time limits other than that of
+//! connecting are the caller's.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ use super::stream::ReplicationStream;
 use super::transport::Transport;
 use super::{CommandError, ConnInfo, ConnectError, ProtocolError, ServerMessage};
 
-/// More than any answer has: that about a publication of a hundred thousand partitions has some 30
-/// MB.
+/// The limit for an answer. The largest, about a publication of a hundred thousand partitions, has
+/// some 30 MB.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// A row of a replication command's answer, in text form.
+/// A row of the answer to a command, in text form; `None` is NULL.
 pub type Row = Vec<Option<String>>;
 
-/// What a row takes in memory.
+/// What a row takes in memory, in bytes.
 fn bytes_of(row: &Row) -> usize {
     let values = row.iter().flatten().map(String::len).sum::<usize>();
     values + size_of_val(row.as_slice()) + size_of::<Row>()
@@ -36,13 +36,13 @@ fn bytes_of(row: &Row) -> usize {
 /// The answer to `IDENTIFY_SYSTEM`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentifySystem {
-    /// Names the cluster's history, together with the timeline.
+    /// The cluster's system identifier; with the timeline it names the server's history.
     pub system_id: String,
     /// The current timeline.
     pub timeline: u32,
     /// The current WAL flush position, as text (`X/X`).
     pub flush_lsn: String,
-    /// The database connected to.
+    /// The database of the connection; `None` on a connection for physical replication.
     pub database: Option<String>,
 }
 
@@ -54,11 +54,11 @@ pub struct ReplicationConnection {
 }
 
 impl ReplicationConnection {
-    /// Connects, encrypts, authenticates and pins the session's parameters, all within
+    /// Connects, encrypts, authenticates and sets the session's parameters, all within
     /// `connect_timeout`.
     ///
     /// # Errors
-    /// Whatever stands in the way; see [`ConnectError`].
+    /// The reason why there is no session; see [`ConnectError`].
     pub async fn connect(info: &ConnInfo, options: &Options) -> Result<Self, ConnectError> {
         let connect = async {
             let transport = Transport::connect(info, &options.socket).await?;
@@ -77,10 +77,10 @@ impl ReplicationConnection {
         }
     }
 
-    /// Asks who the server is.
+    /// Runs IDENTIFY_SYSTEM.
     ///
     /// # Errors
-    /// When the command fails or its answer is not what every PostgreSQL gives.
+    /// The command fails, or its answer does not have the form that PostgreSQL's manual describes.
     pub async fn identify_system(&mut self) -> Result<IdentifySystem, CommandError> {
         let command = "IDENTIFY_SYSTEM";
         let rows = self.query(command, command).await?;
@@ -100,8 +100,8 @@ impl ReplicationConnection {
     /// The content of a timeline's history file (`TIMELINE_HISTORY`).
     ///
     /// # Errors
-    /// When the command fails, as it does for the first timeline, or its answer is not what every
-    /// PostgreSQL gives.
+    /// The command fails, as it does for the first timeline, which has no history file; or its
+    /// answer does not have the form that PostgreSQL's manual describes.
     pub async fn timeline_history(&mut self, timeline: u32) -> Result<String, CommandError> {
         let command = "TIMELINE_HISTORY";
         let rows = self.query(command, &format!("{command} {timeline}")).await?;
@@ -119,8 +119,9 @@ impl ReplicationConnection {
     /// `name` stands for the command in errors; `text` is never shown.
     ///
     /// # Errors
-    /// When the server refuses, in which case the connection stays usable, or the connection
-    /// breaks.
+    /// [`CommandError::Server`] when the server refuses: the connection then stays usable. Another
+    /// variant when the connection breaks, or the server violates the protocol or sends more than
+    /// 256 MiB: the connection is then of no further use.
     pub async fn query(
         &mut self,
         name: &'static str,
@@ -155,13 +156,15 @@ impl ReplicationConnection {
         }
     }
 
-    /// Starts streaming from where the slot stands; the slot is the only cursor, so there is no
-    /// position to give.
+    /// Starts streaming from the slot's own position: `0/0` is given, since the slot is the only
+    /// position to resume from.
     ///
-    /// Protocol version 1 and nothing else asked for: whole transactions in commit order, in text.
+    /// Only protocol version 1 is requested and no other option: whole transactions in commit
+    /// order, values in text.
     ///
     /// # Errors
-    /// When the server refuses or the connection breaks; the connection is closed then.
+    /// The server refuses, violates the protocol, or the connection breaks; the connection is
+    /// closed in each case.
     pub async fn start_replication(
         mut self,
         slot: &str,
@@ -194,13 +197,14 @@ impl ReplicationConnection {
         self.session.pid()
     }
 
-    /// What the server reported of its parameters: `server_version`, `server_encoding`, …
+    /// The parameters that the server reported (ParameterStatus): `server_version`,
+    /// `server_encoding`, …
     #[must_use]
     pub fn parameters(&self) -> &BTreeMap<String, String> {
         &self.session.parameters
     }
 
-    /// Notices and warnings so far.
+    /// The first notices and warnings that came before streaming, 16 at most.
     #[must_use]
     pub fn notices(&self) -> &[ServerMessage] {
         &self.session.notices

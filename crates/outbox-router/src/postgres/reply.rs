@@ -1,8 +1,8 @@
-//! One message of the server outside of streaming, as a value.
+//! One message of the server outside of streaming, parsed.
 //!
-//! Bodies are parsed by `postgres-protocol`, which may be trusted with a frame that is already
-//! whole: it is its framing alone that reserves whatever length is announced. CopyBothResponse it
-//! does not know.
+//! Bodies are parsed by `postgres-protocol`. That is safe for a frame that has arrived completely:
+//! only the framing of `postgres-protocol` reserves whatever length is announced, and it is not
+//! used. `postgres-protocol` does not know CopyBothResponse, which is parsed here.
 
 use std::fmt;
 
@@ -28,11 +28,11 @@ pub(super) enum Reply {
     CopyBoth,
     Error(Box<ServerMessage>),
     Notice(Box<ServerMessage>),
-    /// A notification, or an empty query: nothing that concerns us.
+    /// A NotificationResponse or EmptyQueryResponse, which are ignored.
     Nothing,
 }
 
-/// The server's process, and the secret that lets its queries be cancelled.
+/// The process id of the server's backend, and the secret key that a cancel request needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct BackendKey {
     pub(super) pid: i32,
@@ -45,7 +45,7 @@ impl fmt::Debug for BackendKey {
     }
 }
 
-/// What the server wants to know.
+/// The server's authentication request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Authentication {
     Ok,
@@ -81,8 +81,8 @@ impl Reply {
         let body = frame.get(5..).unwrap_or_default();
         match tag {
             b'W' => return Ok(Self::CopyBoth),
-            // Their fields are read leniently here: an error that cannot be read is still the
-            // error.
+            // The fields of errors and notices are read leniently: an error with damaged fields is
+            // still reported as the error that it is.
             b'E' => return Ok(Self::Error(Box::new(ServerMessage::parse(body)))),
             b'N' => return Ok(Self::Notice(Box::new(ServerMessage::parse(body)))),
             _ => {}

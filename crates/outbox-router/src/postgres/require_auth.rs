@@ -1,12 +1,13 @@
 //! libpq's `require_auth`: which methods of authentication the server may ask for.
 //!
-//! The meaning is libpq's (manual, section "Parameter Key Words"): a list says what the server must
-//! use, a list of `!method` what it must not use, and `none` is a server that asks for nothing.
-//! Methods that we do not have are legal words, so that one setting serves all clients of a server;
-//! a server that then uses one of them is refused all the same.
+//! The meaning is libpq's (manual, section "Parameter Key Words"): a list names the methods of
+//! which the server must use one, a list of `!method` those that it must not use, and `none` stands
+//! for a server that asks for nothing. Methods that are not implemented here may be named, so that
+//! one setting serves all clients of a server; a server that uses one of them is refused in any
+//! case.
 //!
-//! The setting can only forbid. `require_auth=password` does not send a password in clear text to a
-//! server that was not verified.
+//! The setting can only forbid. `require_auth=password` does not make this router send a password
+//! in clear text to a server that was not verified.
 
 use std::fmt;
 
@@ -19,16 +20,16 @@ pub enum Method {
     Password,
     /// The password's salted MD5 hash.
     Md5,
-    /// GSSAPI, which we do not have.
+    /// GSSAPI, which is not implemented here.
     Gss,
-    /// Windows' own, which we do not have.
+    /// SSPI of Windows, which is not implemented here.
     Sspi,
-    /// SCRAM-SHA-256, with channel binding where that can be had.
+    /// SCRAM-SHA-256, with channel binding where both sides can.
     ScramSha256,
-    /// OAuth (PostgreSQL 18), which we do not have.
+    /// OAuth (PostgreSQL 18), which is not implemented here.
     Oauth,
-    /// The server asks for nothing. A client certificate is no answer to a question: it belongs
-    /// here.
+    /// The server asks for nothing. Authentication by a client certificate belongs here: TLS
+    /// carries the certificate, and the server asks for nothing else.
     None,
 }
 
@@ -62,7 +63,7 @@ impl fmt::Display for Method {
     }
 }
 
-/// What the server may ask for. By default anything.
+/// The methods that the server may ask for; by default all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequireAuth {
     /// One of these.
@@ -81,8 +82,8 @@ impl RequireAuth {
     /// Reads a list such as `scram-sha-256,none` or `!password,!md5`.
     ///
     /// # Errors
-    /// An unknown word, one that comes twice, or a list in which some words have a `!` and some
-    /// have none: libpq refuses the same.
+    /// [`ConnInfoError::Value`] for an unknown word, a word that comes twice, or a list in which
+    /// only some words have a `!`: libpq refuses the same.
     pub fn parse(text: &str) -> Result<Self, ConnInfoError> {
         let refused = ConnInfoError::Value {
             name: "require_auth",

@@ -1,19 +1,20 @@
-//! What a server tells about itself and the session before the first command, within limits.
+//! What a server reports about itself and the session before the first command, within limits.
 
 use std::collections::BTreeMap;
 
 use super::ServerMessage;
 use super::reply::BackendKey;
 
-/// More than any server sends before it is ready. One that sends more is not waited for until
-/// `connect_timeout`: what it sends costs us time that the connections of other servers may need.
+/// The largest number of messages before the session is ready; PostgreSQL sends far fewer. A server
+/// that sends more is not read until `connect_timeout`: reading it costs time that the connections
+/// to other servers may need.
 pub(super) const MESSAGES_MAX: usize = 1000;
-/// A server reports some fifteen parameters and rarely a notice; the limits stop one that would not
-/// end.
+/// PostgreSQL reports some fifteen parameters and rarely a notice; the limits bound what a server
+/// can make this process store.
 const PARAMETERS_MAX: usize = 128;
 pub(super) const NOTICES_MAX: usize = 16;
 
-/// What the server told about itself.
+/// What the server reported about itself.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     pub(super) backend_key: Option<BackendKey>,

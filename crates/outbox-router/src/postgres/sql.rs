@@ -1,10 +1,10 @@
-//! Ordinary SQL sessions: opened by ourselves, used through `tokio-postgres`.
+//! Ordinary SQL sessions: opened here, used through `tokio-postgres`.
 //!
-//! What the replication connection refuses, the monitor must not do. So the session starts in
-//! `startup` as the other does: the same TLS, the same authentication, the same limits.
-//! `tokio-postgres` has no way in for a session that is open already; it is handed a transport
-//! that swallows its start-up message and answers it with what the server has said. It never
-//! learns the password.
+//! The monitor must refuse every server that the replication connection refuses. So this session
+//! starts in `startup` too: with the same TLS, the same authentication, the same limits.
+//! `tokio-postgres` cannot take over a session that is already open. It is given a transport that
+//! discards its start-up message and answers it with what the server has already sent.
+//! `tokio-postgres` never learns the password.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -24,18 +24,19 @@ use super::startup;
 use super::transport::{SocketOptions, Transport};
 use super::{ConnInfo, ConnectError};
 
-/// Drives an SQL session; the caller runs it for as long as the client is used.
+/// The connection of an SQL session; the caller polls it for as long as the client is used.
 pub type SqlConnection = tokio_postgres::Connection<SqlTransport, SqlTransport>;
 
-/// While the session starts: no server has more to say. No row comes before the session is ready.
+/// The limits while the session starts: PostgreSQL sends less than this, and no row before the
+/// session is ready.
 const START_UP: FrameLimits = FrameLimits { read_buffer: 8 * 1024, row_bytes: 0 };
 
 /// Opens an SQL session, all within `connect_timeout`.
 ///
-/// `search_path` is `pg_catalog`: names of tables are to be qualified.
+/// `search_path` is `pg_catalog`, so statements have to qualify the names of tables.
 ///
 /// # Errors
-/// Whatever stands in the way; see [`ConnectError`].
+/// The reason why there is no session; see [`ConnectError`].
 pub async fn connect_sql(
     info: &ConnInfo,
     application_name: &str,
@@ -45,8 +46,9 @@ pub async fn connect_sql(
         let mut link = Link::new(transport, START_UP);
         let parameters = startup::for_sql(info, application_name);
         let session = startup::start(&mut link, info, &parameters).await?;
-        // What its start-up message would carry has been said; it insists on a user and on having
-        // TLS.
+        // The server already has what the start-up message of `tokio-postgres` would say.
+        // `tokio-postgres` requires a user and, with this `ssl_mode`, TLS, which
+        // [`AlreadyConnected`] stands for.
         let mut config = tokio_postgres::Config::new();
         config
             .user(&info.user)
@@ -63,7 +65,7 @@ pub async fn connect_sql(
     }
 }
 
-/// "TLS" that is already there.
+/// Stands for the TLS connector: the transport is already encrypted, where it is to be.
 struct AlreadyConnected;
 
 impl TlsConnect<SqlTransport> for AlreadyConnected {
@@ -76,21 +78,22 @@ impl TlsConnect<SqlTransport> for AlreadyConnected {
     }
 }
 
-/// The transport of a session that is open, for a client that is about to open it.
+/// The transport of an open session, for a client that behaves as if it opened the session.
 #[derive(Debug)]
 pub struct SqlTransport {
     inner: Transport,
-    /// The server's side of the start-up once more, then what it has said since.
+    /// The server's messages of the start-up, composed again, and then the bytes that were received
+    /// since.
     greeting: BytesMut,
     phase: Phase,
 }
 
-/// The client writes its start-up message, and nothing else, before it reads.
+/// Where the client is: it writes its start-up message, and nothing else, before its first read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// What it writes is swallowed.
+    /// What the client writes is discarded.
     StartUp,
-    /// What it writes is sent.
+    /// What the client writes is sent.
     Open,
 }
 
@@ -103,7 +106,7 @@ impl SqlTransport {
     }
 }
 
-/// AuthenticationOk, the parameters, the key for cancelling, ReadyForQuery (manual, section
+/// AuthenticationOk, the ParameterStatus messages, BackendKeyData, ReadyForQuery (manual, section
 /// "Message Formats").
 fn greeting(session: &Session) -> BytesMut {
     let mut out = BytesMut::new();
@@ -121,7 +124,7 @@ fn greeting(session: &Session) -> BytesMut {
 fn message(out: &mut BytesMut, tag: u8, parts: &[&[u8]]) {
     let length = 4 + parts.iter().map(|part| part.len()).sum::<usize>();
     out.put_u8(tag);
-    // What came in one frame of at most a megabyte fits.
+    // The parts came in one frame of at most 1 MiB, so the length fits.
     out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
     for part in parts {
         out.put_slice(part);
@@ -167,7 +170,7 @@ impl AsyncWrite for SqlTransport {
 }
 
 impl TlsStream for SqlTransport {
-    /// Authentication is over.
+    /// None: authentication is complete.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }

@@ -1,10 +1,10 @@
-//! From a fresh transport to a session that is ready for commands. The replication connection and
+//! From an open transport to a session that is ready for commands. The replication connection and
 //! the SQL connection both start here, so that neither accepts a server that the other refuses.
 //!
-//! A session that streams has every parameter pinned that could change the bytes of a row.
+//! A session that streams sets every parameter that could change the bytes of a row.
 //!
 //! `ALTER ROLE … SET bytea_output = 'escape'` must not alter what reaches Kafka, so the parameters
-//! travel in the start-up message, where they override the settings of role and database.
+//! are sent in the start-up message, where they override the settings of role and database.
 
 use postgres_protocol::message::frontend;
 
@@ -18,6 +18,10 @@ use super::{ConnInfo, ConnectError, ProtocolError};
 const DOING: &str = "starting the session";
 
 /// Sends the start-up message, authenticates, and waits until the server is ready.
+///
+/// # Errors
+/// Authentication fails, the server refuses the session or violates the protocol, or the connection
+/// breaks; see [`ConnectError`].
 pub(super) async fn start(
     link: &mut Link,
     info: &ConnInfo,
@@ -63,9 +67,9 @@ pub(super) async fn start(
 
 /// The parameters of a session for ordinary SQL.
 ///
-/// `search_path` is `pg_catalog`, so that no schema of somebody else's can put a function of its
-/// own in the place of a system one.
-/// It travels in `options` because connection poolers know that parameter and refuse `search_path`.
+/// `search_path` is `pg_catalog`, so that no function in another schema can take the place of a
+/// system function. It is set in `options` because connection poolers know that parameter and
+/// refuse `search_path`.
 pub(super) fn for_sql<'a>(
     info: &'a ConnInfo,
     application_name: &'a str,
@@ -96,11 +100,13 @@ pub(super) fn for_replication<'a>(
         ("extra_float_digits", "3"),
         ("bytea_output", "hex"),
         ("TimeZone", "UTC"),
-        // Our statements hold values as literals.
+        // Statements contain values as literals, in which a backslash must be an ordinary
+        // character.
         ("standard_conforming_strings", "on"),
-        // PostgreSQL 18 tells of a missing publication by a WARNING only.
+        // PostgreSQL 18 reports a missing publication only by a WARNING.
         ("client_min_messages", "warning"),
-        // No query of ours is long, and a limit set for people's sessions must not end the stream.
+        // No statement of the router takes long, and a limit that was set for people's sessions
+        // must not end the stream.
         ("statement_timeout", "0"),
         ("wal_sender_timeout", wal_sender_timeout),
     ]

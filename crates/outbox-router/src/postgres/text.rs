@@ -1,11 +1,11 @@
-//! SQL over the simple query protocol, whose values are texts: the one form that both connections
-//! speak. A walsender takes SQL in that protocol alone (PostgreSQL manual, "Streaming Replication
-//! Protocol"), and what is judged before a stream starts is read on the connection that will
-//! stream. The monitor reads the same by the same statements.
+//! SQL over the simple query protocol, whose values are texts. It is the only form that both
+//! connections can use: a walsender accepts SQL in that protocol alone (PostgreSQL manual,
+//! "Streaming Replication Protocol"). What is checked before a stream starts is read on a
+//! replication connection, and the monitor reads the same by the same statements.
 //!
-//! There are no parameters, so values travel as literals ([`super::quote_literal`]). Both
-//! connections pin `standard_conforming_strings`, without which a backslash would end such a
-//! literal early.
+//! The simple query protocol has no parameters, so values are written as literals
+//! ([`super::quote_literal`]). Both connections set `standard_conforming_strings = on`: without it,
+//! a backslash could change where such a literal ends.
 
 use std::{future::Future, str::FromStr};
 
@@ -64,7 +64,7 @@ impl TextRow {
     /// The next value, NULL or not.
     ///
     /// # Errors
-    /// The row has no more.
+    /// [`Code::Protocol`]: the row has no further value.
     pub fn nullable(&mut self) -> Result<Option<String>, Failure> {
         self.values.next().ok_or_else(|| self.malformed("has too few columns"))
     }
@@ -72,34 +72,34 @@ impl TextRow {
     /// The next value.
     ///
     /// # Errors
-    /// It is NULL, or the row has no more.
+    /// [`Code::Protocol`]: the value is NULL, or the row has no further value.
     pub fn text(&mut self) -> Result<String, Failure> {
         self.nullable()?.ok_or_else(|| self.malformed("has a NULL where a value must be"))
     }
 
-    /// The next value as something that is written as text, such as a number or an LSN.
+    /// The next value, parsed from its text, such as a number or an LSN.
     ///
     /// # Errors
-    /// It is NULL, or something else.
+    /// [`Code::Protocol`]: the value is NULL or of another type, or the row has no further value.
     pub fn parsed<T: FromStr>(&mut self) -> Result<T, Failure> {
         let text = self.text()?;
         text.parse().map_err(|_| self.malformed("has a value of another type than expected"))
     }
 
-    /// The same, where NULL is allowed.
+    /// As [`Self::parsed`], where NULL is allowed.
     ///
     /// # Errors
-    /// It is something else.
+    /// [`Code::Protocol`]: the value is of another type, or the row has no further value.
     pub fn parsed_nullable<T: FromStr>(&mut self) -> Result<Option<T>, Failure> {
         let Some(text) = self.nullable()? else { return Ok(None) };
         let value = text.parse();
         value.map(Some).map_err(|_| self.malformed("has a value of another type than expected"))
     }
 
-    /// The next value as a position.
+    /// The next value as a WAL position; `None` is NULL.
     ///
     /// # Errors
-    /// It is something else.
+    /// [`Code::Protocol`]: the value is of another type, or the row has no further value.
     pub fn lsn(&mut self) -> Result<Option<Lsn>, Failure> {
         self.parsed_nullable()
     }
@@ -107,15 +107,15 @@ impl TextRow {
     /// The next value as a boolean, which PostgreSQL writes `t` or `f`.
     ///
     /// # Errors
-    /// It is NULL, or something else.
+    /// [`Code::Protocol`]: the value is NULL or of another type, or the row has no further value.
     pub fn boolean(&mut self) -> Result<bool, Failure> {
         self.boolean_nullable()?.ok_or_else(|| self.malformed("has a NULL where a value must be"))
     }
 
-    /// The same, where NULL is allowed.
+    /// As [`Self::boolean`], where NULL is allowed.
     ///
     /// # Errors
-    /// It is something else.
+    /// [`Code::Protocol`]: the value is of another type, or the row has no further value.
     pub fn boolean_nullable(&mut self) -> Result<Option<bool>, Failure> {
         match self.nullable()?.as_deref() {
             None => Ok(None),
@@ -128,7 +128,7 @@ impl TextRow {
     /// The next value as JSON: how a statement returns an array.
     ///
     /// # Errors
-    /// It is NULL, or something else.
+    /// [`Code::Protocol`]: the value is NULL or of another type, or the row has no further value.
     pub fn json<T: DeserializeOwned>(&mut self) -> Result<T, Failure> {
         let text = self.text()?;
         serde_json::from_str(&text)
@@ -143,7 +143,7 @@ impl TextRow {
 /// The one row of a statement that always returns one.
 ///
 /// # Errors
-/// It returned another number.
+/// The statement fails; [`Code::Protocol`] when it returned another number of rows.
 pub async fn one_row(
     sql: &mut impl TextQuery,
     name: &'static str,

@@ -1,9 +1,9 @@
 //! A byte stream to the server: TCP, TCP under TLS, or a unix socket, behind one type.
 //!
-//! The TLS rules of libpq's `sslmode` live here: encryption is asked for with one SSLRequest; plain
-//! text follows only a clear "no" and only where the mode allows it, never a failed handshake.
-//! Exactly one byte is read as the answer, so nothing an attacker slips in behind it can be taken
-//! for decrypted data: it would reach the handshake and break it.
+//! The TLS rules of libpq's `sslmode` are enforced here. Encryption is asked for with one
+//! SSLRequest; plain text follows only after a clear "no", where the mode allows it, and never
+//! after a failed handshake. Exactly one byte is read as the answer, so bytes that an attacker
+//! sends behind it cannot be taken for decrypted data: they reach the handshake and break it.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +21,7 @@ use tokio_rustls::client::TlsStream;
 use super::errors::ConnectError;
 use super::{ConnInfo, Host, SslMode, tls};
 
-/// What to ask of the operating system.
+/// Options of the TCP socket.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketOptions {
     /// How long sent data may stay unacknowledged by the peer's kernel before the connection counts
@@ -35,14 +35,14 @@ impl Default for SocketOptions {
     }
 }
 
-/// Idle time before the kernel probes a silent peer, and between probes. Together with three lost
-/// probes: half a minute.
+/// Idle time before the kernel probes a silent peer, and time between probes. With three lost
+/// probes, a dead peer is detected after half a minute.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// What TLS takes from the kernel in one go. By itself it asks for 4 KiB, and every such read
-/// acknowledges, so that the server sends on in small packets: 0.6 times the events a second
+/// How many bytes TLS reads from the kernel at once. By default it reads 4 KiB, and every such read
+/// acknowledges, so that the server goes on in small packets: 0.6 times the events a second
 /// (`docs/performance-log.md`). Pages that are never filled cost nothing.
 const READ_AHEAD: usize = 1024 * 1024;
 
@@ -51,23 +51,24 @@ const READ_AHEAD: usize = 1024 * 1024;
 pub enum Transport {
     /// Plain TCP.
     Tcp(TcpStream),
-    /// TCP under TLS, and whether the certificate was checked.
+    /// TCP under TLS, and what the handshake showed of the peer.
     Tls(Box<TlsStream<BufReader<TcpStream>>>, tls::Peer),
     /// A socket in the file system.
     Unix(UnixStream),
 }
 
-/// Who could read what is sent. Only the first two are fit for a password in clear text.
+/// Who could read what is sent. A password in clear text is sent only on [`Privacy::Verified`] and
+/// [`Privacy::Local`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privacy {
-    /// The server alone: it is encrypted, and the server's certificate was checked.
+    /// The server alone: the connection is encrypted, and the server's certificate was verified.
     Verified,
-    /// Nobody else: it does not leave this machine.
+    /// Only processes of this machine: the connection does not leave it.
     Local,
-    /// Whoever answered, and that may be somebody on the way: it is encrypted, and no certificate
-    /// was checked.
+    /// The peer, which may be an impostor: the connection is encrypted, and no certificate was
+    /// verified.
     Unverified,
-    /// Anybody on the way.
+    /// Everybody on the network path: the connection is not encrypted.
     Exposed,
 }
 
@@ -76,7 +77,7 @@ impl Privacy {
         let is_local = address.is_some_and(|address| address.to_canonical().is_loopback());
         match encryption {
             Some(tls::Peer::Verified) => Self::Verified,
-            // TLS that verifies nothing is no worse than none.
+            // TLS without verification protects at least as well as no TLS.
             Some(tls::Peer::Unverified) | None if is_local => Self::Local,
             Some(tls::Peer::Unverified) => Self::Unverified,
             None => Self::Exposed,
@@ -85,7 +86,7 @@ impl Privacy {
 }
 
 impl Transport {
-    /// Decided by what was really connected, not by how the host was written.
+    /// Follows from the address that is connected, not from how the host was written.
     #[must_use]
     pub fn privacy(&self) -> Privacy {
         let address = |stream: &TcpStream| stream.peer_addr().ok().map(|address| address.ip());
@@ -98,18 +99,17 @@ impl Transport {
         }
     }
 
-    /// Whether TLS protects it, whoever the other end may be.
+    /// Whether the connection is under TLS, verified or not.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         matches!(self, Self::Tls(..))
     }
 
-    /// How long the socket may be left alone while the server sends, without making the server
-    /// wait.
+    /// How long the socket may stay unread while the server sends, without making the server wait.
     ///
-    /// TCP has the sender's buffer and ours, megabytes each. A unix socket has the sender's alone,
-    /// 208 KiB (`net.core.wmem_default`), of which every message takes some 0.75 KiB however small
-    /// it is: half a millisecond's worth.
+    /// With TCP, the sender's buffer and the receiver's hold megabytes each. A unix socket has the
+    /// sender's alone, 208 KiB (`net.core.wmem_default`), of which every message takes some 0.75
+    /// KiB however small it is: it is full after half a millisecond.
     #[must_use]
     pub fn rest(&self) -> Duration {
         match self {
@@ -118,7 +118,8 @@ impl Transport {
         }
     }
 
-    /// `tls-server-end-point` (RFC 5929): what ties a SCRAM exchange to this very TLS session.
+    /// `tls-server-end-point` (RFC 5929): the data that bind a SCRAM exchange to this TLS session;
+    /// `None` without TLS, or where the certificate has none.
     #[must_use]
     pub fn channel_binding(&self) -> Option<Vec<u8>> {
         match self {
@@ -131,21 +132,25 @@ impl Transport {
         }
     }
 
-    /// Reads what is there without asking the runtime, which learns of it only while its task
-    /// waits.
+    /// Reads what has arrived, from the kernel directly: the runtime learns of new bytes only while
+    /// its task waits.
     pub(super) fn read_now(&mut self, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(stream) => received(SockRef::from(&*stream), room),
             Self::Unix(stream) => received(SockRef::from(&*stream), room),
-            // Behind the runtime's back its records could not be decrypted.
+            // TLS records have to be decrypted, so they are read through the runtime.
             Self::Tls(stream, _) => {
                 Pin::new(stream).poll_read(&mut Context::from_waker(Waker::noop()), room)
             }
         }
     }
 
-    /// Connects and, where the mode wants it, encrypts. The caller sets the time limit for the
+    /// Connects and, where the mode says so, encrypts. The caller sets the time limit for the
     /// whole.
+    ///
+    /// # Errors
+    /// The name cannot be resolved, nothing answers, TLS cannot be prepared, is refused or fails,
+    /// or the connection breaks.
     pub(super) async fn connect(
         info: &ConnInfo,
         options: &SocketOptions,
@@ -184,7 +189,7 @@ async fn connect_tcp(
             .map_err(|source| ConnectError::Resolve { target: info.target(), source })?
             .collect(),
     };
-    // One address that swallows packets must leave time for the next.
+    // An address that does not answer at all must leave time for the next one.
     let share = info.connect_timeout / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses {
@@ -200,12 +205,13 @@ async fn connect_tcp(
 async fn connect_address(address: SocketAddr, options: &SocketOptions) -> io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     let raw = SockRef::from(&socket);
-    // SO_RCVBUF is left to the kernel, since a fixed buffer can be overrun. Linux (6.6 and later)
-    // judges by large segments how much data its memory holds, and offers that much; small messages
-    // need more. While nobody reads, because Kafka is away, it then drops what it had offered room
-    // for, and all that lies beyond, even the acknowledgements of our own status updates. The
-    // walsender backs off, hears nothing of us, and ends the connection after `wal_sender_timeout`.
-    // A buffer that the kernel tunes grows instead, and drains as fast (`docs/performance-log.md`).
+    // SO_RCVBUF is left to the kernel, since a buffer of fixed size can be overrun. Linux (6.6 and
+    // later) estimates from large segments how much data its memory holds, and offers that much;
+    // small messages need more memory. While nobody reads, because Kafka is unreachable, the kernel
+    // then drops data for which it had offered room, and everything beyond, even the
+    // acknowledgements of the router's own status updates. The walsender backs off, receives
+    // nothing from the router, and ends the connection after `wal_sender_timeout`. A buffer that
+    // the kernel tunes grows instead, and is emptied as fast (`docs/performance-log.md`).
     raw.set_tcp_nodelay(true)?;
     raw.set_tcp_user_timeout(Some(options.user_timeout))?;
     raw.set_tcp_keepalive(
@@ -220,7 +226,8 @@ async fn connect_address(address: SocketAddr, options: &SocketOptions) -> io::Re
 async fn encrypt(info: &ConnInfo, mut stream: TcpStream) -> Result<Transport, ConnectError> {
     let target = || info.target();
     let setup = |source| ConnectError::TlsSetup { target: target(), source };
-    // Before a word is sent: a missing file should not depend on what the server answers.
+    // Before anything is sent: whether a missing file is reported should not depend on the server's
+    // answer.
     let client = tls::client(info).map_err(setup)?;
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);
@@ -230,7 +237,7 @@ async fn encrypt(info: &ConnInfo, mut stream: TcpStream) -> Result<Transport, Co
         b'S' => {}
         b'N' if info.sslmode == SslMode::Prefer => return Ok(Transport::Tcp(stream)),
         b'N' => return Err(ConnectError::TlsRefused { target: target(), mode: info.sslmode }),
-        // Also an ErrorResponse: it is unauthenticated, so its text is not worth showing.
+        // Also an ErrorResponse, whose text is not shown because it is not authenticated.
         answer => return Err(ConnectError::TlsAnswer { target: target(), answer }),
     }
     client
@@ -241,7 +248,7 @@ async fn encrypt(info: &ConnInfo, mut stream: TcpStream) -> Result<Transport, Co
         .map_err(|source| ConnectError::TlsHandshake { target: target(), source })
 }
 
-/// Straight from the kernel; the socket is in non-blocking mode.
+/// Reads from the kernel; the socket is in non-blocking mode.
 fn received(socket: SockRef<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
     match (&*socket).read(room.initialize_unfilled()) {
         Ok(count) => {

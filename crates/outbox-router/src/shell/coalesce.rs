@@ -1,16 +1,16 @@
-//! How WAL is read: coalesced.
+//! Coalesces reads of WAL: after a read the thread sleeps, and takes what has gathered in one read.
 //!
-//! A walsender sends each message by itself and wakes a reader that waits for it. On single-row
-//! transactions that is more than half of the walsender's work, and as much of ours. So after a
-//! read the thread sleeps while the kernel's buffer fills, and then hands on what has gathered at
-//! once. That also makes the batches for Kafka: all records of one read reach the producer
-//! together, without any linger. When nothing has gathered, a pause gains nothing, and the next
-//! commit is waited for.
+//! A walsender sends each message by itself and wakes a reader that waits for it. With single-row
+//! transactions that is more than half of the walsender's work, and as much of the router's. So
+//! after a read the thread sleeps while the kernel's buffer fills, and then hands on everything
+//! that has gathered. That also forms the batches for Kafka: all records of one read reach the
+//! producer together, without `linger.ms`. When nothing has gathered, a pause gains nothing, and
+//! the next read waits for the socket.
 //!
-//! After a read that filled the buffer there is more, and it is read at once. The core says how
-//! long to sleep ([`relay::Pace`]); the transport says how long the socket can be left alone
-//! ([`ReplicationStream::rest`]). Where that is shorter, the socket is emptied several times before
-//! anything is handed on.
+//! After a read that filled the read buffer there is more, which is read at once. The core sets the
+//! length of the pause ([`relay::Pace`]); the transport limits how long the socket may go unread
+//! ([`ReplicationStream::rest`]). Where that limit is shorter, the socket is emptied several times
+//! within one pause.
 
 use std::time::Duration;
 
@@ -19,17 +19,17 @@ use tokio::time::Instant;
 
 use crate::postgres::{Fill, ReplicationStream};
 
-/// Where the reading stands.
+/// The state of the pause between two reads.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coalesce {
-    /// There is none: whatever comes is read at once.
+    /// No pause: what arrives is read at once.
     #[default]
     AtOnce,
-    /// What was read is being handed on.
+    /// Bytes were read and are being handed on.
     Taken,
-    /// The next one begins when everything was handed on and nothing else is to do.
+    /// A pause of this length begins when everything is handed on and no other event is ready.
     Due(Duration),
-    /// Bytes gather, and no frame is handed on.
+    /// The pause: bytes gather, and no frame is handed on.
     Open { until: Instant },
 }
 
@@ -42,14 +42,14 @@ impl Coalesce {
         matches!(self, Self::Open { .. })
     }
 
-    /// Nothing else is to do.
+    /// No other event is ready: begins the pause that is due.
     pub(super) fn open(&mut self, now: Instant) {
         if let Self::Due(length) = *self {
             *self = Self::Open { until: now + length };
         }
     }
 
-    /// Bytes came.
+    /// Bytes were read. A pause whose time is not up goes on.
     pub(super) fn took(&mut self, now: Instant) {
         match *self {
             Self::Open { until } if now < until => {}
@@ -57,12 +57,12 @@ impl Coalesce {
         }
     }
 
-    /// Bytes came, and there are more than there is room for: no need to wait for them.
+    /// Bytes were read, and the buffer had no room for the rest: it is read without a pause.
     pub(super) fn overflowed(&mut self) {
         *self = Self::AtOnce;
     }
 
-    /// What was read has been handed on, as far as there was time.
+    /// What was read has been handed on, as far as one pass allows.
     pub(super) fn handed_on(&mut self, pace: Pace) {
         if *self == Self::Taken {
             *self = match pace {
@@ -72,17 +72,17 @@ impl Coalesce {
         }
     }
 
-    /// This thread sleeps, for as long as the socket may be left alone, and reads what is there by
-    /// then.
+    /// Within a pause: sleeps as long as the socket may go unread, and reads what has arrived.
+    /// `None` where there is no pause, or nothing was read.
     pub(super) fn rest_and_read(&mut self, stream: &mut ReplicationStream) -> Option<Fill> {
         let Self::Open { until } = *self else { return None };
         let left = until.saturating_duration_since(Instant::now());
         std::thread::sleep(stream.rest().min(left));
         match stream.fill_now() {
             0 => {
-                // The server has no more, there is no room for it, or (TLS) only the runtime can
-                // tell: what there is must not wait any longer, and what comes is waited for as
-                // ever.
+                // The server has no more, the buffer has no room, or (TLS) only the runtime can
+                // tell. What was read must not wait any longer, and the next read waits for the
+                // socket.
                 *self = Self::AtOnce;
                 None
             }

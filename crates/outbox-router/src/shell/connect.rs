@@ -1,5 +1,5 @@
-//! What the core asks of PostgreSQL before a stream: each step on a replication connection, each
-//! with its limit. What the answers mean is the core's to say.
+//! The steps from connecting to a stream, as the core asks for them: each on a replication
+//! connection, each with a time limit. What the answers mean, the core decides.
 
 use std::{future::Future, time::Duration};
 
@@ -19,30 +19,30 @@ use crate::{
     },
 };
 
-/// How to reach PostgreSQL.
+/// How to connect to PostgreSQL.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// Where.
+    /// Host, port, database, role, password and TLS.
     pub conninfo: ConnInfo,
     /// `application_name` of every connection.
     pub application_name: String,
 }
 
-/// The server, and what to ask for there.
+/// The server, and the names of what to read there.
 pub struct Source {
-    /// How to reach it.
+    /// How to connect.
     pub endpoint: Endpoint,
-    /// The slot.
+    /// The slot's name.
     pub slot: String,
-    /// The publication.
+    /// The publication's name.
     pub publication: String,
-    /// The tables.
+    /// The outbox tables of the configuration.
     pub outboxes: Outboxes,
-    /// The largest row that is read whole.
+    /// `limits.row_bytes`: a larger frame is discarded while it streams in.
     pub row_bytes: usize,
 }
 
-/// Everything that is judged before a stream starts, read on one connection.
+/// Everything that is checked before a stream starts, read on one connection.
 pub(crate) struct Seen {
     /// The server.
     pub(crate) server: Server,
@@ -54,7 +54,7 @@ pub(crate) struct Seen {
     pub(crate) catalog: Catalog,
 }
 
-/// A connection between two steps: ready for a command.
+/// A connection between two steps, ready for a command.
 pub struct Open {
     connection: ReplicationConnection,
     version: i32,
@@ -63,16 +63,17 @@ pub struct Open {
     pids: Pids,
 }
 
-/// Whether the process ids that connections are told (`BackendKeyData`) are those of the server.
+/// Whether the process ids in `BackendKeyData` are those of the server's backends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pids {
     Real,
-    /// A pooler in between has made them up.
+    /// They are made up by a connection pooler in between.
     OfPooler,
 }
 
-/// The slot was there a moment ago. That it is not on this connection may mean that the address led
-/// to a standby; whether it is gone is judged when everything is read again.
+/// Turns "the slot is missing or lost" into a transport failure. An earlier step has just read the
+/// slot, so this connection may have reached a standby; whether the slot is gone is decided when
+/// everything is read again.
 fn unjudged(failure: Failure) -> Failure {
     if !matches!(failure.code, Code::SlotMissing | Code::SlotLost) {
         return failure;
@@ -85,16 +86,16 @@ fn pid_of(told: Option<u32>) -> Option<i32> {
     told.and_then(|pid| i32::try_from(pid).ok())
 }
 
-/// How often a standby looks.
+/// How often a router on standby reads whether the slot is free.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long one step may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Endpoint {
-    /// An SQL connection.
+    /// Opens an ordinary SQL connection.
     ///
     /// # Errors
-    /// Whatever stands in the way.
+    /// The server cannot be reached, or refuses the connection.
     pub async fn sql(&self) -> Result<SqlSession, Failure> {
         let (client, connection) = connect_sql(&self.conninfo, &self.application_name)
             .await
@@ -126,8 +127,8 @@ impl Endpoint {
 }
 
 impl Source {
-    /// Reads everything that is judged, for commands, and disconnects.
-    /// Tables that are remembered are found again by their OIDs.
+    /// Reads everything that is checked, for commands, and disconnects. Tables of `remembered`, an
+    /// earlier catalog, are found by their OIDs.
     pub(crate) async fn see(&self, remembered: Option<&Catalog>) -> Result<Seen, Failure> {
         let (mut open, server) = self.open().await?;
         let mut timelines = TimelineHistory::default();
@@ -153,8 +154,8 @@ impl Source {
         let (history, wal_end) = identify(&mut connection).await?;
         let server = Server { version, encoding, history: history.clone(), wal_end };
         let encoding = match server.encoding {
-            // The server cannot convert what has no known encoding: the first row that is no UTF-8
-            // would end every stream.
+            // The server cannot convert from SQL_ASCII: the first row that is not UTF-8 would end
+            // every stream.
             Encoding::SqlAscii => ClientEncoding::SqlAscii,
             Encoding::Known(_) => ClientEncoding::Utf8,
         };
@@ -174,7 +175,7 @@ impl Source {
         let conninfo = &self.endpoint.conninfo;
         ReplicationConnection::connect(conninfo, &options).await.map_err(|error| {
             let failure = connect_failure(&error);
-            // The server refuses such a role before anything can be asked.
+            // The server refuses a role without REPLICATION before any query can be sent.
             if failure.code == Code::RoleLacksReplication {
                 monitor::server::may_not_replicate(&conninfo.user)
             } else {
@@ -214,16 +215,16 @@ impl Postgres for Source {
         Ok((open, look))
     }
 
-    /// By SQL: a second replication connection may be one too many for `max_wal_senders`. The same
-    /// address may lead to another server by now, which knows nothing about the slot, or about one
-    /// of the same name.
+    /// By SQL, because a second replication connection may exceed `max_wal_senders`. The same
+    /// address may now lead to another server, without the slot or with another of the same name,
+    /// so the server's identity is compared first.
     async fn look_beside(&self, history: &History) -> Result<SlotLook, Failure> {
         let look = async {
             let SqlSession { client, mut driver } = self.endpoint.sql().await?;
             let mut sql = &client;
             let look = async {
-                // A role may be kept from asking. Whatever else goes wrong goes wrong again at
-                // once.
+                // The role may lack the right to ask. Any other failure occurs again in the next
+                // query.
                 match monitor::server::identity(&mut sql).await {
                     Ok(here) if here != *history => return Err(elsewhere(&here, history)),
                     Ok(_) => {}
@@ -252,10 +253,10 @@ impl Postgres for Source {
         Ok((open, catalog))
     }
 
-    /// On a connection that has run no SQL. A walsender decodes by its relation cache, and SQL
-    /// fills that with the tables as they are now: rows from before a rename, or before a column
-    /// was dropped, would be sent with the name and the columns of today (seen on 15 and 18). So
-    /// the server is asked again who it is.
+    /// Streams on a connection that has run no SQL. A walsender decodes by its relation cache, and
+    /// SQL fills that cache with the tables as they are now: rows from before a rename, or before a
+    /// column was dropped, would be sent with the present name and columns (seen on 15 and 18). The
+    /// connection is new, so the server's identity is read and compared again.
     async fn start(&self, judged: Open) -> Result<Started, Failure> {
         let Open { connection, encoding, history, pids, .. } = judged;
         drop(connection);
@@ -286,7 +287,8 @@ impl Postgres for Source {
         self.endpoint.within(start).await
     }
 
-    /// Every look has its limit: a frozen server keeps connections alive that nobody answers on.
+    /// Every query has a time limit, because a frozen server keeps connections open without
+    /// answering.
     async fn watch_slot(&self) -> Result<(), Failure> {
         let held = format!(
             "select from pg_replication_slots where slot_name = {} and active",
@@ -296,7 +298,8 @@ impl Postgres for Source {
         loop {
             let look =
                 async { client.query_opt(&held, &[]).await.map_err(|error| sql_failure(&error)) };
-            // A slot that is gone is for the core to judge.
+            // A slot that is gone counts as free here: the core checks it when everything is read
+            // again.
             if drive(&mut driver, look).await?.is_none() {
                 return Ok(());
             }
@@ -305,7 +308,7 @@ impl Postgres for Source {
     }
 }
 
-/// The slot was to be read where the stream comes from.
+/// The failure when a second connection reaches another server than the stream comes from.
 fn elsewhere(here: &History, stream: &History) -> Failure {
     let name = |history: &History| {
         format!("system identifier {}, timeline {}", history.system_id, history.timeline)

@@ -1,4 +1,4 @@
-//! What the shell waits for.
+//! The events that the shell waits for.
 
 use std::io;
 
@@ -8,22 +8,23 @@ use super::{
 };
 use crate::{monitor::MonitorEvent, postgres::Fill};
 
-/// What can happen next.
+/// One event; `wait` gives their order.
 pub(super) enum Event<P: Postgres, K: Kafka> {
     /// Delivery reports wait in the producer's queue.
     Acks,
-    /// The process is to stop.
+    /// The process was asked to stop.
     Shutdown,
-    /// A job is done.
+    /// A job ended.
     Job(Box<Done<P, K>>),
-    /// The monitor has something to say.
+    /// The monitor sent an event.
     Monitor(MonitorEvent),
-    /// A deadline of the core's, or of the care for Kafka.
+    /// A deadline passed (of the core, of `topic_refresher` or of the next report), or frames were
+    /// left by the last pass.
     Due,
-    /// WAL may gather in the socket.
+    /// No other event is ready, so the pause that is due may begin.
     Coalesce,
-    /// Queued bytes were written, or could not be.
+    /// The queued status updates were written, or writing failed.
     Written(io::Result<()>),
-    /// Bytes were read, or could not be.
+    /// Bytes were read, or reading failed.
     Wal(io::Result<Fill>),
 }

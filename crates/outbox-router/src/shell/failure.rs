@@ -1,4 +1,5 @@
-//! What the socket says in the core's words, and what the core says in the wire's.
+//! Translates the connection's errors and notices into the core's types, and the core's status
+//! update into bytes.
 
 use std::io;
 
@@ -6,17 +7,17 @@ use relay::{Code, Failure, ServerNotice, StatusUpdate};
 
 use crate::postgres::{STATUS_UPDATE_BYTES, ServerMessage};
 
-/// The connection broke.
+/// Reading or writing failed.
 pub(super) fn broken(error: &io::Error) -> Failure {
     Failure::new(Code::ServerUnreachable, format!("the replication connection broke: {error}"))
 }
 
-/// The server closed the connection without a word.
+/// The server closed the connection without an error message.
 pub(super) fn closed() -> Failure {
     Failure::new(Code::ServerUnreachable, "PostgreSQL closed the replication connection")
 }
 
-/// A notice within the stream is data.
+/// Logs a NoticeResponse of the stream and translates it for the core.
 pub(super) fn notice(message: ServerMessage) -> ServerNotice {
     tracing::warn!(
         severity = message.severity,
@@ -27,7 +28,7 @@ pub(super) fn notice(message: ServerMessage) -> ServerNotice {
     ServerNotice { code: message.code, message: message.message }
 }
 
-/// The update as the wire has it. Flush and apply are one number, and only the ledger makes it.
+/// Encodes a status update. Flush and apply are the same position, which only the ledger makes.
 pub(super) fn encode(update: StatusUpdate) -> [u8; STATUS_UPDATE_BYTES] {
     let flush = update.flush.lsn();
     pgoutput::StandbyStatusUpdate {

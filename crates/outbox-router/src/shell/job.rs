@@ -1,4 +1,4 @@
-//! The jobs that run beside the streaming task, and what comes of them.
+//! The jobs that run beside the streaming task, and their results.
 
 use std::time::Duration;
 
@@ -15,25 +15,27 @@ use super::{
 };
 use crate::kafka::{Found, Seen};
 
-/// What to start.
+/// A job to start.
 pub(super) enum Job<K: Kafka> {
     /// A step towards a stream.
     Connect(Step),
     /// Wait until the slot is free.
     WatchSlot,
-    /// Destroy the present producer, if there is one, and make another after this wait.
+    /// Destroy the present producer, if there is one, and make a new one after this wait.
     ReplaceSink(Duration),
-    /// The pipeline's records in the state topic.
+    /// Read the pipeline's records in the state topic. The number is the core's, and comes back
+    /// with the answer.
     ReadState(u64),
-    /// The same, unless nobody else has written there.
+    /// The same, but only if another process has written to the topic.
     LookAtState(u64),
-    /// Partitions of one topic.
+    /// Look up one topic.
     LookUpTopic(TopicId, TopicName),
-    /// Partitions of all topics in use; with none in use, whether anybody answers.
+    /// Read the partition counts of all topics in use; with none in use, ask whether a broker
+    /// answers.
     LookAtTopics(K::Directory),
 }
 
-/// What is asked of PostgreSQL on the way to a stream.
+/// A step from connecting to a stream; `ports::Postgres` describes each.
 pub(super) enum Step {
     Open,
     Timelines(u32),
@@ -42,7 +44,7 @@ pub(super) enum Step {
     Start,
 }
 
-/// What came of it.
+/// The result of a job.
 pub(super) enum Done<P: Postgres, K: Kafka> {
     Opened(Result<(Box<P::Open>, Server), Failure>),
     Timelines(Result<(Box<P::Open>, TimelineHistory), Failure>),
@@ -56,14 +58,14 @@ pub(super) enum Done<P: Postgres, K: Kafka> {
     StateUntouched(u64),
     Topic(Generation, TopicId, TopicName, Result<Found, Failure>),
     Looked(Generation, Result<Vec<(TopicId, TopicName, Seen)>, Failure>),
-    /// Aborted: nobody waits for it any more.
+    /// The job was aborted, so its result is not wanted.
     Nothing,
 }
 
 impl<P: Postgres, K: Kafka> Done<P, K> {
     /// # Panics
-    /// When the job did: our bug, which must end the process instead of leaving it waiting for
-    /// ever.
+    /// When the job panicked. That is a bug, and must end the process instead of leaving it waiting
+    /// for ever.
     pub(super) fn from_join(joined: Result<Self, JoinError>) -> Self {
         match joined {
             Ok(done) => done,

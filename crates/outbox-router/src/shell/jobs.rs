@@ -1,4 +1,5 @@
-//! What runs beside the streaming task, because it blocks or takes long.
+//! Starts the jobs that run beside the streaming task, because they block or take long, and handles
+//! their results.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,7 +36,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
-    /// Takes a step; the connection travels with it, and is dropped with it when it is called off.
+    /// Starts a step towards a stream. The job owns the connection, so aborting the job closes the
+    /// connection.
     fn connect(&mut self, step: Step) {
         let postgres = Arc::clone(&self.postgres);
         let open = self.open.take().map(|open| *open);
@@ -59,7 +61,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             (Step::Start, Some(open)) => {
                 self.jobs.spawn(async move { Done::Started(postgres.start(open).await) })
             }
-            // The core asks for these only while there is a connection.
+            // The core asks for the remaining steps only while there is a connection.
             (Step::Slot, None) if self.stream.is_some() => {
                 let Some(history) = self.history.clone() else { return };
                 self.jobs
@@ -70,13 +72,13 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.connecting = Some(handle);
     }
 
-    /// Reads the state topic. What an attempt to connect has read at its beginning is enough until
-    /// it has its stream, unless somebody has written since; what was read in an earlier one may be
-    /// of another cluster.
+    /// Reads the state topic. The second read of an attempt to connect, when it has its stream, may
+    /// use what its first read found, unless another process has written since. What an earlier
+    /// attempt read may come from another cluster, so it is discarded.
     fn read_state(&mut self, number: u64) {
         let Some(state) = self.refresher.state().cloned() else {
-            // Without a producer there is nobody to ask through: the core asks again when there is
-            // one.
+            // Without a producer there is no client to ask through. The core asks again when there
+            // is one.
             let failure = Failure::new(Code::KafkaUnreachable, "the producer is being replaced");
             self.input(Input::State(number, Err(failure)));
             return;
@@ -89,7 +91,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         });
     }
 
-    /// Asks where the state topic ends, and reads on only if that is not where our own writes end.
+    /// Asks where the state topic ends, and reads on only if it does not end at this process's own
+    /// writes.
     fn look_at_state(&mut self, number: u64) {
         let (Some(state), Some(cache)) = (self.refresher.state().cloned(), &self.state) else {
             self.read_state(number);
@@ -104,11 +107,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         });
     }
 
-    /// The old producer is gone before the new one is made, its threads and its memory with it; and
-    /// before the wait, or what is left in its queue would still be sent meanwhile.
+    /// Destroys the old producer, with its threads and memory, before the new one is made, and
+    /// before the wait: otherwise its queue would still be sent during the wait.
     fn replace_sink(&mut self, wait: Duration) {
         let kafka = self.kafka.clone();
-        // Begun here, so that it is done even if the job is called off.
+        // Started here and not in the job, so that it is done even if the job is aborted.
         let closing = self.sink.take().map(|old| blocking(move || old.close()));
         self.waiting_write = None;
         self.refresher.opening();
@@ -150,8 +153,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     pub(super) fn finished(&mut self, done: Done<P, K>) {
         match done {
-            // One that was called off, but was done before it heard so: its connection is dropped
-            // here.
+            // A step that ended before its abort took effect. Its connection is dropped here.
             Done::Opened(_)
             | Done::Timelines(_)
             | Done::Slot(_)
@@ -188,8 +190,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.input(Input::StateUntouched(number));
             }
             Done::StateRead(generation, number, read) => {
-                // A former producer's client has read the same topic, but what it says may be old
-                // by now.
+                // The client of a former producer has read the same topic, but the answer may be
+                // out of date.
                 let read = match read {
                     Ok((cache, read)) if generation == self.refresher.generation() => {
                         self.announcer.cautions(cache.cautions());
@@ -215,12 +217,12 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Done::Looked(generation, seen) if generation == self.refresher.generation() => {
                 self.looked(seen);
             }
-            // A former producer's client says nothing about the present one.
+            // What a former producer's client answered does not count for the present producer.
             Done::Topic(..) | Done::Looked(..) | Done::Nothing => {}
         }
     }
 
-    /// A step towards a stream is taken.
+    /// Keeps the connection for the next step, and gives the answer to the core.
     fn stepped(&mut self, open: Box<P::Open>, input: Input<'_>) {
         self.open = Some(open);
         self.input(input);
@@ -247,8 +249,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 self.input(Input::SinkReady);
             }
             Err(failure) => {
-                // Settings were checked at the start, so this is a file or a limit of the machine:
-                // it may pass.
+                // The settings were checked at the start, so a file or a limit of the machine is
+                // the cause, and a later attempt may succeed.
                 tracing::error!(code = %failure.code, hint = failure.hint, "{failure}");
                 self.input(Input::SinkTrouble(Some(failure)));
                 self.refresher.failed_to_open();
@@ -266,11 +268,12 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     warn(caution);
                 }
             }
-            // Asked every second: that it blocks is said once, when the state changes.
+            // The core asks again every second, and that the topic blocks is logged once, when the
+            // state changes.
             Err(failure) => tracing::debug!(code = %failure.code, "{failure}"),
         }
-        // The limit holds for what goes over the wire: how small a record compresses, the broker
-        // alone will see.
+        // `max.message.bytes` limits the size on the wire. With compression that size is not known
+        // before the broker gets the batch, so the core gets no limit.
         let compresses = self.kafka.compresses();
         let answer = answer.map(|Found { facts, .. }| TopicFacts {
             max_message_bytes: facts.max_message_bytes.filter(|_| !compresses),
@@ -303,7 +306,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 held_back.push((id, name));
             }
         }
-        // The limits that hold records back may have been raised.
+        // The `max.message.bytes` that hold records back may have been raised.
         for (id, name) in self.refresher.some_of(held_back) {
             self.start(Job::LookUpTopic(id, name));
         }

@@ -1,18 +1,18 @@
-//! The shell around the core: sockets, timers and delivery reports become [`Input`]s, [`Action`]s
-//! become deeds.
+//! The shell around the core: it turns sockets, timers and delivery reports into [`Input`]s, and
+//! carries out [`Action`]s.
 //!
-//! One task owns everything that streams, and one place waits (`wait.rs`), or sleeps so that WAL
-//! gathers (`coalesce.rs`). The core decides what a failure means, when to connect and by which
-//! steps, what is produced and what may be confirmed. Decided here is only when something is asked
-//! or tried again: how long WAL gathers in the socket (`coalesce`), when Kafka is asked about
-//! topics and a producer that could not be made is tried again (`topic_refresher`), when the state
-//! topic must be read to know what it holds (`state`). None of these makes a position confirmable.
-//! Work that blocks or takes long (connecting, asking Kafka for a topic, making and destroying a
+//! One task owns all streaming state. It waits in one place (`wait.rs`), or sleeps there so that
+//! WAL gathers (`coalesce.rs`). The core decides what a failure means, when and by which steps to
+//! connect, what is produced and what may be confirmed. The shell only decides when to ask or to
+//! try again: how long WAL gathers in the socket (`coalesce`), when Kafka is asked about topics and
+//! when a producer that could not be made is tried again (`topic_refresher`), and when the state
+//! topic has to be read again (`state`). None of these decisions makes a position confirmable. Work
+//! that blocks or takes long (connecting, asking Kafka for a topic, making and destroying a
 //! producer) runs beside the task as a `Job`, so that status updates never wait for it.
 //!
 //! Read in this order: [`Shell::run`], `wait` (for an `event`), `coalesce` (how WAL is read),
-//! `pass` (frames), `jobs` (what runs beside). What the shell calls of PostgreSQL and Kafka stands
-//! in `ports`.
+//! `pass` (frames), `jobs` (what runs beside the task). `ports` lists what the shell calls of
+//! PostgreSQL and Kafka.
 
 mod announce;
 mod clock;
@@ -70,11 +70,12 @@ use crate::{
     warning::warn,
 };
 
-/// What the server allows a silent client; a third of it is our own beat.
+/// `wal_sender_timeout` of this router's sessions: the server ends a connection that is silent for
+/// so long. A status update is sent every third of it.
 pub const WAL_SENDER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often the rest of the process learns how things are, while nothing changes.
+/// The longest time between two reports to the rest of the process.
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
-/// And at most this often while much does.
+/// The shortest time between two reports.
 const REPORT_GAP: Duration = Duration::from_millis(100);
 
 /// See the module's documentation.
@@ -83,20 +84,20 @@ pub struct Shell<P: Postgres, K: Kafka> {
     clock: Clock,
     postgres: Arc<P>,
     kafka: K,
-    /// `None` while it is being made.
+    /// The present producer; `None` while it is being replaced.
     sink: Option<K::Sink>,
     refresher: TopicRefresher<K>,
     state_topic: Option<TopicName>,
     pipeline: Pipeline,
-    /// What was last read of the state topic.
+    /// What was last read from the state topic.
     state: Option<StateCache>,
-    /// The number of our last write there.
+    /// The number of this process's last write to the state topic.
     last_write: u64,
-    /// A write that the sink had no room for.
+    /// A write to the state topic that the sink refused for now; it is offered again.
     waiting_write: Option<Write>,
-    /// A connection on its way to a stream, between two steps.
+    /// A connection that is to become a stream, between two steps.
     open: Option<Box<P::Open>>,
-    /// Which server the latest of them, or the stream that it became, comes from.
+    /// The server that `open`, or the stream that it became, is connected to.
     history: Option<History>,
     /// `None` while there is no stream.
     stream: Option<ReplicationStream>,
@@ -114,7 +115,7 @@ pub struct Shell<P: Postgres, K: Kafka> {
 }
 
 impl<P: Postgres, K: Kafka> Shell<P, K> {
-    /// Puts the parts together; nothing happens before [`Shell::run`].
+    /// Takes the parts; nothing is started before [`Shell::run`].
     pub fn new(parts: Parts<P, K>) -> Self {
         let now = Instant::now();
         Self {
@@ -146,7 +147,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
-    /// Runs until the core says how it ends.
+    /// Runs until the core exits, and returns its outcome.
     pub async fn run(mut self) -> Outcome {
         self.start(Job::ReplaceSink(Duration::ZERO));
         loop {
@@ -157,7 +158,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
-    /// Does what the core asked for, waits for one event, and applies it.
+    /// Carries out the core's actions, waits for one event, and applies it.
     async fn turn(&mut self) -> Option<Outcome> {
         self.act();
         if self.outcome.is_some() {
@@ -171,8 +172,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         None
     }
 
-    /// One that is woken long after it had to be was stopped meanwhile: the core must know before
-    /// anything is read or produced.
+    /// Compares the time with `due`, the deadline of the last wait. A task that wakes long after
+    /// its deadline was stopped meanwhile; the core must know that before anything is read or
+    /// produced.
     fn look_at_the_time(&mut self, due: Instant) {
         let late = Instant::now().saturating_duration_since(due);
         if late >= WAL_SENDER_TIMEOUT / 2 {
@@ -180,7 +182,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
-    /// One event becomes inputs of the core; then everything that is at hand is done.
+    /// Turns one event into inputs of the core, then handles everything that is ready:
+    /// acknowledgements, actions, frames, Kafka's health.
     fn apply(&mut self, event: Event<P, K>) {
         match event {
             Event::Acks | Event::Due => {}
@@ -198,13 +201,13 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Event::Monitor(MonitorEvent::ServerStopping) => self.input(Input::ServerStopping),
             Event::Job(done) => self.finished(*done),
             Event::Wal(fill) => self.filled(fill),
-            // Nothing is ever queued without a status.
+            // Whatever is queued for the server includes a status update.
             Event::Written(Ok(())) => failpoint::reached(Failpoint::AfterStatus),
             Event::Written(Err(error)) => self.disconnected(failure::broken(&error)),
         }
         self.collect_acks();
-        // An update that moves the window leaves before the window is filled again: a crash in
-        // between would repeat both.
+        // A status update that moves the window is sent before the window is filled again: after a
+        // crash in between, both windows would be sent again.
         self.act();
         if !self.coalesce.is_open() {
             self.pass();
@@ -215,8 +218,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     }
 
     fn act(&mut self) {
-        // At once, and not when the monitor looks next: the session's record no longer shows what
-        // was altered before it, and the session may be over by then.
+        // Alterations are logged at once and not left to the monitor's next poll: the record that
+        // this session writes no longer shows them, and the session may be over by then.
         self.relay.take_alterations().iter().for_each(warn);
         while let Some(action) = self.relay.next_action() {
             self.carry_out(action);
@@ -255,8 +258,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
-    /// Gives a write to the sink. What its queue has no room for is given again; a closed sink
-    /// needs no answer, because the failure that closed it is on its way to the core.
+    /// Gives a write to the sink. A write that the sink has no room for is kept and offered again.
+    /// A write that a closed sink refuses is dropped, because the failure that closed the sink will
+    /// reach the core.
     fn write_state(&mut self, write: Write) {
         self.last_write = write.number;
         let Some(sink) = &mut self.sink else { return };
@@ -269,7 +273,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.relay.handle(input, self.clock.now());
     }
 
-    /// Bounded: reports of some thousand records, then frames get their turn.
+    /// Collects acknowledgements, of some thousand records at most, so that frames are handled in
+    /// between.
     fn collect_acks(&mut self) {
         const REPORTS_MAX: usize = 4096;
         let Some(sink) = &mut self.sink else { return };
@@ -302,8 +307,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         if let Some(sink) = &self.sink {
             let trouble = match sink.health() {
                 Health::Well => None,
-                // One broker of several may complain while the others do the work: a look will
-                // tell.
+                // One broker of several may report errors while the others work: a request shows
+                // whether Kafka answers.
                 Health::Suspect => {
                     self.refresher.troubled();
                     None
@@ -330,8 +335,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     fn disconnect(&mut self) {
         if let Some(mut stream) = self.stream.take() {
-            // A last status update may be queued: what it confirms need not come again. Whatever
-            // goes wrong, the server keeps what it was told before.
+            // A last status update may be queued; sending it saves the server from sending again
+            // what it confirms. If sending fails, the slot keeps the position confirmed before.
             let mut now = Context::from_waker(Waker::noop());
             let _unsent = stream.poll_flush_out(&mut now);
         }
@@ -341,15 +346,16 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
-    /// As far as the socket takes it. The window has moved with the update: rows that are produced
-    /// before it has left would come twice without being counted.
+    /// Sends the queued status update, as far as the socket takes it. The window has moved with the
+    /// update: after a crash, rows produced before the update was sent would come again in addition
+    /// to a full window.
     fn flush_at_once(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         let mut now = Context::from_waker(Waker::noop());
         if let Poll::Ready(Ok(())) = stream.poll_flush_out(&mut now) {
             failpoint::reached(Failpoint::AfterStatus);
         }
-        // What is left, and any error, is met by the next wait.
+        // The next wait sends the rest, and meets any error.
     }
 
     fn report_if_due(&mut self) {
@@ -366,8 +372,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.reports.send_replace(RelayReport { snapshot, published_at: now });
     }
 
-    /// Destroying a producer flushes for up to half a second and joins its threads: not on this
-    /// task, and not for ever.
+    /// Destroying a producer flushes for up to half a second and joins its threads, so it runs on a
+    /// blocking thread and with a limit.
     async fn leave(mut self) {
         const PATIENCE: Duration = Duration::from_secs(2);
         self.report(Instant::now());
@@ -375,8 +381,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.refresher.release();
         if let Some(sink) = self.sink.take() {
             let closing = tokio::task::spawn_blocking(move || sink.close());
-            // What was not acknowledged was not confirmed: however this ends, nothing depends on
-            // it.
+            // Nothing depends on how this ends: what was not acknowledged was not confirmed.
             if tokio::time::timeout(PATIENCE, closing).await.is_err() {
                 tracing::warn!("the producer takes long to close: leaving without it");
             }

@@ -1,4 +1,4 @@
-//! What the shell is made of, and what tells it to stop.
+//! The parts that the shell is made of.
 
 use relay::{Relay, TopicName, witness::Pipeline};
 use tokio::sync::{mpsc, watch};
@@ -10,28 +10,28 @@ use crate::monitor::{MonitorEvent, RelayReport};
 pub struct Parts<P, K> {
     /// The core.
     pub relay: Relay,
-    /// How to reach PostgreSQL, and what to expect there.
+    /// How to connect to PostgreSQL, and what to read there.
     pub postgres: P,
     /// How to make a producer.
     pub kafka: K,
-    /// Where the witness is kept; `None`: nowhere.
+    /// The topic of the witness; `None` keeps no witness.
     pub state_topic: Option<TopicName>,
-    /// Whose witness it is.
+    /// The pipeline that the witness belongs to.
     pub pipeline: Pipeline,
-    /// What the monitor says.
+    /// The monitor's events.
     pub monitor: mpsc::Receiver<MonitorEvent>,
-    /// Where the core's state is told.
+    /// Where the core's state is reported.
     pub reports: watch::Sender<RelayReport>,
-    /// Tells when the process is to stop.
+    /// Changes to [`Running::Stopping`] when the process is to stop.
     pub shutdown: watch::Receiver<Running>,
-    /// The clock whose origin the core was made with.
+    /// The clock that the core was started with.
     pub clock: Clock,
 }
 
-/// Whether the process is to go on.
+/// Whether the process is to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Running {
-    /// Yes.
+    /// It is not.
     On,
     /// It was asked to stop.
     Stopping,

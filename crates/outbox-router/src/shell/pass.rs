@@ -1,4 +1,4 @@
-//! One pass: everything that was read goes through the core, for a bounded time.
+//! One pass hands the frames that were read to the core, for a bounded time.
 
 use std::{io, time::Duration};
 
@@ -14,12 +14,12 @@ use crate::postgres::{
     stream_failure,
 };
 
-/// The longest that acknowledgements and status updates wait for frames.
+/// The longest that acknowledgements and status updates wait for a pass.
 const PASS_LIMIT: Duration = Duration::from_millis(5);
-/// How many frames go by between two looks at the clock.
+/// How many frames are handed over between two readings of the clock.
 const FRAMES_PER_LOOK: u32 = 64;
 
-/// Why a pass ended, where that needs an answer.
+/// Why the stream ended during a pass.
 enum End {
     Broken(ProtocolError),
     Refused(ServerMessage),
@@ -28,12 +28,13 @@ enum End {
 }
 
 impl<P: Postgres, K: Kafka> Shell<P, K> {
-    /// A read is done.
+    /// Handles the result of a read.
     pub(super) fn filled(&mut self, fill: io::Result<Fill>) {
         match fill {
             Ok(Fill::Bytes(_)) => {
                 if self.stream.as_mut().is_some_and(|stream| matches!(stream.peek(), Ok(None))) {
-                    // A part of a large row: no frame will tell the core that the server is alive.
+                    // Only a part of a large row has arrived, so no frame shows the core that the
+                    // server is alive.
                     self.input(Input::BytesArrived);
                 }
                 if self.stream.as_ref().is_some_and(ReplicationStream::is_full) {
@@ -47,7 +48,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
-    /// Offers frames to the core until it wants no more, none are left, or the time is up.
+    /// Offers frames to the core until the core wants no more, none is left, or the time is up.
     pub(super) fn pass(&mut self) {
         let started = Instant::now();
         let mut read_at = started;
@@ -73,7 +74,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
-    /// A long pass must not keep the server waiting.
+    /// Reads during a long pass, so that the server does not have to wait.
     fn read_ahead(&mut self, read_at: &mut Instant, now: Instant) {
         let Some(stream) = &mut self.stream else { return };
         if now - *read_at >= stream.rest() {
@@ -82,10 +83,10 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
-    /// A few frames, without looking at the clock.
+    /// Offers up to [`FRAMES_PER_LOOK`] frames, all with the same time.
     fn offer_some(&mut self) -> Option<End> {
         let now = self.clock.now();
-        // The core has no session without a producer.
+        // Without a producer the core has no session, and takes no frames.
         let Self { relay, stream: Some(stream), sink: Some(sink), .. } = self else {
             return None;
         };

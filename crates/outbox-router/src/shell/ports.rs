@@ -1,8 +1,8 @@
-//! What the shell asks of PostgreSQL and of Kafka: exactly its calls, so that a test can play both.
+//! What the shell calls of PostgreSQL and of Kafka, as traits, so that a test can play both.
 //!
-//! The shell is compiled for its two peers, so nothing is looked up while it runs. In the product
-//! they are [`super::Source`] and [`KafkaSettings`]; in `tests` both are scripted. WAL itself needs
-//! no port: it comes through a `ReplicationStream`, and a test sits at the other end of its socket.
+//! The shell is generic over both, so calls are dispatched statically. The product uses
+//! [`super::Source`] and [`KafkaSettings`]; `tests` has scripted implementations. WAL needs no
+//! trait: it comes through a `ReplicationStream`, and a test holds the other end of the socket.
 
 use std::future::Future;
 
@@ -20,16 +20,17 @@ use crate::{
     postgres::ReplicationStream,
 };
 
-/// The way to a stream. Each step takes the connection and gives it back; dropping a step drops its
-/// connection.
+/// The steps from connecting to a stream. Each step takes the connection and returns it; dropping a
+/// step's future closes the connection. A step fails when the server or the connection reports an
+/// error, or when its time limit is over.
 pub trait Postgres: Send + Sync + 'static {
-    /// A connection between two steps: ready for a command.
+    /// A connection between two steps, ready for a command.
     type Open: Send + 'static;
 
-    /// Connects, and asks the server who it is.
+    /// Connects, and reads version, encoding and identity of the server.
     fn open(&self) -> impl Future<Output = Result<(Self::Open, Server), Failure>> + Send;
 
-    /// Reads the history of a timeline.
+    /// Reads the history file of a timeline (TIMELINE_HISTORY).
     fn timelines(
         &self,
         open: Self::Open,
@@ -42,20 +43,22 @@ pub trait Postgres: Send + Sync + 'static {
         open: Self::Open,
     ) -> impl Future<Output = Result<(Self::Open, SlotLook), Failure>> + Send;
 
-    /// Reads the slot beside the stream that holds it, on the server with this history.
+    /// Reads the slot on a second connection, while a stream holds it. Fails if that connection
+    /// reaches a server with another history.
     fn look_beside(
         &self,
         history: &History,
     ) -> impl Future<Output = Result<SlotLook, Failure>> + Send;
 
-    /// Reads publication and tables.
+    /// Reads publication and tables. Tables of `remembered`, an earlier catalog, are found by their
+    /// OIDs.
     fn catalog(
         &self,
         open: Self::Open,
         remembered: Option<&Catalog>,
     ) -> impl Future<Output = Result<(Self::Open, Catalog), Failure>> + Send;
 
-    /// Starts streaming.
+    /// Starts streaming (START_REPLICATION).
     fn start(&self, open: Self::Open) -> impl Future<Output = Result<Started, Failure>> + Send;
 
     /// Returns when the slot is free.
@@ -64,36 +67,36 @@ pub trait Postgres: Send + Sync + 'static {
 
 /// How `START_REPLICATION` ended.
 pub enum Started {
-    /// The server is streaming: this process of it, if it can be known.
+    /// The server streams. The number is the walsender's process id, where it can be known.
     Streaming(Box<ReplicationStream>, Option<i32>),
-    /// Another process has the slot: this one, if the server says so.
+    /// Another process holds the slot. The number is its process id, where the server names it.
     Held(Option<i32>),
 }
 
-/// How to make a producer, and what is asked beside it.
+/// Makes producers, and what asks Kafka beside them.
 pub trait Kafka: Clone + Send + 'static {
     /// The producer, as the streaming task owns it.
     type Sink: Sink;
-    /// What the cluster knows of topics.
+    /// Asks the cluster about topics.
     type Directory: Directory;
-    /// Where the witness is kept.
+    /// The state topic, where the witness is kept.
     type StateTopic: StateTopic;
 
-    /// Makes a producer. Blocks.
+    /// Makes a producer. Blocks. [`kafka::open`] lists the errors.
     fn open(&self) -> Result<Self::Sink, Failure>;
-    /// Asks through the producer's own client.
+    /// A directory that asks through the producer's own client.
     fn directory(&self, sink: &Self::Sink) -> Self::Directory;
-    /// The same, and lets the producer write there.
+    /// The state topic through the same client. Also lets the producer write to it.
     fn state_topic(&self, sink: &mut Self::Sink, name: &TopicName) -> Self::StateTopic;
-    /// Whether a record takes less room on the wire than it has bytes.
+    /// Whether batches are compressed.
     fn compresses(&self) -> bool;
 }
 
-/// The producer. But for [`Sink::close`] nothing blocks; [`KafkaSink`] says what each call means.
+/// A producer. Only [`Sink::close`] blocks. [`KafkaSink`] describes each call.
 pub trait Sink: RecordSink + Send + 'static {
-    /// Waits until there is something to poll. Cancel-safe.
+    /// Waits until [`Sink::poll_acks`] has something to collect. Cancel-safe.
     fn wait_acks(&self) -> impl Future<Output = ()>;
-    /// Collects what has arrived; the first failure, once.
+    /// Collects what has arrived. Returns the first failure, once.
     fn poll_acks(&mut self, acks: &mut Acks, limit: usize) -> Option<DeliveryTrouble>;
     /// Enqueues a record for the state topic.
     fn write_state(
@@ -102,44 +105,44 @@ pub trait Sink: RecordSink + Send + 'static {
         value: Option<&[u8]>,
         write: u64,
     ) -> Result<(), RefusalReason>;
-    /// The latest of them that was acknowledged since this was asked last.
+    /// The number of the latest write that was acknowledged since the last call.
     fn written_state(&mut self) -> Option<u64>;
-    /// Takes over a topic that was looked up.
+    /// Uses the result of looking a topic up.
     fn bind_topic(&mut self, id: TopicId, name: &TopicName, max_message_bytes: Option<usize>);
-    /// Takes note of which topic it is.
+    /// Records the id of a topic, and compares it with the id before.
     fn identify_topic(&mut self, id: TopicId, uuid: TopicUuid) -> Identity;
-    /// Whether the topic may have little on its way.
+    /// Whether the topic takes smaller batches than the producer makes.
     fn holds_back(&self, id: TopicId) -> bool;
     /// Whether Kafka answers.
     fn health(&self) -> Health<'_>;
-    /// It has answered.
+    /// Records that Kafka has answered.
     fn clear_health(&mut self);
-    /// It has not.
+    /// Records that Kafka has not answered.
     fn note_down(&mut self, failure: Failure);
-    /// Drops what is in flight. Blocks.
+    /// Drops what is in flight and destroys the producer. Blocks.
     fn close(self);
 }
 
-/// What the cluster knows of topics. Blocks.
+/// Asks the cluster about topics. Every call blocks. [`TopicDirectory`] lists the errors.
 pub trait Directory: Clone + Send + 'static {
     /// Looks a topic up.
     fn look_up(&self, name: &TopicName) -> Result<Found, Failure>;
-    /// What topics in use look like now, in the order of `names`.
+    /// Reads the topics in use, in the order of `names`.
     fn see(&self, names: &[TopicName]) -> Result<Vec<Seen>, Failure>;
-    /// Whether anybody answers.
+    /// Whether any broker answers.
     fn ping(&self) -> Result<(), Failure>;
 }
 
-/// The state topic. Blocks.
+/// The state topic. Every call blocks. [`kafka::StateTopic`] lists the errors.
 pub trait StateTopic: Clone + Send + 'static {
-    /// Sees to it that the topic exists, and that it is fit for its purpose; what speaks against it
-    /// all the same.
+    /// Creates the topic if it is missing, and checks its settings. Returns cautions that do not
+    /// prevent its use.
     fn open(&self) -> Result<Vec<Failure>, Failure>;
-    /// Where it ends.
+    /// The offset after the last record.
     fn end(&self) -> Result<StateEnd, Failure>;
     /// The latest record of each key that begins with `prefix`.
     fn read(&self, prefix: &[u8]) -> Result<StateRead, Failure>;
-    /// The same, when it held `known` of that prefix before.
+    /// The same, starting from `known`, an earlier result for that prefix.
     fn read_on(&self, prefix: &[u8], known: &StateRead) -> Result<StateRead, Failure>;
 }
 

@@ -1,5 +1,5 @@
-//! The state topic on the shell's side: read on a blocking thread, and not read again while nobody
-//! writes to it.
+//! Reads the state topic for the shell, on a blocking thread, and avoids reading it again while no
+//! other process writes to it.
 
 use std::sync::Arc;
 
@@ -8,25 +8,26 @@ use relay::{Failure, StateRead, witness::StateRecord};
 use super::ports::StateTopic;
 use crate::kafka;
 
-/// What was read last.
+/// The result of the last read.
 pub(super) struct StateCache {
     found: Arc<kafka::StateRead>,
-    /// What speaks against the topic.
+    /// Cautions about the topic from the last read.
     cautions: Vec<Failure>,
-    /// Our own write before it was read, or while it was.
+    /// The number of this process's last write when the result arrived.
     after: u64,
-    /// Our own since then that were acknowledged.
+    /// How many later writes of this process were acknowledged.
     own: i64,
 }
 
 impl StateCache {
-    /// The last of our own writes when the answer came. It may be in what was read, or not.
+    /// Sets the number of this process's last write when the result arrived. That write may be in
+    /// the result, or not.
     pub(super) fn taken_after(mut self, write: u64) -> Self {
         self.after = write;
         self
     }
 
-    /// One of our own writes was acknowledged: each takes one offset.
+    /// A write of this process was acknowledged. Each takes one offset.
     pub(super) fn wrote(&mut self, write: u64) {
         self.own += i64::from(write > self.after);
     }
@@ -36,24 +37,24 @@ impl StateCache {
         &self.cautions
     }
 
-    /// What would show that nobody else has written to the topic.
+    /// What the topic is compared with, to see whether another process has written to it.
     pub(super) fn untouched(&self) -> Untouched {
         Untouched { found: Arc::clone(&self.found), own: self.own }
     }
 }
 
-/// What the topic is if nobody else has written to it.
+/// What was read, and how many writes of this process followed.
 pub(super) struct Untouched {
     found: Arc<kafka::StateRead>,
     own: i64,
 }
 
 /// Reads the records whose keys begin with `prefix`. The topic is read twice for each session,
-/// within milliseconds; the second time, with what was found at the first, it is mostly enough to
-/// ask where it ends.
+/// within milliseconds. The second time, `cache` is the result of the first, and mostly it is
+/// enough to ask where the topic ends.
 ///
 /// # Errors
-/// The topic is not as it must be, or nobody answers.
+/// The topic is missing, forbidden or unsuitable, or Kafka does not answer.
 pub(super) fn read(
     topic: &impl StateTopic,
     prefix: &[u8],
@@ -70,10 +71,10 @@ pub(super) fn read(
     Ok(taken(topic.read(prefix)?, cautions))
 }
 
-/// The same while a session streams: others write to the topic, too, and only what is new is read;
-/// `None` where that is nothing. What was on its way when the topic was read last is not counted
-/// among our own writes, so a topic that ends elsewhere may still be untouched, and is read once
-/// more; never the other way round.
+/// The same while a session streams: reads only what is new, and returns `None` where no other
+/// process has written. A write in flight during the last read is not counted as this process's
+/// own. So an untouched topic may seem changed and is read once more, but a changed topic never
+/// seems untouched.
 ///
 /// # Errors
 /// As [`read`].

@@ -1,6 +1,6 @@
-//! What is asked of Kafka beside the stream, and when: the partitions of the topics in use, and
-//! whether anybody answers at all. Everything belongs to one producer; what a former producer's
-//! client still answers is thrown away.
+//! Decides when Kafka is asked about the topics in use (their partition counts, and whether any
+//! broker answers), and when a producer that could not be made is tried again. Everything here
+//! belongs to one producer; late answers of a former producer's client are discarded.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -9,18 +9,19 @@ use tokio::time::Instant;
 
 use super::ports::Kafka;
 
-/// How often the partition counts of the topics in use are looked at.
+/// How often the partition counts of the topics in use are read.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// The same while Kafka is in trouble: the look that succeeds is what ends `blocked` on an idle
-/// outbox.
+/// The same while Kafka has trouble. On an idle outbox only a read that succeeds ends the state
+/// `blocked`.
 const LOOK_WHEN_TROUBLED: Duration = Duration::from_secs(1);
-/// How long after a producer could not be made the next is tried.
+/// The wait before the next attempt to make a producer, after one failed.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
 
-/// How many topics are looked up after a look: each is a request of its own.
+/// How many topics are looked up after one read of the topics in use. Each is a request of its own.
 const LOOKED_UP_AT_ONCE: usize = 16;
 
-/// Numbers producers.
+/// The number of a producer. An answer carries the number of the producer through whose client it
+/// was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Generation(u64);
 
@@ -28,24 +29,25 @@ pub(super) struct Generation(u64);
 pub(super) struct TopicRefresher<K: Kafka> {
     generation: Generation,
     phase: Phase<K>,
-    /// How many looks were done.
+    /// How many reads of the topics in use are done; chooses the next topics in `some_of`.
     looks: usize,
-    /// What was said of topics, so that it is said once.
+    /// The last caution about each topic, so that each is logged once.
     said: HashMap<TopicId, Failure>,
 }
 
 enum Phase<K: Kafka> {
     /// A producer is being made.
     Opening,
-    /// None could be made.
+    /// A producer could not be made.
     Unavailable { again_at: Instant },
-    /// There is one; the next look at its topics, unless one is under way.
+    /// There is a producer. `look_at` is the time of the next read of its topics; `None` while a
+    /// read is under way.
     Open { directory: K::Directory, state: Option<Box<K::StateTopic>>, look_at: Option<Instant> },
 }
 
 /// What is due.
 pub(super) enum Due<K: Kafka> {
-    /// A look at the topics.
+    /// A read of the topics in use.
     Look(K::Directory),
     /// Another attempt to make a producer.
     Open,
@@ -61,7 +63,8 @@ impl<K: Kafka> TopicRefresher<K> {
         }
     }
 
-    /// A new producer is being made: what is asked of the former one says nothing any more.
+    /// A new producer is being made. Answers that were asked for through the former one no longer
+    /// count.
     pub(super) fn opening(&mut self) {
         self.generation = Generation(self.generation.0 + 1);
         self.phase = Phase::Opening;
@@ -76,7 +79,7 @@ impl<K: Kafka> TopicRefresher<K> {
         self.phase = Phase::Unavailable { again_at: Instant::now() + TRY_AGAIN };
     }
 
-    /// Lets go of the producer's client, so that closing the producer destroys it.
+    /// Releases the producer's client, so that closing the producer destroys it.
     pub(super) fn release(&mut self) {
         self.phase = Phase::Opening;
     }
@@ -99,14 +102,14 @@ impl<K: Kafka> TopicRefresher<K> {
         }
     }
 
-    /// Something is wrong, or may be: look soon.
+    /// Kafka has trouble, or may have: brings the next read forward.
     pub(super) fn troubled(&mut self) {
         if let Phase::Open { look_at: Some(look_at), .. } = &mut self.phase {
             *look_at = (*look_at).min(Instant::now() + LOOK_WHEN_TROUBLED);
         }
     }
 
-    /// A look is done.
+    /// A read of the topics in use is done: sets the time of the next.
     pub(super) fn looked(&mut self) {
         self.looks = self.looks.wrapping_add(1);
         if let Phase::Open { look_at, .. } = &mut self.phase {
@@ -114,7 +117,7 @@ impl<K: Kafka> TopicRefresher<K> {
         }
     }
 
-    /// The caution about a topic, unless it was given before.
+    /// The caution about a topic, if it differs from the last one about that topic.
     pub(super) fn news<'f>(
         &mut self,
         id: TopicId,
@@ -132,8 +135,8 @@ impl<K: Kafka> TopicRefresher<K> {
         }
     }
 
-    /// Some of the topics to look up after a look; the others have their turn after one of the
-    /// next.
+    /// Chooses the topics to look up after a read. The others are chosen after one of the next
+    /// reads.
     pub(super) fn some_of<T>(&self, mut topics: Vec<T>) -> Vec<T> {
         if topics.len() > LOOKED_UP_AT_ONCE {
             let turn = self.looks.wrapping_mul(LOOKED_UP_AT_ONCE) % topics.len();
@@ -143,7 +146,7 @@ impl<K: Kafka> TopicRefresher<K> {
         topics
     }
 
-    /// What to do now; it counts as begun.
+    /// What to do now, if anything. A read that is returned counts as started.
     pub(super) fn due(&mut self, now: Instant) -> Option<Due<K>> {
         match &mut self.phase {
             Phase::Unavailable { again_at } if *again_at <= now => Some(Due::Open),
@@ -157,8 +160,8 @@ impl<K: Kafka> TopicRefresher<K> {
         }
     }
 
-    /// When to ask for [`TopicRefresher::due`] again. While something is under way its end is an
-    /// event of its own.
+    /// When to call [`TopicRefresher::due`] again. `None` while something is under way, whose end
+    /// is an event of its own.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Opening => None,

@@ -1,4 +1,4 @@
-//! The one wait.
+//! The one place where the streaming task waits.
 
 use std::{future::poll_fn, task::Poll};
 
@@ -14,10 +14,10 @@ use super::{
 use crate::postgres::{Fill, Output, ReplicationStream};
 
 impl<P: Postgres, K: Kafka> Shell<P, K> {
-    /// Waits for the next thing to do. Cancel-safe, although nobody cancels it.
+    /// Waits for the next event. Cancel-safe, although it is never cancelled.
     ///
-    /// The order is the priority: what empties comes before what fills, so a flood of rows can
-    /// starve neither the acknowledgements nor the timers.
+    /// The order of the branches is their priority: what makes room comes before what fills it, so
+    /// a flood of rows can starve neither acknowledgements nor timers.
     pub(super) async fn next_event(&mut self) -> Event<P, K> {
         let wants_wal = self.relay.wants_wal();
         if wants_wal && let Some(fill) = self.gather() {
@@ -26,7 +26,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         let has_frames = wants_wal && self.has_frame();
         let coalesces = wants_wal && !has_frames && self.coalesce.is_due();
         if coalesces {
-            // This thread is going to sleep: first everybody else's turn.
+            // The thread is about to sleep, so the runtime's other tasks run first.
             tokio::task::yield_now().await;
         }
         let wake_at = self.wake_at();
@@ -35,22 +35,23 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         let reads = if wants_wal && !has_frames && !coalesces { Reads::Yes } else { Reads::No };
         tokio::select! {
             biased;
-            // 1. Acknowledgements: they make room, and they are what we are here for.
+            // 1. Acknowledgements: they make room and move the confirmable position.
             () = acks_arrived(sink) => Event::Acks,
-            // 2. The wish to stop.
+            // 2. The request to stop.
             _ = shutdown.wait_for(|running| *running == Running::Stopping), if runs => Event::Shutdown,
-            // 3. What the monitor saw: stop confirming, or let go of the server.
+            // 3. Events of the monitor: a suspected gap, a source without defects, a stopping
+            //    server.
             Some(event) = monitor.recv() => Event::Monitor(event),
             // 4. Jobs.
             Some(done) = jobs.join_next(), if !jobs.is_empty() => Event::Job(Box::new(Done::from_join(done))),
-            // 5. Deadlines: feedback to the server, back-off, pauses.
+            // 5. Deadlines: status updates, back-off, reports.
             () = sleep_until(wake_at) => Event::Due,
-            // 6. Status updates on their way out, written while reading stands still, too; then
-            //    WAL, and only if there is room for it: back-pressure is not reading the socket.
+            // 6. Queued status updates, which are written while nothing is read, too; then WAL,
+            //    only if there is room for it. Back-pressure is not reading the socket.
             event = exchanged(stream, reads) => event,
-            // 7. Or what was read before and left by a pass that had run long enough.
+            // 7. Frames that the last pass left in the buffer when its time was up.
             () = std::future::ready(()), if has_frames => Event::Due,
-            // 8. Nothing but WAL is to be waited for, and some was just read: more may gather.
+            // 8. A pause for WAL to gather: some was just read, and no other event is ready.
             () = std::future::ready(()), if coalesces => Event::Coalesce,
         }
     }
@@ -61,7 +62,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         [core, self.refresher.wake_at()].into_iter().flatten().fold(report, Instant::min)
     }
 
-    /// Sleeps and reads once, while reads are coalesced. `None`: wait for the next event.
+    /// During a pause: sleeps and reads once. `None` means to wait for the next event.
     fn gather(&mut self) -> Option<Fill> {
         match &mut self.stream {
             Some(stream) => self.coalesce.rest_and_read(stream),
@@ -73,12 +74,12 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     }
 
     fn has_frame(&mut self) -> bool {
-        // An error counts: the pass will meet it.
+        // An error counts as a frame: the pass handles it.
         self.stream.as_mut().is_some_and(|stream| !matches!(stream.peek(), Ok(None)))
     }
 }
 
-/// Whether there is room for more WAL.
+/// Whether to read from the socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reads {
     Yes,

@@ -9,23 +9,24 @@ use crate::{
 /// What an attempt to connect has found so far.
 pub(super) struct Attempt {
     pub(super) step: Awaited,
-    /// The witness that everything is held against, with the present history.
+    /// The witness that everything is compared with; it has the server's history once that is
+    /// checked.
     pub(super) witness: Option<Witness>,
     pub(super) cluster: String,
     pub(super) server: Option<Server>,
     pub(super) look: Option<SlotLook>,
     pub(super) baseline: Option<Baseline>,
-    /// What is wrong, if the witness has not changed meanwhile.
+    /// Gaps that were found; they count if the witness is unchanged when it is read again.
     pub(super) gaps: Vec<Gap>,
     /// When the server began to stream.
     pub(super) started_at: Option<Moment>,
-    /// Its process, where a pooler in between does not hide it.
+    /// The process id of the walsender; `None` if a pooler hides it.
     pub(super) walsender: Option<i32>,
-    /// When the slot was seen to be ours.
+    /// The moment at which this router was seen to hold the slot.
     pub(super) held: Option<Held>,
 }
 
-/// See [`Attempt::found`].
+/// What a successful attempt hands to its session ([`Attempt::found`]).
 pub(super) struct Found {
     pub(super) baseline: Baseline,
     pub(super) witness: Option<Witness>,
@@ -33,7 +34,7 @@ pub(super) struct Found {
     pub(super) held: Option<Held>,
 }
 
-/// What is awaited.
+/// The answer that the attempt waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaited {
     State,
@@ -47,12 +48,12 @@ pub(super) enum Awaited {
 }
 
 impl Attempt {
-    /// Whether there is a connection, or one is being made.
+    /// Whether a connection was asked for: it is made, or being made.
     pub(super) fn has_begun(&self) -> bool {
         self.step != Awaited::State
     }
 
-    /// What the session begins with, once everything was judged.
+    /// What the session begins with; `None` before everything is checked.
     pub(super) fn found(&mut self) -> Option<Found> {
         let baseline = self.baseline.take()?;
         let cluster = std::mem::take(&mut self.cluster);

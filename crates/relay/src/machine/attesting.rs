@@ -10,14 +10,14 @@ use crate::{
     witness::{Seen, Want},
 };
 
-/// How long a process that leaves because of a gap waits for the gap to be written down.
+/// How long a process that exits because of a gap waits for the gap to be written down.
 const RECORD_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
-/// How often a router looks what others have written: one that has halted, whether somebody has
-/// accepted the gap; one that streams, whether another router has found one.
+/// How often a router reads what other processes have written to the state topic: a halted router
+/// to find an acceptance, a streaming router to find another router's gap.
 pub(super) const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
 impl Relay {
-    /// Writes what is due.
+    /// Writes the witness, if a write is due.
     pub(super) fn write_witness(&mut self, now: Now) {
         let Phase::Streaming(session) = &self.phase else { return };
         if session.is_within_covered() || self.keeper.is_writing() {
@@ -36,7 +36,8 @@ impl Relay {
         self.actions.extend(write.map(Action::WriteState));
     }
 
-    /// How much the present session wants its position written; `None`: there is nothing new.
+    /// How urgently the session needs its settled position attested; `None` if there is nothing
+    /// new.
     fn want(&self, session: &Session) -> Option<Want> {
         if !session.ledger.has_unattested() {
             return None;
@@ -55,7 +56,7 @@ impl Relay {
         })
     }
 
-    /// When the next write is due, if nothing else happens before.
+    /// When the next write is due, if no other input comes first.
     pub(super) fn attest_at(&self, session: &Session) -> Option<Moment> {
         if session.is_within_covered() || self.keeper.is_writing() {
             return None;
@@ -63,7 +64,8 @@ impl Relay {
         self.want(session).and_then(|want| self.keeper.due_at(want))
     }
 
-    /// A write is acknowledged.
+    /// A write to the state topic is acknowledged. If it attests a position, that position becomes
+    /// confirmable.
     pub(super) fn state_written(&mut self, number: u64) {
         self.sink.proved();
         let attestation = self.keeper.written(number);
@@ -73,7 +75,7 @@ impl Relay {
         }
     }
 
-    /// Asks what the state topic holds. Only the last question counts.
+    /// Reads the state topic. Only the answer to the last read counts.
     pub(super) fn read_state(&mut self) {
         self.ask(Action::ReadState);
     }
@@ -83,10 +85,9 @@ impl Relay {
         self.actions.push_back(question(self.reads));
     }
 
-    /// While it streams, a router looks now and then what others have written.
+    /// While it streams, reads every five seconds what other processes have written.
     pub(super) fn look_at_state(&mut self, now: Now) {
-        // The session may have ended in this pass, and the process with it: nobody would wait for
-        // the answer.
+        // The session may have ended in this pass; then nothing waits for the answer.
         if !matches!(self.phase, Phase::Streaming(_)) {
             return;
         }
@@ -96,18 +97,18 @@ impl Relay {
         }
     }
 
-    /// Nobody else has written to the state topic.
+    /// No other process has written to the state topic.
     pub(super) fn state_untouched(&mut self, number: u64, at: Moment) {
         if number == self.reads && matches!(self.phase, Phase::Streaming(_)) {
             self.look_at = self.next_look_at(at);
         }
     }
 
-    /// What the state topic holds while this router streams. A router that lost the slot may have
-    /// found a gap, or a person may have accepted that the pipeline began without a record.
+    /// The state topic was read while this router streams. A router that lost the slot may have
+    /// found a gap, or a person may have accepted that the pipeline began without a witness.
     pub(super) fn state_looked_at(&mut self, read: Result<StateRead, Failure>, at: Moment) {
         self.look_at = self.next_look_at(at);
-        // That it cannot be read now says nothing; it is read again.
+        // If the topic cannot be read now, nothing follows; it is read again.
         let Ok(read) = read else { return };
         match self.keeper.look(read) {
             Ok(Seen::Nothing) => {}
@@ -120,7 +121,8 @@ impl Relay {
         }
     }
 
-    /// What a halted router does: it writes the gap down, then waits for a person.
+    /// What a halted router does: it writes the gap into the witness, then reads until a person has
+    /// accepted it.
     pub(super) fn proceed_halted(&mut self, now: Now) {
         if !self.sink.is_ready() {
             return;
@@ -137,7 +139,7 @@ impl Relay {
         }
     }
 
-    /// Whether a process that leaves because of a gap has waited long enough for the gap to be
+    /// Whether a process that exits because of a gap has waited long enough for the gap to be
     /// written down.
     pub(super) fn has_waited(halt: &Halt, at: Moment) -> bool {
         at >= halt.since + RECORD_PATIENCE
@@ -149,13 +151,13 @@ impl Relay {
             (leaves && !self.keeper.has_recorded_gaps()).then(|| halt.since + RECORD_PATIENCE);
         let look = halt.look_at.filter(|_| self.keeper.has_recorded_gaps());
         let work = [self.keeper.deadline(), look];
-        // While the sink is being replaced nothing can be written or read: its arrival is an input
-        // of its own.
+        // While the sink is being replaced nothing can be written or read;
+        // [`crate::Input::SinkReady`] is an input of its own.
         let work = work.into_iter().flatten().filter(|_| self.sink.is_ready());
         work.chain(patience).min()
     }
 
-    /// When this router looks next what others have written.
+    /// When this router next reads what other processes have written; `None` without a state topic.
     pub(super) fn next_look_at(&self, at: Moment) -> Option<Moment> {
         (self.keeper.kept() == Kept::InKafka).then(|| at + LOOK_EVERY)
     }

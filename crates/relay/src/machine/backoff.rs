@@ -1,15 +1,14 @@
-//! How long to stay away after a failure: exponential with jitter, so that a fleet does not return
-//! all at once.
+//! How long to wait after a failure: exponential back-off with jitter, so that many routers do not
+//! reconnect at the same moment.
 
 use std::time::Duration;
 
-/// A session or a producer that lasted this long was no failed attempt: the next wait starts small
-/// again.
+/// A session or a producer that lasted this long resets the back-off: it was no failed attempt.
 pub(super) const STEADY: Duration = Duration::from_secs(10);
 
 /// The first wait. Short: most faults are a restart or a failover that is already over.
 const FIRST: Duration = Duration::from_millis(100);
-/// The longest wait. Within it, a recovery is noticed soon enough for a person who watches.
+/// The longest wait. A person who watches does not wait longer than this for a recovery.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Counts failures in a row and turns them into waits.
@@ -43,7 +42,7 @@ impl Backoff {
         least + least * share / 1024
     }
 
-    /// It works again.
+    /// The next wait is the first again.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }

@@ -1,4 +1,4 @@
-//! How a session begins: where it resumes, and what its witness says first.
+//! How a session begins: where it resumes, and what the first witness that it writes contains.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Relay {
-    /// Everything was found as it must be, and the slot is ours.
+    /// Begins a session: every check has passed, and this router holds the slot.
     pub(super) fn begin_session(&mut self, at: Moment) {
         let Phase::Connecting(attempt) = &mut self.phase else { return };
         let Some(Found { baseline, witness: known, cluster, held }) = attempt.found() else {
@@ -24,7 +24,7 @@ impl Relay {
         let wal_end = baseline.slot.current_wal_lsn;
         self.session_id = self.session_id.next();
         self.failures.connected();
-        // Another instance may have taken it further meanwhile.
+        // Another router may have confirmed more meanwhile.
         self.passed(slot_at.max(known.as_ref().map_or(Lsn::ZERO, |known| known.position)));
         self.slot_holder = None;
         self.left_unconfirmed = 0;
@@ -34,7 +34,7 @@ impl Relay {
         self.totals.sessions += 1;
         self.pinned = known
             .as_ref()
-            // Whose slot stands at the end of WAL has nothing in flight.
+            // If the slot stands at the end of WAL, nothing was in flight.
             .filter(|known| !known.partitions.is_empty() && slot_at < wal_end)
             .map(|known| Pinned { counts: known.partitions.clone(), until: wal_end });
         let evidence = self.keeper.evidence();
@@ -59,7 +59,7 @@ impl Relay {
         self.phase = Phase::Streaming(Box::new(session));
     }
 
-    /// What the session that begins will write.
+    /// The witness that the new session will write first.
     fn witness_of(&self, known: Option<Witness>, cluster: String, baseline: &Baseline) -> Witness {
         let mut witness = known.unwrap_or_else(|| {
             let is_noted = self.keeper.evidence() == Evidence::Witness;
@@ -69,18 +69,19 @@ impl Relay {
         let (is_kept, has_last) = (self.keeper.kept() == Kept::InKafka, witness.last.is_some());
         match witness.position.cmp(&baseline.confirmed()) {
             Ordering::Equal => {}
-            // Its last transaction tells whether what the server sends again is what it covers.
+            // The witness's last transaction will show whether the server sends again what the
+            // witness covers.
             Ordering::Greater if is_kept && has_last => {}
-            // Without a state topic another router may have held the slot meanwhile: taken it
-            // further, after a transaction that we do not know, or sent part of what the server
-            // sends again. Then the rest has to follow.
+            // Without a state topic another router may have held the slot unnoticed. It may have
+            // confirmed more, after a transaction that is unknown here. Or it may have produced a
+            // part of what the server sends again, and then the rest has to follow.
             Ordering::Less | Ordering::Greater => {
                 witness.position = baseline.confirmed();
                 witness.last = None;
             }
         }
         witness.history = Some(baseline.server.history.clone());
-        // Brokers that do not tell it now may tell it again.
+        // An empty id means that the brokers did not report it now: the known id stays.
         if !cluster.is_empty() {
             witness.cluster = cluster;
         }
@@ -91,7 +92,7 @@ impl Relay {
         witness
     }
 
-    /// The monitor found the source as it must be.
+    /// The monitor checked the source and found no defect: the next witness says so.
     pub(super) fn source_seen(&mut self, look: &SlotLook, catalog: &Catalog) {
         let outboxes = &self.terms.outboxes;
         self.keeper.see(|witness| {
@@ -102,7 +103,7 @@ impl Relay {
     }
 }
 
-/// Where the session begins, by the witness and the slot.
+/// Where the session resumes, by comparing the witness with the slot.
 fn resume(known: Option<&Witness>, slot_at: Lsn, evidence: Evidence) -> Resume {
     match (known, evidence) {
         (Some(Witness { position, last, .. }), _) if slot_at == *position => {

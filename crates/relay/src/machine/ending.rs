@@ -1,4 +1,4 @@
-//! How a session ends, and what becomes of the sink and of the next session then.
+//! How a session ends, and what that means for the sink and the next session.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use crate::{
     source::Gap,
 };
 
-/// How long a failure that a person must mend waits before it is looked at again.
+/// How long to wait before the next attempt after a failure that a person must mend.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 impl Relay {
-    /// The connection is gone or must go; what follows depends on the failure's class alone.
+    /// The connection failed or must be closed; what follows depends on the failure's class alone.
     pub(super) fn lost(&mut self, failure: Failure, at: Moment) {
         if self.judge_without_catalog(at) {
             return;
         }
         let (failure, during) = match &self.phase {
-            // Nothing is under way that could be lost.
+            // There is no connection, and no attempt to make one.
             Phase::Waiting { .. } | Phase::Halted(_) | Phase::Over => return,
             Phase::Connecting(_) | Phase::Standby { .. } => (failure, During::Connecting),
             Phase::Streaming(session) => placed(failure, session),
@@ -36,7 +36,8 @@ impl Relay {
         self.fail(failure, during, at);
     }
 
-    /// The end of an attempt or a session; a new one begins after a while.
+    /// Ends an attempt or a session; the next attempt begins after a wait that depends on the
+    /// class.
     pub(super) fn fail(&mut self, failure: Failure, during: During, at: Moment) {
         self.totals.count_error(failure.code);
         if let Phase::Connecting(attempt) = &self.phase
@@ -56,7 +57,7 @@ impl Relay {
         self.phase = Phase::Waiting { until: at + wait };
     }
 
-    /// Lets the server go, and stays away for `wait`.
+    /// Closes the connection, after a last status update, and does not connect again for `wait`.
     pub(super) fn release_server(&mut self, why: Failure, wait: Duration, now: Now) {
         self.send_final_status(now);
         self.lost(why, now.at);
@@ -65,9 +66,9 @@ impl Relay {
         }
     }
 
-    /// Confirms what is settled before we end a session of ourselves. Not when the connection
-    /// failed, which would not carry it, nor after a gap or when the stream or the books cannot be
-    /// trusted: these confirm nothing more.
+    /// Confirms what is confirmable before the router ends a session by its own decision. Not
+    /// called when the connection failed, since it would carry no update. Not called after a gap,
+    /// nor when stream or acknowledgements cannot be trusted: then nothing more is confirmed.
     pub(super) fn send_final_status(&mut self, now: Now) {
         if let Phase::Streaming(session) = &mut self.phase
             && let Some(update) = session.final_status(now)
@@ -76,13 +77,13 @@ impl Relay {
         }
     }
 
-    /// Gaps: nothing is produced or confirmed from now on. They stay open until a person accepts
-    /// them, also in the witness.
+    /// Halts because of gaps: nothing is produced or confirmed from now on (I8). The gaps stay
+    /// open, in the witness too, until a person accepts them.
     pub(super) fn halt(&mut self, gaps: Vec<Gap>, at: Moment) {
         match self.phase {
             Phase::Halted(_) | Phase::Over => return,
             Phase::Streaming(_) => self.end_session(at),
-            // A connection attempt that is under way must not become a session.
+            // An attempt to connect must not become a session.
             Phase::Connecting(_) => self.give_up_connecting(),
             Phase::Waiting { .. } | Phase::Standby { .. } => {}
         }
@@ -95,7 +96,7 @@ impl Relay {
         self.phase = Phase::Halted(Box::new(Halt { gap, since: at, look_at }));
     }
 
-    /// The connection that an attempt has made, or is making, is of no use any more.
+    /// Closes the connection that an attempt has made or is making.
     pub(super) fn give_up_connecting(&mut self) {
         if let Phase::Connecting(attempt) = &self.phase
             && attempt.has_begun()
@@ -104,7 +105,8 @@ impl Relay {
         }
     }
 
-    /// Takes leave of the session, if there is one; the caller decides what comes next.
+    /// Ends the session, if there is one, and takes over its counters; the caller decides what
+    /// comes next.
     pub(super) fn end_session(&mut self, at: Moment) {
         let Phase::Streaming(session) = &self.phase else { return };
         self.totals.transactions += session.transactions;
@@ -121,8 +123,8 @@ impl Relay {
         let unacked = session.ledger.unacked();
         self.owed_since = None;
         self.actions.push_back(Action::Disconnect);
-        // Tickets tell the present session from one earlier: no third may be in flight, nor a third
-        // window of memory.
+        // Records of at most two sessions may be in flight: tickets need to distinguish no more,
+        // and each session may leave a window of records in memory.
         if self.left_in_flight > 0 {
             self.replace_sink(None, at);
         }
@@ -132,7 +134,7 @@ impl Relay {
         self.phase = Phase::Waiting { until: at };
     }
 
-    /// First error: nothing is produced after it, the producer is replaced, the slot replays.
+    /// A delivery failed: nothing more is produced, the producer is replaced, and the slot replays.
     pub(super) fn delivery_failed(
         &mut self,
         transaction: Option<TransactionRef>,
@@ -147,14 +149,14 @@ impl Relay {
         self.sink_failed(transaction, failure, now.at);
     }
 
-    /// Whether a failure of the producer changes nothing any more. The server's goodbye is read on
-    /// without it, because closing with unread bytes can lose the last status update; the deadline
-    /// ends that, too. Records that an earlier session has left come late: they are thrown away
-    /// with the session.
+    /// Whether a failure of the producer changes nothing any more. A finishing session needs no
+    /// producer: it reads until the server's `CopyDone` or the deadline, because closing a socket
+    /// with unread bytes can lose the last status update. If records of an earlier session are
+    /// still in flight, the failure ends the session, and they are discarded.
     fn has_nothing_to_produce(&self) -> bool {
         match &self.phase {
             Phase::Streaming(session) => {
-                // Everything of this session's is acknowledged, or it would not be finishing.
+                // Everything of this session is acknowledged, or it would not be finishing.
                 session.course == Course::Finishing && self.left_in_flight == 0
             }
             Phase::Over => true,
@@ -189,13 +191,14 @@ impl Relay {
         self.without_sink(failure, at);
     }
 
-    /// There is no producer any more, for this reason.
+    /// There is no producer any more, because of `failure`: a session or an attempt to connect
+    /// ends.
     pub(super) fn without_sink(&mut self, failure: Failure, at: Moment) {
         match &self.phase {
             Phase::Streaming(_) => self.lost(failure, at),
-            // Its session would read nothing, and a server that stops would wait for it; and the
-            // state was read before the producer that will write it was made: it may be another
-            // cluster's by then.
+            // A session without a producer would read nothing, and a stopping server would wait for
+            // it. Besides, the state topic was read before the next producer is made, which may
+            // reach another cluster.
             Phase::Connecting(_) => {
                 self.give_up_connecting();
                 self.totals.count_error(failure.code);
@@ -207,7 +210,7 @@ impl Relay {
         }
     }
 
-    /// Gives the producer up, with what it holds; `why` is its own failure, if it failed.
+    /// Discards the producer with its queue; `why` is the producer's failure, if it failed.
     pub(super) fn replace_sink(&mut self, why: Option<&Failure>, at: Moment) {
         if let Some(wait) = self.sink.replace(why, at) {
             self.totals.reconnects.kafka += 1;
@@ -226,7 +229,8 @@ impl Relay {
         self.actions.push_back(Action::Exit(outcome));
     }
 
-    /// Leaves without a session, as well as the last one allows.
+    /// Exits without a session; the outcome depends on whether the last session confirmed
+    /// everything.
     pub(super) fn exit_without_session(&mut self) {
         self.exit(match self.left_unconfirmed {
             0 => Outcome::Drained,
@@ -235,7 +239,7 @@ impl Relay {
     }
 }
 
-/// A failure of the stream, with the transaction that it happened in.
+/// A failure of the stream, with the commit LSN of the transaction in which it happened.
 fn placed(failure: Failure, session: &Session) -> (Failure, During) {
     let failure = match (failure.lsn, failure.class(), session.ledger.open_commit_lsn()) {
         (None, Class::Replay, Some(lsn)) => failure.at(lsn),

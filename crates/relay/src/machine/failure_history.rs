@@ -1,17 +1,16 @@
-//! What ended the last session or keeps the next from beginning, for as long as it has not been
-//! overcome; and the count that turns a failure which repeats itself into one for a person.
+//! The failures that ended sessions or keep the next from beginning, until they are overcome. It
+//! also counts repetitions: the third data failure at one place needs a person.
 //!
-//! A person who is needed stays needed: between two attempts the process reconnects, replays,
-//! perhaps loses the server for a while, and none of that may make the state flap between `failed`
-//! and something more cheerful. The same goes for a record that Kafka refuses: each session gets as
-//! far as its place and ends there, so it stands in the way until the confirmed position has passed
-//! that place.
+//! If a person is needed, the state must stay `failed` while the process reconnects, replays, or
+//! loses the server for a while. Otherwise it would alternate between `failed` and other states.
+//! The same holds for a record that Kafka refuses: each session ends at its place, so the failure
+//! stands until the confirmed position is past that place.
 
 use pgoutput::Lsn;
 
 use crate::failure::{Class, Code, Failure};
 
-/// The same data failure at the same place this many times is for a person.
+/// The same data failure this many times at the same place needs a person.
 const REPEATS_MAX: u32 = 3;
 
 /// When a failure happened.
@@ -19,14 +18,14 @@ const REPEATS_MAX: u32 = 3;
 pub(super) enum During {
     /// Before there was a session.
     Connecting,
-    /// In a session that had told the server this position.
+    /// In a session that had confirmed this position.
     Streaming(Lsn),
 }
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct FailureHistory {
-    /// Overcome by a session.
+    /// Overcome when a session begins.
     passing: Option<Trouble>,
     /// Overcome by a confirmed position past its place.
     lasting: Option<(Trouble, Lsn)>,
@@ -54,7 +53,7 @@ struct Repeated {
 }
 
 impl FailureHistory {
-    /// Takes note of a failure and says what follows from it.
+    /// Notes a failure and returns the class that decides what follows.
     pub(super) fn note(&mut self, failure: Failure, during: During) -> Class {
         let place = match during {
             During::Connecting => failure.lsn,
@@ -65,13 +64,13 @@ impl FailureHistory {
         };
         let class = match (failure.class(), place) {
             (Class::Replay, Some(place)) => self.count(failure.code, place),
-            // One that is noted here, and not halted at, was found before the first session: set-up
-            // is a person's work.
+            // A gap that is noted here instead of halting was found before the first session: a
+            // person must finish the set-up.
             (Class::Gap, _) => Class::Mendable,
             (class, _) => class,
         };
-        // A place that was made up for counting is no place to wait for: an idle slot may never
-        // pass it.
+        // A confirmed position that was used as the place for counting is not waited for: an idle
+        // slot may never pass it.
         let lasting = failure.lsn.or(place.filter(|_| class == Class::Mendable));
         let trouble = Trouble { failure, class, during };
         match lasting {
@@ -84,8 +83,8 @@ impl FailureHistory {
         class
     }
 
-    /// The same data failure at the same place again and again is for a person; transport failures
-    /// never count.
+    /// Counts a data failure at a place; from the third time on it needs a person. Transport
+    /// failures are not counted.
     fn count(&mut self, code: Code, place: Lsn) -> Class {
         let times = match &self.repeated {
             Some(known) if known.code == code && known.place == place => {
@@ -97,19 +96,19 @@ impl FailureHistory {
         if times >= REPEATS_MAX { Class::Mendable } else { Class::Replay }
     }
 
-    /// A session began.
+    /// A session began: what had kept it from beginning is overcome.
     pub(super) fn connected(&mut self) {
         self.passing = None;
     }
 
-    /// The server was told this position, or says that it was.
+    /// This position is confirmed, by this router or another.
     pub(super) fn passed(&mut self, confirmed: Lsn) {
         self.lasting.take_if(|(_, place)| confirmed > *place);
         self.repeated.take_if(|known| confirmed > known.place);
     }
 
-    /// Why there is no session, or what stands in this one's way: what a person is needed for, else
-    /// the latest.
+    /// Why there is no session, or why this one cannot pass a place: first what a person is needed
+    /// for, then the failure that a session will overcome.
     pub(super) fn reason(&self) -> Option<&Failure> {
         let all = || self.passing.iter().chain(self.lasting.iter().map(|(trouble, _)| trouble));
         all()
@@ -118,21 +117,22 @@ impl FailureHistory {
             .map(|trouble| &trouble.failure)
     }
 
-    /// Whether the reason is for a person.
+    /// Whether a person is needed.
     pub(super) fn need_person(&self) -> bool {
         self.passing.as_ref().is_some_and(Trouble::needs_person)
             || self.lasting.as_ref().is_some_and(|(trouble, _)| trouble.needs_person())
     }
 
-    /// What of Kafka keeps the next session from beginning: the state topic cannot be read.
+    /// The failure of Kafka that keeps the next session from beginning: the state topic cannot be
+    /// read.
     pub(super) fn of_kafka(&self) -> Option<&Failure> {
         let trouble = self.passing.as_ref()?;
         let is_it = trouble.during == During::Connecting && trouble.failure.code.is_of_kafka();
         is_it.then_some(&trouble.failure)
     }
 
-    /// What Kafka refuses at a place that has not been passed, unless something else is in the way
-    /// before it.
+    /// What Kafka refuses at a place that is not passed yet; `None` while another failure keeps a
+    /// session from beginning.
     pub(super) fn refusal(&self) -> Option<&Failure> {
         match (&self.passing, &self.lasting) {
             (None, Some((Trouble { failure, class: Class::Transport, .. }, _)))
@@ -145,7 +145,8 @@ impl FailureHistory {
     }
 }
 
-/// A failure for a person gives way only to another.
+/// Whether `new` replaces `known`: a failure that needs a person is replaced only by another such
+/// failure.
 fn supersedes(new: &Trouble, known: Option<&Trouble>) -> bool {
     new.needs_person() || !known.is_some_and(Trouble::needs_person)
 }

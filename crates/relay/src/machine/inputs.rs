@@ -15,9 +15,9 @@ use crate::{
     source::{Gap, Kept},
 };
 
-/// How often a standby looks whether the slot is free.
+/// How long a standby waits before it reads again whether the slot is free.
 const STANDBY_LOOK: Duration = Duration::from_millis(300);
-/// How long a stopping server may wait for what is still on its way.
+/// How long a stopping server may wait for what is still in flight.
 const STOPPING_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Relay {
@@ -86,15 +86,16 @@ impl Relay {
         if let Phase::Connecting(_) | Phase::Standby { .. } = self.phase {
             self.give_up_connecting();
             self.slot_holder = holder;
-            // Whoever holds it reads again what we left.
+            // The holder of the slot is sent what this process left unconfirmed.
             self.left_unconfirmed = 0;
             self.phase = Phase::Standby { look_at: Some(at + self.backoff.spread(STANDBY_LOOK)) };
         }
     }
 
-    /// Only whoever holds the slot knows what is acknowledged and how everything was: written down
-    /// by another, a gap would hide what the holder writes. Who holds none remembers it until the
-    /// slot is held: it may leave no trace until then.
+    /// Takes a gap that the monitor suspects. Only the holder of the slot writes a gap into the
+    /// witness: the holder alone knows what is acknowledged, and another router's gap would hide
+    /// what the holder writes. Without the slot this process remembers the gap until it holds the
+    /// slot, since nothing else may show the gap by then.
     fn gap_suspected(&mut self, gap: Gap, at: Moment) {
         let streams = matches!(self.phase, Phase::Streaming(_));
         if streams || self.keeper.kept() == Kept::InMemory {
@@ -118,10 +119,10 @@ impl Relay {
         }
     }
 
-    /// Whoever stands still for longer than the server waits has lost the slot to another, and does
-    /// not know it yet: what lies in the socket was read there meanwhile, and what lies in the
-    /// producer's queue comes late. Both are thrown away; if the slot is ours after all, it replays
-    /// them.
+    /// A process that did not run for longer than the server waits may have lost the slot without
+    /// noticing. The new holder has read again what lies in this process's socket and producer
+    /// queue, and producing it now would be late. Both are discarded; if no other process took the
+    /// slot, it replays them.
     fn process_stalled(&mut self, duration: Duration, at: Moment) {
         let is_connecting =
             matches!(&self.phase, Phase::Connecting(attempt) if attempt.is_connected());
@@ -135,7 +136,7 @@ impl Relay {
                 "look for what stopped or starved it: SIGSTOP, a frozen container, a CPU limit",
             );
             if has_something {
-                // The producer is as good as it was; only what it holds is not.
+                // No failure of the producer: only its queue is discarded.
                 self.replace_sink(None, at);
                 self.without_sink(failure.clone(), at);
             }
@@ -146,8 +147,8 @@ impl Relay {
     }
 
     fn notice(&mut self, notice: &ServerNotice, at: Moment) {
-        // 55000 within the stream is PostgreSQL 18's "skipped loading publication": rows are being
-        // skipped, and this warning is all that ever says so.
+        // 55000 within the stream is PostgreSQL 18's "skipped loading publication": the server
+        // skips rows, and nothing but this warning reports it.
         if notice.code == "55000" && matches!(self.phase, Phase::Streaming(_)) {
             let failure = Failure::new(
                 Code::PublicationMissing,
@@ -165,8 +166,8 @@ impl Relay {
 
     fn acknowledged(&mut self, acks: &Acks, now: Now) {
         let mut broken = None;
-        // What only others than the oldest wait for says nothing about what the confirmed position
-        // waits for.
+        // Only an acknowledgement of the oldest transaction ends the wait that `owed_since`
+        // measures.
         let mut oldest = Place::Behind;
         for run in acks.runs() {
             let credit = match &mut self.phase {
@@ -185,7 +186,7 @@ impl Relay {
                     Some(since)
                 }
                 Ok(Credit::Stale) => {
-                    // Of an earlier session: older still.
+                    // A record of an earlier session is older than the oldest in the ledger.
                     oldest = Place::Oldest;
                     self.left_in_flight =
                         self.left_in_flight.saturating_sub(u64::from(run.records));
@@ -237,8 +238,8 @@ impl Relay {
         }
         let answer = answer.map(|facts| self.pin(id, facts));
         match (self.topics.facts(id), answer) {
-            // It is in use, and was looked up for its limit: a failure says nothing about it,
-            // producing will tell.
+            // The topic is in use, and was looked up for its `max.message.bytes`. A failed look-up
+            // changes nothing; producing will show whether the topic is usable.
             (Some(_), Err(_)) => {}
             (Some(old), Ok(new)) if old.partitions != new.partitions => {
                 self.partitions_changed(id, old, new, now);
@@ -248,8 +249,8 @@ impl Relay {
                 self.topics.vouch(self.keeper.vouched());
                 if let Phase::Streaming(session) = &mut self.phase {
                     session.topic_found(id);
-                    // Offered under the limit that it exceeds, the row would only put off the look
-                    // that may raise it.
+                    // Only a changed limit has the row offered again. Under the old limit it would
+                    // block again, and the look-up that may find a higher limit would come later.
                     if known != Some(facts) {
                         session.topic_differs(id);
                     }
@@ -259,8 +260,8 @@ impl Relay {
         }
     }
 
-    /// A look at a topic in use. One that is not in use must be looked up first: there is more to
-    /// know of it.
+    /// The metadata of a topic in use was read again. A topic that is not in use is ignored: it
+    /// must be looked up first, which also reads its limits.
     fn partitions(&mut self, id: TopicId, partitions: NonZeroI32, now: Now) {
         if let Some(old) = self.topics.facts(id) {
             let new = self.pin(id, TopicFacts { partitions, ..old });
@@ -270,13 +271,14 @@ impl Relay {
         }
     }
 
-    /// What an earlier session had in flight may come again, and must go to the partitions that it
-    /// went to. So a count that has grown since is used only when all of that has passed.
+    /// Limits the partition count to that of an earlier session. What that session had in flight
+    /// may come again, and must go to the same partitions. So a count that has grown since is used
+    /// only when all of that is confirmable.
     fn pin(&mut self, id: TopicId, facts: TopicFacts) -> TopicFacts {
         if let Phase::Streaming(session) = &self.phase {
             self.pinned.take_if(|pinned| session.ledger.confirmable() >= pinned.until);
         }
-        // What this process has used since is later than what the witness says.
+        // A count that this process has used since is newer than the witness's.
         let used = self.topics.facts(id).map_or(0, |facts| facts.partitions.get());
         let name = self.topics.name(id);
         let kept = self.pinned.as_ref().and_then(|pinned| pinned.counts.get(name?.as_str()));
@@ -291,14 +293,15 @@ impl Relay {
             if let Err(failure) = session.topic_changed(id, old, new) {
                 self.delivery_failed(None, failure, now);
             }
-        // Records of the old count are in flight: the next look finds it again.
+        // Otherwise records of the old count are in flight, and the next read finds the change
+        // again.
         } else if self.left_in_flight == 0 {
             self.topics.answer(id, Ok(new), now.at);
         }
     }
 
-    /// A topic in use is not there any more. Records that are on their way to it will say so by
-    /// failing; without any, the next one looks it up, and waits for it.
+    /// A topic in use does not exist any more. Records in flight to it will fail. Without any in
+    /// flight, the topic is forgotten: the next record looks it up, and waits for it.
     fn topic_gone(&mut self, id: TopicId) {
         if self.topics.in_flight(id) == 0 {
             self.topics.gone(id);

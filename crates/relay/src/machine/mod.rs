@@ -1,4 +1,4 @@
-//! The core: a function of (input, now) that answers with actions. Start reading here.
+//! The core's state machine: a function of (input, now) that answers with actions.
 //!
 //! ```text
 //! waiting → connecting ─Connected→ streaming ─failure→ waiting …
@@ -8,10 +8,18 @@
 //!                     accepted by a person
 //! ```
 //! The shell turns sockets, timers and delivery reports into [`Input`]s and carries [`Action`]s
-//! out; nothing here waits, reads a clock, or knows tokio, a socket or librdkafka. How a connection
-//! is made is in `connecting`, how a session begins in `beginning`, what each input means in
-//! `inputs`, how a session ends in `ending`, when a producer is replaced in `sink`, what follows
-//! from the state by itself in `proceed`, and how the witness is written in `attesting`.
+//! out. Nothing here waits, reads a clock, or knows tokio, a socket or librdkafka. In reading
+//! order:
+//!
+//! * `inputs`: what each input means.
+//! * `proceed`: what follows from the state after every input.
+//! * `connecting`: how a connection is made; its state is in `attempt`.
+//! * `beginning`: how a session begins.
+//! * `attesting`: when the witness is written.
+//! * `ending`: how a session ends.
+//! * `sink`: when a producer is replaced.
+//! * `failure_history`, `backoff`: how long to wait, and what the state reports meanwhile.
+//! * `report`: state and numbers.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -55,25 +63,26 @@ mod report;
 mod sink;
 
 enum Phase {
-    /// Not connected; when to try again.
+    /// Not connected; when to connect again.
     Waiting { until: Moment },
-    /// From the witness to the stream, step by step.
+    /// Connecting, from reading the witness to the start of the stream.
     Connecting(Box<Attempt>),
-    /// Another process holds the slot; when to look again, unless a look is under way.
+    /// Another process holds the slot; when to read the slot again, `None` while it is being read.
     Standby { look_at: Option<Moment> },
-    /// Connected.
+    /// Streaming, with one session.
     Streaming(Box<Session>),
-    /// A gap: only a person ends this.
+    /// A gap was found: only a person's acceptance ends this.
     Halted(Box<Halt>),
     /// [`Action::Exit`] was given.
     Over,
 }
 
-/// What waits for a person.
+/// A gap that waits for a person.
 struct Halt {
     gap: Gap,
     since: Moment,
-    /// When to see whether somebody has accepted it, unless that is being looked at.
+    /// When to read whether the gap was accepted; `None` while that is being read, or without a
+    /// state topic.
     look_at: Option<Moment>,
 }
 
@@ -85,27 +94,27 @@ pub struct Relay {
     keeper: Keeper,
     /// The state topic, if there is one.
     state_topic: Option<TopicName>,
-    /// What the last session found.
+    /// What slot and publication looked like when the last session began.
     baseline: Option<Arc<Baseline>>,
-    /// Gaps that the monitor has seen while there was no session, with the generation of the record
-    /// then.
+    /// Gaps that the monitor saw while there was no session, each with the witness's generation at
+    /// that time (0: no witness was read).
     suspected: Vec<(Gap, u64)>,
-    /// What would follow if the server that was reached last took the place of the right one.
+    /// The gap that would follow if the server that was reached last replaced the witness's server.
     elsewhere: Option<Box<Gap>>,
-    /// Partition counts of an earlier session, and the position up to which they are kept: what
-    /// that session had in flight may come again, and must go where it went.
+    /// Partition counts of an earlier session, and the position up to which they apply. What that
+    /// session had in flight may come again, and must go to the same partitions.
     pinned: Option<Pinned>,
     drain: Duration,
     on_fatal: OnFatal,
     phase: Phase,
-    /// While it is being replaced there is no session, and none is begun: [`Relay::handle`] asserts
-    /// it.
+    /// While the sink is being replaced there is no session, and none begins: [`Relay::handle`]
+    /// asserts that.
     sink: Sink,
     sink_trouble: Option<Failure>,
     failures: FailureHistory,
     topics: Topics,
-    /// Where the last session failed, until that place is passed: the next sessions take care
-    /// there.
+    /// The commit at which the last session failed, until the confirmed position is past it. The
+    /// next sessions isolate that transaction.
     isolate_at: Option<Lsn>,
     session_id: SessionId,
     /// Records of an ended session that the sink has not acknowledged.
@@ -113,25 +122,25 @@ pub struct Relay {
     /// Events that the last session had read but not confirmed when it ended.
     left_unconfirmed: u64,
     backoff: Backoff,
-    /// When a shutdown must be over.
+    /// The deadline of a shutdown; `None` if none was asked for.
     drain_by: Option<Moment>,
-    /// Since when the broker owes an acknowledgement of the oldest record, or an answer about a
+    /// Since when Kafka has owed an acknowledgement of the oldest record, or an answer about a
     /// topic.
     owed_since: Option<Moment>,
     slot_holder: Option<i32>,
-    /// The last position told to the server in any session.
+    /// The greatest position that a status update of any session has named.
     confirmed: Lsn,
-    /// Numbers what is read from the state topic.
+    /// The number of the last read of the state topic; an answer with another number is ignored.
     reads: u64,
-    /// When to look what others have written there, unless that is under way.
+    /// When to read what other processes have written there; `None` while that is being read.
     look_at: Option<Moment>,
     totals: Totals,
-    /// What the sessions that began have found altered, and nobody has said yet.
+    /// Alterations that sessions found when they began, until [`Relay::take_alterations`].
     alterations: Vec<Failure>,
     actions: VecDeque<Action>,
 }
 
-/// See [`Relay::pinned`].
+/// Partition counts that apply until a position is confirmable: see [`Relay::pinned`].
 struct Pinned {
     counts: BTreeMap<String, i32>,
     until: Lsn,
@@ -195,8 +204,8 @@ impl Relay {
         }
     }
 
-    /// One `CopyData` payload of the stream. Never waits; [`Step::Blocked`] means that the frame
-    /// was not taken.
+    /// Takes one `CopyData` payload of the stream. Never waits; [`Step::Blocked`] means that the
+    /// frame was not taken.
     #[inline]
     pub fn frame<S: RecordSink>(&mut self, payload: &[u8], now: Now, sink: &mut S) -> Step {
         let Phase::Streaming(session) = &mut self.phase else { return Step::Taken };
@@ -210,8 +219,8 @@ impl Relay {
         }
     }
 
-    /// A frame larger than `row_bytes` was thrown away while it streamed in; only `prefix` was
-    /// kept.
+    /// A frame of `announced` bytes, more than `row_bytes`, was discarded while it streamed in;
+    /// only `prefix` was kept.
     pub fn oversized(&mut self, announced: usize, prefix: &[u8], now: Now) -> Step {
         let Phase::Streaming(session) = &mut self.phase else { return Step::Taken };
         match session.oversized(announced, prefix, now, &self.terms) {
@@ -224,7 +233,7 @@ impl Relay {
         }
     }
 
-    /// Whether the next frame may be offered. While it may not, the socket is not to be read.
+    /// Whether the next frame may be offered. While it may not, the socket must not be read.
     #[inline]
     pub fn wants_wal(&self) -> bool {
         match &self.phase {
@@ -237,7 +246,7 @@ impl Relay {
         }
     }
 
-    /// How eagerly to read.
+    /// How long to let the socket fill before reading it again.
     pub fn pace(&self) -> Pace {
         match &self.phase {
             Phase::Streaming(session) => session.pace(),
@@ -249,7 +258,7 @@ impl Relay {
         }
     }
 
-    /// Everything but frames.
+    /// Takes any input but a frame, and does what follows from it.
     pub fn handle(&mut self, input: Input<'_>, now: Now) {
         self.apply(input, now);
         self.proceed(now);
@@ -259,34 +268,35 @@ impl Relay {
         );
     }
 
-    /// See [`Relay::sink`].
+    /// A session without a producer would never end: see [`Relay::sink`].
     fn has_sink_if_it_streams(&self) -> bool {
         !matches!(self.phase, Phase::Streaming(_)) || self.sink.is_ready()
     }
 
-    /// What to do next; call until it has nothing more.
+    /// The next action to carry out; call until it returns `None`.
     pub fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// What a session that has begun found altered since the record was written, for people to hear
-    /// of. It is said now: the session's own record will not show it to the next one.
+    /// What sessions found altered since the witness was written, to be logged. Each alteration is
+    /// returned once, because the session's own witness has the new state: the next session finds
+    /// nothing altered.
     pub fn take_alterations(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.alterations)
     }
 
-    /// When [`Input::Tick`] is due at the latest, if no other input comes first. After a tick it
-    /// lies ahead; frames may bring it closer.
+    /// When [`Input::Tick`] is due at the latest, if no other input comes first. After a tick the
+    /// deadline is in the future; frames may bring it closer.
     pub fn deadline(&self) -> Option<Moment> {
         let phase = match &self.phase {
-            // Not before the sink is there: its arrival is an input of its own.
+            // Without a sink there is nothing to do: [`Input::SinkReady`] is an input of its own.
             Phase::Waiting { until } => self.sink.is_ready().then_some(*until),
             Phase::Standby { look_at } => *look_at,
             Phase::Streaming(session) => {
                 let due = [session.deadline(&self.topics), self.attest_at(session), self.look_at];
                 due.into_iter().flatten().min()
             }
-            // A process that stops waits longer, for its gap to be written down.
+            // Not bound by `drain_by`: a process that stops waits for its gap to be written down.
             Phase::Halted(halt) => return self.halt_deadline(halt),
             Phase::Connecting(_) => None,
             Phase::Over => return None,
@@ -294,12 +304,12 @@ impl Relay {
         [phase, self.drain_by].into_iter().flatten().min()
     }
 
-    /// The topics in use, for looking at their partition counts again.
+    /// The topics in use, whose partition counts the shell reads again at intervals.
     pub fn topics_in_use(&self) -> impl Iterator<Item = (TopicId, &TopicName)> {
         self.topics.known()
     }
 
-    /// The frame at hand was not taken.
+    /// Does what follows from a frame that was not taken: looks a topic up, counts a failure.
     fn held(&mut self, at: Moment) -> Step {
         if let Phase::Streaming(session) = &self.phase {
             match &session.blocked {

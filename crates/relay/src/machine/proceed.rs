@@ -1,5 +1,4 @@
-//! What follows from the state by itself, after every input: connecting, status updates, draining,
-//! giving up.
+//! What follows from the state after every input: connecting, status updates, draining, exiting.
 
 use std::time::Duration;
 
@@ -15,14 +14,14 @@ use crate::{
     session::{BlockReason, Course},
 };
 
-/// How long to stay away from a server that wants to stop.
+/// How long to wait before connecting again to a server that is stopping.
 const STOPPING_GRACE: Duration = Duration::from_secs(10);
 
 impl Relay {
     pub(super) fn proceed(&mut self, now: Now) {
         let stopping = self.drain_by.is_some();
         if let Phase::Streaming(_) = self.phase {
-            // May end the session; what follows from that follows at once.
+            // This may end the session; the code below then handles the new phase at once.
             self.proceed_streaming(now);
         }
         match &mut self.phase {
@@ -97,7 +96,7 @@ impl Relay {
         }
     }
 
-    /// The server was told this position: what happened before it is overcome.
+    /// The position is confirmed: failures before it are overcome.
     pub(super) fn passed(&mut self, confirmed: Lsn) {
         self.failures.passed(confirmed);
         self.isolate_at.take_if(|place| confirmed > *place);
@@ -127,7 +126,8 @@ impl Relay {
                 failpoint::reached(Failpoint::DrainConfirmed);
                 self.actions.extend([Action::Status(update), Action::CopyDone]);
                 if drain_by <= now.at {
-                    // At the last moment: nobody can wait for the server's goodbye.
+                    // The deadline has passed: there is no time to wait for the server's
+                    // `CopyDone`.
                     self.end_session(now.at);
                     self.exit_without_session();
                 }
@@ -139,7 +139,7 @@ impl Relay {
                 self.exit(Outcome::DeadlinePassed);
             }
             Course::Draining | Course::Following => self.send_status(now),
-            // Everything is confirmed, only the server's goodbye is missing.
+            // Everything is confirmed; only the server's `CopyDone` is missing.
             Course::Finishing if drain_by <= now.at => {
                 self.end_session(now.at);
                 self.exit_without_session();
@@ -148,7 +148,8 @@ impl Relay {
         }
     }
 
-    /// With [`OnFatal::Exit`], leaves as soon as a person is needed and what can be delivered is.
+    /// With [`OnFatal::Exit`], exits as soon as a person is needed and everything deliverable is
+    /// delivered.
     fn give_up_if_told_to(&mut self, now: Now) {
         if self.on_fatal == OnFatal::Stay {
             return;

@@ -1,4 +1,4 @@
-//! What is told of the core: its condition in one word with a reason, and its numbers.
+//! What the core reports: its state with a reason, and its numbers.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use crate::{
     telemetry::{Snapshot, TopicTotals, WitnessReport},
 };
 
-/// With something unacknowledged for this long, nothing flows.
+/// If Kafka owes an acknowledgement or answer for this long, the state is `blocked`.
 const BLOCKED_AFTER: Duration = Duration::from_secs(3);
 
-/// What to look at where nobody answers.
+/// What to check if no broker answers.
 const SEE_BROKERS: &str =
     "see that the brokers of kafka.bootstrap_servers are up and can be reached from here";
-/// What to look at where records are not acknowledged.
+/// What to check if records are not acknowledged.
 const SEE_REPLICAS: &str = "see that every broker is up, and which partitions lack replicas: \
      kafka-topics --describe --under-replicated-partitions";
 
 impl Relay {
-    /// The state with its reason, as everybody is told it.
+    /// The state with its reason, as logs, metrics and `/status.json` report it.
     pub fn condition(&self, at: Moment) -> Condition {
         let reason = self.failures.reason();
         match &self.phase {
             Phase::Over => condition(State::Draining, None),
             Phase::Halted(halt) => condition(State::Failed, Some(&halt.gap.failure)),
-            // Whoever takes over with it is blocked then.
+            // A standby whose producer does not work would be blocked if it took over.
             Phase::Standby { .. } => condition(State::Standby, self.sink.trouble(at)),
             Phase::Waiting { .. } | Phase::Connecting(_) if self.failures.need_person() => {
                 condition(State::Failed, reason)
@@ -76,19 +76,19 @@ impl Relay {
         }
     }
 
-    /// What keeps every producer from working, whoever makes it: a person's work, or it is refused
-    /// again and again.
+    /// Why no producer works: something that a person must mend, or a failure of several producers
+    /// in a row.
     pub(super) fn trouble_of_sink(&self, at: Moment) -> Option<&Failure> {
         let known = self.sink_trouble.as_ref();
         known.filter(|trouble| trouble.class() == Class::Mendable).or_else(|| self.sink.trouble(at))
     }
 
-    /// What Kafka has not done for so long.
+    /// The failure that says what Kafka has not done for the time of `waiting`.
     fn silence(&self, session: &Session, waiting: Duration) -> Failure {
         let seconds = waiting.as_secs();
         let unacked = session.ledger.unacked() + self.left_in_flight;
         let state_topic = self.state_topic.as_ref().filter(|_| self.keeper.is_writing());
-        // One that was found waits for the witness, which has to say its partitions.
+        // A topic that was found waits for the witness, which must name its partition count first.
         if let (Some(BlockReason::Topic(topic)), 0) = (&session.blocked, session.ledger.unacked())
             && self.topics.ask_at(*topic).is_some()
             && let Some(name) = self.topics.name(*topic)
@@ -112,7 +112,7 @@ impl Relay {
                 "see that its partition has a leader, and as many in-sync replicas as its min.insync.replicas \
                  asks for: kafka-topics --describe --topic {name}"
             )),
-            // Which of them is the older is not known here.
+            // It is not known here whether the event or the write is older.
             (1.., Some(name)) => Failure::new(
                 Code::KafkaUnreachable,
                 format!(
@@ -128,7 +128,7 @@ impl Relay {
                 )
                 .hint(SEE_REPLICAS);
                 match session.ledger.oldest_commit_lsn() {
-                    // What an earlier session left behind is older, and not in this ledger.
+                    // Records of an earlier session are older, and not in this ledger.
                     Some(lsn) if self.left_in_flight == 0 => failure.at(lsn),
                     Some(_) | None => failure,
                 }
@@ -155,7 +155,7 @@ impl Relay {
         self.owed_since.map(|since| at.since(since))
     }
 
-    /// Everything that is told of the core, at one moment.
+    /// A copy of everything that the core reports, at one moment.
     pub fn snapshot(&self, at: Moment) -> Snapshot {
         let session = match &self.phase {
             Phase::Streaming(session) => Some(session),

@@ -1,9 +1,11 @@
-//! The producer as the core knows it: there or on its way, and whether one after the other fails.
+//! The producer as the core knows it: ready or being replaced, and whether several have failed in a
+//! row.
 //!
-//! One that the cluster refuses as a whole fails as soon as it is made. So the first failure of a
-//! row is replaced at once, and each further one after a wait, or producers would be made and
-//! destroyed in a loop. What they fail for is told all the while: between two failures everything
-//! looks well for a moment, and a state that changes with it says nothing.
+//! A producer that the cluster refuses altogether fails as soon as it is made. So after the first
+//! failure the producer is replaced at once, and after each further failure in a row only after a
+//! growing wait: otherwise producers would be made and destroyed in a loop. The reason is reported
+//! all the time. Between two failures a producer seems to work for a moment, and a state that
+//! followed this would alternate and inform nobody.
 
 use std::time::Duration;
 
@@ -25,16 +27,16 @@ enum Presence {
     Replacing,
 }
 
-/// Failures since something was acknowledged, or a producer lasted.
+/// Failures in a row: since the last acknowledgement, or since a producer lasted.
 enum Row {
     None,
     One,
-    /// The latest of them.
+    /// The latest failure.
     More(Failure),
 }
 
 impl Sink {
-    /// One that is being made.
+    /// A sink that is being made.
     pub(super) fn new(seed: u64) -> Self {
         Self { presence: Presence::Replacing, row: Row::None, backoff: Backoff::new(seed) }
     }
@@ -47,8 +49,9 @@ impl Sink {
         self.presence = Presence::Ready { since: at };
     }
 
-    /// The producer is given up, because of its own failure or for another reason: how long the
-    /// next one is waited for. `None`: that one is on its way already.
+    /// Begins to replace the producer, because of its failure (`why`) or for another reason.
+    /// Returns how long to wait before the next one is made; `None` if it is being replaced
+    /// already.
     pub(super) fn replace(&mut self, why: Option<&Failure>, at: Moment) -> Option<Duration> {
         if !self.is_ready() {
             return None;
@@ -66,13 +69,14 @@ impl Sink {
         Some(wait)
     }
 
-    /// Something was acknowledged.
+    /// Something was acknowledged, so the producer works: the failures in a row end.
     pub(super) fn proved(&mut self) {
         self.row = Row::None;
         self.backoff.reset();
     }
 
-    /// What one producer after the other fails for.
+    /// The latest failure, if several producers have failed in a row and the present one has not
+    /// lasted.
     pub(super) fn trouble(&self, at: Moment) -> Option<&Failure> {
         match &self.row {
             Row::More(failure) if !self.has_lasted(at) => Some(failure),
@@ -80,7 +84,8 @@ impl Sink {
         }
     }
 
-    /// An idle outbox has nothing to be acknowledged: there, time is the proof.
+    /// Whether the producer has lasted. An idle outbox produces nothing that could be acknowledged,
+    /// so there time shows that the producer works.
     fn has_lasted(&self, at: Moment) -> bool {
         match self.presence {
             Presence::Ready { since } => at.since(since) >= STEADY,

@@ -1,11 +1,12 @@
-//! When to tell the server how far we are, and when its silence means that it is gone.
+//! When a status update is due, and when the server's silence means that the connection is dead.
 //!
-//! A walsender that hears nothing for `wal_sender_timeout` closes the connection, so an update goes
-//! out well within it, whatever else happens. A reply that the server asks for is given at once,
-//! but never more than ten a second: a server that is stopping while something is unconfirmed asks
-//! again after every reply, tens of thousands of times a second. In the other direction, a server
-//! that has nothing to send must still answer a question; one that does not is gone, even if the
-//! connection looks alive.
+//! A walsender that receives nothing for `wal_sender_timeout` closes the connection, so an update
+//! is sent well within that time, whatever else happens. A reply that the server asks for is sent
+//! at once, but at most ten times a second: a server that is stopping while something is
+//! unconfirmed asks again after every reply, tens of thousands of times a second.
+//!
+//! In the other direction, an update may ask the server for a reply. A server that has nothing to
+//! send must still answer it. If no answer comes, the connection is dead, even if it looks alive.
 
 use std::time::Duration;
 
@@ -16,10 +17,10 @@ use crate::{
     progress::{ledger::Ledger, window::Window},
 };
 
-/// Between two updates, unless the window needs one sooner.
+/// The least time between two updates, unless the window needs an update sooner.
 const GAP: Duration = Duration::from_millis(100);
 
-/// Times of one connection.
+/// When one connection last sent and received, and who owes whom a reply.
 #[derive(Debug)]
 pub(crate) struct Feedback {
     timing: Timing,
@@ -28,16 +29,17 @@ pub(crate) struct Feedback {
     heard_at: Moment,
     /// The server asked for a reply and has not had it.
     owed: Owed,
-    /// When we asked for one.
+    /// When an update asked the server for a reply that has not come.
     asked_at: Option<Moment>,
 }
 
-/// Intervals of the feedback, both well within `wal_sender_timeout`.
+/// Intervals of status updates and silence, both well within `wal_sender_timeout`.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// An update goes out at least this often.
+    /// An update is sent at least this often.
     pub status_interval: Duration,
-    /// A server that has been silent for this long, half of it after being asked, is gone.
+    /// A server that has been silent for this long counts as gone. After half of this time it is
+    /// asked for a reply.
     pub silence_limit: Duration,
 }
 
@@ -47,7 +49,7 @@ enum Owed {
     Reply,
 }
 
-/// Whether the socket is being read: a server that we do not listen to cannot be called silent.
+/// Whether the socket is being read: while it is not, the server's silence means nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listening {
     Yes,
@@ -60,9 +62,9 @@ pub(crate) enum Due {
     Nothing,
     /// An update.
     Update,
-    /// An update that asks for an answer.
+    /// An update that asks for a reply.
     Question,
-    /// The server did not answer: it is gone.
+    /// None: the server did not answer, and the connection is dead.
     Silence,
 }
 
@@ -78,7 +80,7 @@ impl Feedback {
         }
     }
 
-    /// Something arrived.
+    /// Something arrived, so the server is alive.
     #[inline]
     pub(crate) fn heard(&mut self, at: Moment) {
         self.heard_at = at;
@@ -134,7 +136,7 @@ impl Feedback {
         }
     }
 
-    /// When to ask [`Feedback::due`] again at the latest.
+    /// When [`Feedback::due`] must be called again at the latest.
     pub(crate) fn deadline(&self, ledger: &Ledger, received: Lsn) -> Moment {
         let has_news = ledger.confirmable() > ledger.confirmed() || received > self.sent_write;
         let update = if has_news || self.owed == Owed::Reply {

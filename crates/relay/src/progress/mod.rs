@@ -1,4 +1,5 @@
-//! The way back: which position may be confirmed, and when the server is told.
+//! From an acknowledgement to a confirmed position: which position may be confirmed, and when a
+//! status update is due.
 
 pub(crate) mod feedback;
 pub(crate) mod ledger;

@@ -1,14 +1,15 @@
-//! [`Ticket`]: what travels with a record to the broker and back, in the 64 bits that a producer carries for us.
+//! [`Ticket`]: what travels with a record to the broker and back, in the 64 bits of a producer's
+//! opaque pointer.
 //!
 //! ```text
 //! 63      56 55                        20 19                  0
 //! [session  ][transaction               ][size in 64 B units   ]
 //! ```
-//! The session number keeps a late acknowledgement of an earlier connection out of the ledger of
-//! the present one: 8 bits are enough, since at most one earlier session is in flight: the relay
-//! replaces the sink before there are two. The transaction number counts ledger entries and is
-//! compared modulo 2³⁶. The size lets the window shrink by exactly what it grew, without a table of
-//! records in flight; it saturates at 64 MiB.
+//! The session number keeps a late acknowledgement of an earlier session out of the present ledger.
+//! 8 bits are enough: at most one earlier session has records in flight, since the relay replaces
+//! the sink before there are two. The transaction number counts ledger entries and is compared
+//! modulo 2³⁶. The size lets the window shrink by exactly what it grew, without a table of records
+//! in flight; it saturates at 64 MiB.
 
 const SIZE_BITS: u32 = 20;
 const TRANSACTION_BITS: u32 = 36;
@@ -17,8 +18,8 @@ pub(crate) const TRANSACTION_MASK: u64 = (1 << TRANSACTION_BITS) - 1;
 /// Bytes in one unit of a ticket's size.
 pub(crate) const SIZE_UNIT: u64 = 64;
 
-/// A record's claim on its transaction in the ledger. One per record, neither `Clone` nor `Copy`,
-/// made by the ledger alone and consumed when the record is acknowledged.
+/// A record's claim on its transaction in the ledger. There is one per record. Only the ledger
+/// makes it, it is neither `Clone` nor `Copy`, and it is consumed when the record is acknowledged.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a ticket that is dropped leaves its transaction unacknowledged for ever"]
 pub struct Ticket(u64);
@@ -26,9 +27,9 @@ pub struct Ticket(u64);
 /// The transaction that a ticket belongs to: session and place in that session's ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransactionRef {
-    /// Which session issued it.
+    /// The session whose ledger issued the ticket.
     pub(crate) session: SessionId,
-    /// The ledger's running number, modulo 2³⁶.
+    /// The number of the ledger's entry, modulo 2³⁶.
     pub(crate) number: u64,
 }
 
@@ -53,7 +54,7 @@ impl Ticket {
         )
     }
 
-    /// Units that a record of `bytes` holds of the window: rounded up, saturating.
+    /// The size of a record of `bytes` in the window, in units: rounded up, saturating.
     pub(crate) fn units(bytes: usize) -> u64 {
         u64::try_from(bytes).map_or(SIZE_MAX, |bytes| bytes.div_ceil(SIZE_UNIT).min(SIZE_MAX))
     }
@@ -63,20 +64,20 @@ impl Ticket {
         self.0
     }
 
-    /// The ticket that a report carries. Only for a sink, and once per report: this is the one
-    /// place where the compiler cannot see that a ticket is not used twice.
+    /// The ticket that a delivery report carries. Only a sink may call this, and once per report:
+    /// here the compiler cannot see that a ticket is not used twice.
     pub fn from_opaque(opaque: u64) -> Self {
         Self(opaque)
     }
 
-    /// What the record holds of the window, in bytes, rounded up: no less than it takes in a batch.
+    /// The record's size in the window, in bytes, rounded up: at least what the record takes in a
+    /// batch.
     #[inline]
     pub fn held_bytes(&self) -> u64 {
         (self.0 & SIZE_MAX) * SIZE_UNIT
     }
 
-    /// The transaction, without consuming the ticket: for naming what a failed delivery belonged
-    /// to.
+    /// The transaction, without consuming the ticket: to name the transaction of a failed delivery.
     pub fn transaction(&self) -> TransactionRef {
         TransactionRef {
             session: SessionId(u8::try_from(self.0 >> (SIZE_BITS + TRANSACTION_BITS)).unwrap_or(0)),
@@ -84,7 +85,7 @@ impl Ticket {
         }
     }
 
-    /// Consumes the ticket: its transaction and its size in units.
+    /// Consumes the ticket and returns its transaction and its size in units.
     pub(crate) fn redeem(self) -> (TransactionRef, u64) {
         (self.transaction(), self.0 & SIZE_MAX)
     }

@@ -1,15 +1,16 @@
-//! What identifies a transaction.
+//! What identifies a transaction across sessions.
 
 use pgoutput::{Lsn, PgTimestamp, Xid};
 
-/// What tells a transaction from every other, on a server whose past may have been exchanged.
+/// What distinguishes a transaction from every other, even on a server that was restored to an
+/// earlier state and has written other transactions since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastTransaction {
     /// Where its commit record begins.
     pub commit_lsn: Lsn,
-    /// The first byte after it.
+    /// The first byte after the commit record.
     pub end_lsn: Lsn,
-    /// Its number.
+    /// The transaction id.
     pub xid: Xid,
     /// The server's clock at the commit.
     pub committed_at: PgTimestamp,

@@ -1,4 +1,5 @@
-//! The way of a row: which table it is of, what its columns say, and the record that it becomes.
+//! From a row to a record: which table the row is of, what its columns mean, and the topic,
+//! partition and headers of the record.
 
 pub(crate) mod columns;
 pub(crate) mod headers;

@@ -1,6 +1,7 @@
-//! Which partition a key belongs to: murmur2 as Kafka's Java client computes it
+//! The partition of a key: murmur2 as Kafka's Java client computes it
 //! (`org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner.partitionForKey`), so
-//! that records of one key meet those of Java producers, and those that Debezium wrote before us.
+//! that records of one key go to the partition that Java producers use, and that Debezium used
+//! before the router.
 
 use std::num::NonZeroI32;
 
@@ -8,7 +9,8 @@ const SEED: u32 = 0x9747_b28c;
 const M: u32 = 0x5bd1_e995;
 const R: u32 = 24;
 
-/// The partition of `key` among `partitions`. An empty key is a key like any other.
+/// The partition of `key` in a topic of `partitions` partitions. An empty key is hashed like any
+/// other.
 pub fn partition_for_key(key: &[u8], partitions: NonZeroI32) -> i32 {
     // The sign bit is masked off, not negated: that is what the Java client does.
     let positive = murmur2(key) & 0x7fff_ffff;
@@ -16,7 +18,7 @@ pub fn partition_for_key(key: &[u8], partitions: NonZeroI32) -> i32 {
 }
 
 fn murmur2(data: &[u8]) -> u32 {
-    // Java's length is an `int`; a key is never near that.
+    // Java's length is an `int`; no key is that long.
     let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
     let (words, tail) = data.as_chunks::<4>();
     let mut h = SEED ^ length;

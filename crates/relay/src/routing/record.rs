@@ -1,8 +1,10 @@
-//! What goes to Kafka: a [`Record`], borrowed from the read buffer until the producer copies it.
+//! What the sink produces: a [`Record`], borrowed from the read buffer until the producer copies
+//! it.
 
 use super::headers::Headers;
 
-/// A topic by its place in the registry of topics; the sink keeps its handle under the same number.
+/// A topic by its number in the registry of topics; the sink keeps the topic's handle under the
+/// same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TopicId(u16);
 
@@ -12,7 +14,7 @@ impl TopicId {
         u16::try_from(index).ok().map(Self)
     }
 
-    /// The place in any table that is kept per topic.
+    /// The number, as an index into lists that are kept per topic.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -21,9 +23,10 @@ impl TopicId {
 /// One Kafka record. Nothing in it is owned: the sink copies what it keeps.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
-    /// Where to; its partition count was known before the record was made.
+    /// The topic, whose partition count was known before the record was made.
     pub topic: TopicId,
-    /// Computed here as the Java client does, never by the producer's own partitioner.
+    /// Computed by [`partition_for_key`](super::partition_for_key), never by the producer's
+    /// partitioner.
     pub partition: i32,
     /// The aggregate id's bytes.
     pub key: &'a [u8],
@@ -35,28 +38,28 @@ pub struct Record<'a> {
     pub timestamp_ms: i64,
 }
 
-/// Bytes that one record is charged beside its key, value and headers: the producer's own
-/// book-keeping for a message and its header list (sizes of librdkafka's structures, rounded up).
+/// Bytes that a record counts in the window beside its key, value and headers: what the producer
+/// allocates for a message and its header list (sizes of librdkafka's structures, rounded up).
 const OVERHEAD: usize = 256;
-/// A record batch of one record beside that record's key, value and headers: the batch header, then
-/// length, attributes, both deltas, the lengths of key and value, and the number of headers, none
-/// longer than its varint can be.
+/// Bytes of a record batch of one record beside that record's key, value and headers: the batch
+/// header, then length, attributes, both deltas, the lengths of key and value, and the number of
+/// headers, each varint at its longest.
 const BATCH_OVERHEAD: usize = 61 + 5 + 1 + 10 + 5 + 5 + 5 + 5;
-/// The two lengths of one header, likewise.
+/// The two lengths of one header, each varint at its longest.
 const HEADER_OVERHEAD: usize = 5 + 5;
 
 impl Record<'_> {
-    /// The timestamp that stands for the time at which the sink takes the record. No transaction
+    /// Stands for the time at which the sink takes the record. It is no commit time: no transaction
     /// was committed in 1970.
     pub const NOW: i64 = 0;
 
-    /// What the record holds of the window while it is unacknowledged, in bytes: no less than it
-    /// takes on the wire.
+    /// The bytes of the window that the record takes while it is unacknowledged: at least its size
+    /// on the wire.
     pub fn held_bytes(&self) -> usize {
         self.size().held_bytes()
     }
 
-    /// Its size, for both limits that there are.
+    /// Its size, from which the bytes in the window and in a batch follow.
     #[inline]
     pub(crate) fn size(&self) -> Size {
         let payload = self.key.len() + self.value.map_or(0, <[u8]>::len) + self.headers.bytes();
@@ -74,15 +77,16 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// See [`Record::held_bytes`]. A record of many headers takes more on the wire than the
-    /// overhead: whoever adds up what records hold has the size of any batch of them, at most.
+    /// See [`Record::held_bytes`]. A record with many headers takes more on the wire than key,
+    /// value, headers and overhead; the greater of the two counts, so the sum over the records of a
+    /// batch is never less than the batch's size.
     #[inline]
     pub(crate) fn held_bytes(self) -> usize {
         (self.payload + OVERHEAD).max(self.batch_bytes())
     }
 
-    /// The most that the record takes as a batch of its own, uncompressed: what `max.message.bytes`
-    /// is compared with.
+    /// The greatest size of the record as a batch of its own, uncompressed. `max.message.bytes` is
+    /// compared with it.
     #[inline]
     pub(crate) fn batch_bytes(self) -> usize {
         self.payload + BATCH_OVERHEAD + HEADER_OVERHEAD * self.headers
@@ -94,7 +98,7 @@ mod tests {
     use super::*;
     use crate::routing::headers::{Header, RowHeaders};
 
-    /// Whoever adds up what records hold never has less than a batch of them takes.
+    /// The sum over the records of a batch is never less than the batch's size.
     #[test]
     fn a_record_holds_no_less_than_it_takes_on_the_wire() {
         let row = RowHeaders::new();

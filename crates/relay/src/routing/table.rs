@@ -1,6 +1,6 @@
-//! Which table is an outbox, which of its columns is what, and where its events go: the configured
-//! side of routing, checked before anything is read. What a *relation* on the wire makes of it is
-//! in [`crate::columns`].
+//! The configured side of routing, checked before anything is read: which tables are outboxes,
+//! which role each column has, and which topic the events go to. `routing/columns` applies it to
+//! the Relation messages of the stream.
 
 use std::fmt;
 
@@ -18,11 +18,11 @@ pub struct Outboxes {
 pub struct OutboxTable {
     /// Schema and name, as PostgreSQL stores them.
     pub name: TableName,
-    /// Which column is what.
+    /// Which column has which role.
     pub preset: Preset,
     /// What a record looks like.
     pub format: Format,
-    /// Where it goes.
+    /// The topic of its events.
     pub topic: TopicTemplate,
     /// Which time its records carry.
     pub timestamp: Timestamp,
@@ -50,7 +50,7 @@ impl OutboxTable {
 /// A table by schema and name, unquoted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableName {
-    /// `public` unless said otherwise.
+    /// The schema; `public` where the configuration names none.
     pub schema: String,
     /// The table.
     pub name: String,
@@ -69,12 +69,12 @@ impl fmt::Display for TableName {
     }
 }
 
-/// A known shape of outbox table.
+/// A known set of column names of an outbox table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
     /// The one preset whose columns the table has.
     Auto,
-    /// Our own table: `id, aggregate_type, aggregate_id, event_type, payload[, headers,
+    /// The router's own table: `id, aggregate_type, aggregate_id, event_type, payload[, headers,
     /// traceparent, tracestate]`.
     Default,
     /// Debezium's: `id, aggregatetype, aggregateid, type, payload`.
@@ -82,8 +82,8 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// The names of a role's column; the first that a table has is taken. [`Preset::Auto`] stands
-    /// for our own table.
+    /// The names of a role's column, of which the first that a table has is taken. [`Preset::Auto`]
+    /// gives the names of [`Preset::Default`].
     pub const fn columns(self, role: Role) -> &'static [&'static str] {
         match (role, self) {
             (Role::Id, _) => &["id"],
@@ -95,8 +95,7 @@ impl Preset {
             (Role::EventType, Self::Debezium) => &["type"],
             (Role::Payload, _) => &["payload"],
             (Role::Headers, Self::Default | Self::Auto) => &["headers"],
-            // Debezium's router knows no such column: a column of that name is the application's
-            // own.
+            // Debezium's router has no such column: a column of that name is the application's own.
             (Role::Headers, Self::Debezium) => &[],
             (Role::TraceParent, _) => &["traceparent"],
             (Role::TraceState, _) => &["tracestate"],
@@ -114,13 +113,13 @@ pub enum Format {
     Debezium,
 }
 
-/// Which time a record carries. Kafka deletes by it (`retention.ms`), and a topic may limit how far
-/// it is from the broker's own clock (`message.timestamp.before.max.ms`).
+/// Which timestamp a record carries. Kafka deletes records by it (`retention.ms`), and a topic may
+/// limit how far it is from the broker's clock (`message.timestamp.before.max.ms`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timestamp {
     /// When the source transaction was committed.
     Commit,
-    /// When the record is produced: later by as long as an outage lasted.
+    /// When the record is produced, which an outage may delay.
     Now,
 }
 
@@ -158,7 +157,7 @@ impl Role {
         Self::TraceState,
     ];
 
-    /// Its place in [`Role::ALL`].
+    /// Its index in [`Role::ALL`].
     #[inline]
     pub(crate) const fn index(self) -> usize {
         match self {
@@ -173,7 +172,7 @@ impl Role {
         }
     }
 
-    /// The word in `columns.…` of the configuration.
+    /// The name of the role in the configuration (`columns.NAME`).
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Id => "id",
@@ -188,8 +187,8 @@ impl Role {
     }
 }
 
-/// Column names that the configuration gives, by role: alternatives, of which the first that the
-/// row's relation has is taken. Empty: the preset's names.
+/// Column names in the configuration, by role: alternatives, of which the first that the relation
+/// has is taken. Roles that are not configured take the preset's names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ColumnNames {
     names: Vec<(Role, Vec<String>)>,
@@ -231,14 +230,15 @@ pub struct TopicTemplate {
     after: Option<String>,
 }
 
-/// The only thing a template may name.
+/// The only placeholder that a template may have.
 const PLACE: &str = "${aggregate_type}";
 
 impl TopicTemplate {
     /// Reads a template such as `outbox.event.${aggregate_type}`.
     ///
     /// # Errors
-    /// Says what is wrong: an unknown or second placeholder, or characters that no topic may have.
+    /// [`IllegalTemplate::Placeholder`]: an unknown or a second placeholder.
+    /// [`IllegalTemplate::Topic`]: the fixed parts are not legal in a topic name.
     pub fn parse(text: &str) -> Result<Self, IllegalTemplate> {
         let (before, after) = match text.split_once(PLACE) {
             Some((before, after)) => (before, Some(after)),
@@ -251,12 +251,12 @@ impl TopicTemplate {
             }
         }
         let template = Self { before: before.to_owned(), after: after.map(str::to_owned) };
-        // Whatever the aggregate type is, the fixed parts must be legal: "x" stands in for it.
+        // The fixed parts must be legal with any aggregate type: "x" is put in its place.
         TopicName::new(&template.joined("x")).map_err(IllegalTemplate::Topic)?;
         Ok(template)
     }
 
-    /// Whether rows choose their topic.
+    /// Whether the topic depends on the row's aggregate type.
     pub fn depends_on_row(&self) -> bool {
         self.after.is_some()
     }
@@ -264,8 +264,8 @@ impl TopicTemplate {
     /// The topic of an aggregate type.
     ///
     /// # Errors
-    /// The name that results is not legal in Kafka. The position of a character is counted within
-    /// the aggregate type, since the fixed parts were found legal before.
+    /// The resulting name is not legal in Kafka. The position of a character is counted within the
+    /// aggregate type, since [`TopicTemplate::parse`] has found the fixed parts legal.
     pub fn render(&self, aggregate_type: &str) -> Result<TopicName, IllegalTopicName> {
         let prefix = self.before.chars().count();
         TopicName::new(&self.joined(aggregate_type)).map_err(|why| why.counted_behind(prefix))
@@ -280,7 +280,7 @@ impl TopicTemplate {
 }
 
 impl Default for TopicTemplate {
-    /// Debezium's own default.
+    /// `outbox.event.${aggregate_type}`, which is Debezium's default.
     fn default() -> Self {
         Self { before: "outbox.event.".to_owned(), after: Some(String::new()) }
     }
@@ -299,10 +299,10 @@ impl fmt::Display for TopicTemplate {
 /// What is wrong with a topic template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IllegalTemplate {
-    /// Not `${aggregate_type}`, or a second one.
+    /// A placeholder other than `${aggregate_type}`, or a second one.
     #[error("{0} has no meaning here; one ${{aggregate_type}} is all that a topic may hold")]
     Placeholder(String),
-    /// The fixed parts are no legal topic name.
+    /// The fixed parts are not legal in a topic name.
     #[error("the topic would not be legal: {0}")]
     Topic(IllegalTopicName),
 }

@@ -1,10 +1,11 @@
-//! Topic names: validated, never rewritten.
+//! Topic names: checked, never rewritten.
 
 use std::fmt;
 
 /// A legal Kafka topic name: 1 to 249 of `[a-zA-Z0-9._-]`, not `.` or `..`, and none of Kafka's
 /// internal topics (`__…`). The rule is Kafka's own (`org.apache.kafka.common.internals.Topic`); a
-/// name that breaks it is refused, since replacing characters would merge two streams in silence.
+/// name that breaks it is refused, since replacing characters could merge two topics without
+/// notice.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TopicName(Box<str>);
 
@@ -15,7 +16,7 @@ impl TopicName {
     /// Checks a name.
     ///
     /// # Errors
-    /// Says which rule the name breaks.
+    /// The rule that the name breaks.
     pub fn new(name: &str) -> Result<Self, IllegalTopicName> {
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         match name {
@@ -33,7 +34,7 @@ impl TopicName {
         }
     }
 
-    /// The name as Kafka knows it.
+    /// The name as it is sent to Kafka.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -72,7 +73,7 @@ pub enum IllegalTopicName {
 }
 
 impl IllegalTopicName {
-    /// The same error, its position counted behind the first `prefix` characters of the name.
+    /// The same error, with its position counted after the first `prefix` characters of the name.
     pub(crate) fn counted_behind(self, prefix: usize) -> Self {
         match self {
             Self::Character { kind, position } => {
@@ -83,16 +84,16 @@ impl IllegalTopicName {
     }
 }
 
-/// What can be said of a character without showing it.
+/// What a message says of a character without showing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CharacterKind {
     /// U+0020.
     Space,
-    /// Tab, line feed and whatever else is not printed.
+    /// Tab, line feed and every other control character of ASCII.
     Control,
     /// One of `!"#$%&'()*+,/:;<=>?@[\]^{|}~` and the backtick.
     Punctuation,
-    /// Anything beyond ASCII; bytes that are no UTF-8 are read as U+FFFD and belong here.
+    /// Any character beyond ASCII. Bytes that are not UTF-8 are read as U+FFFD and belong here.
     BeyondAscii,
 }
 

@@ -1,13 +1,13 @@
 //! The topics in use: interned once, referred to by number, and produced to only when their
 //! partitions are known.
 //!
-//! librdkafka would enqueue records for a topic that it knows nothing of and fail them later, one
-//! by one, behind records of other topics; and a gapless producer guards only against errors in a
-//! produce *response*. So a record for a topic that has not been looked up is held, with everything
-//! behind it.
+//! librdkafka would enqueue records for an unknown topic and fail them later, one by one, after
+//! records of other topics; and `enable.gapless.guarantee` covers only errors in a produce
+//! *response*. So a record for a topic that has not been looked up is held, and with it everything
+//! after it.
 //!
-//! Where a witness is kept, it has to say the partition count before the first record is produced
-//! under it: the next process must send what comes again to the partitions that it went to,
+//! Where a witness is kept, it must name a topic's partition count before the first record is
+//! produced under that count: the next process has to send what comes again to the same partitions,
 //! although the topic may have grown meanwhile.
 
 use std::{
@@ -25,24 +25,25 @@ use crate::{
 /// What is known of a topic that can be produced to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicFacts {
-    /// Its partition count, pinned until everything produced under it is confirmed.
+    /// Its partition count, pinned until everything produced under it is settled.
     pub partitions: NonZeroI32,
-    /// `max.message.bytes`, where the broker lets us see it.
+    /// `max.message.bytes`; `None` where the broker did not return it.
     pub max_message_bytes: Option<usize>,
 }
 
-/// How long after a refused look-up the next is made.
+/// The time from a refused look-up to the next.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// An answer that has not come by then was lost, say with the producer that was asked: ask again.
+/// The time after which a look-up without an answer is repeated: the answer may have been lost with
+/// a replaced producer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 enum Knowledge {
-    /// No answer yet, or what was known is void.
+    /// No answer yet, or the answer no longer holds.
     Unknown,
     /// It can be produced to.
     Known(TopicFacts),
-    /// It cannot, for this reason.
+    /// It cannot be produced to, for this reason.
     Refused(Failure),
 }
 
@@ -50,15 +51,15 @@ enum Knowledge {
 struct Topic {
     name: TopicName,
     knowledge: Knowledge,
-    /// Not before this moment is it looked up (again).
+    /// The earliest moment of the next look-up.
     ask_at: Moment,
     /// Records that were produced to it and are not acknowledged.
     in_flight: u64,
-    /// The partition count that the witness says.
+    /// The partition count that the witness names.
     vouched: Option<NonZeroI32>,
 }
 
-/// Whether a partition count counts only when the witness says it.
+/// Whether a partition count may be used only when the witness names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Vouching {
     #[default]
@@ -67,22 +68,24 @@ pub(crate) enum Vouching {
 }
 
 impl Vouching {
-    /// Whether a topic can be produced to, as far as the witness goes.
+    /// Whether the witness allows producing to a topic: it is not needed, or it names this
+    /// partition count or a greater one.
     #[inline]
     fn is_met(self, vouched: Option<NonZeroI32>, facts: &TopicFacts) -> bool {
         self == Self::NotNeeded || vouched >= Some(facts.partitions)
     }
 }
 
-/// Partition counts by name, as the witness has them.
+/// The partition counts that the witness names, by topic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vouched<'w> {
     pub(crate) partitions: Option<&'w BTreeMap<String, i32>>,
-    /// How many it can have: beyond that none is waited for.
+    /// How many topics a witness can name. When it is full, topics that it does not name do not
+    /// wait for it.
     pub(crate) most: usize,
 }
 
-/// The registry.
+/// The registry of topics.
 #[derive(Debug, Default)]
 pub(crate) struct Topics {
     vouching: Vouching,
@@ -103,7 +106,7 @@ enum News {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readiness {
     Ready(TopicFacts),
-    /// Not before a look-up says so.
+    /// A look-up, or the witness, is waited for.
     Pending,
 }
 
@@ -112,7 +115,7 @@ impl Topics {
         Self { vouching, ..Self::default() }
     }
 
-    /// The number of a topic, new or known.
+    /// The number of a topic; a new topic is added.
     pub(crate) fn intern(&mut self, name: TopicName) -> Result<TopicId, Failure> {
         if let Some(id) = self.by_name.get(&name) {
             return Ok(*id);
@@ -145,12 +148,12 @@ impl Topics {
         }
     }
 
-    /// Another session begins: its record has to say everything again.
+    /// Another session begins: its record has to name all partition counts again.
     pub(crate) fn report_again(&mut self) {
         self.news = News::Some;
     }
 
-    /// The witness was written, or read.
+    /// The witness was written or read, and names these partition counts.
     pub(crate) fn vouch(&mut self, vouched: Vouched<'_>) {
         if self.vouching == Vouching::NotNeeded {
             return;
@@ -171,12 +174,12 @@ impl Topics {
         self.topics.get(id.index()).map(|topic| &topic.name)
     }
 
-    /// Every name, in the order of first use.
+    /// The names of all topics, in the order of first use.
     pub(crate) fn names(&self) -> impl Iterator<Item = &TopicName> {
         self.topics.iter().map(|topic| &topic.name)
     }
 
-    /// The topics that are produced to.
+    /// The topics whose look-up succeeded.
     pub(crate) fn known(&self) -> impl Iterator<Item = (TopicId, &TopicName)> {
         self.topics.iter().enumerate().filter_map(|(index, topic)| match topic.knowledge {
             Knowledge::Known(_) => Some((TopicId::from_index(index)?, &topic.name)),
@@ -184,7 +187,7 @@ impl Topics {
         })
     }
 
-    /// Names and partition counts of the topics that are produced to.
+    /// Names and partition counts of the topics whose look-up succeeded.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = (&str, i32)> {
         self.topics.iter().filter_map(|topic| match topic.knowledge {
             Knowledge::Known(facts) => Some((topic.name.as_str(), facts.partitions.get())),
@@ -192,7 +195,7 @@ impl Topics {
         })
     }
 
-    /// Whether [`Topics::partitions`] may say something else than at the last call.
+    /// Whether the result of [`Topics::partitions`] may have changed since the last call.
     pub(crate) fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news) == News::Some
     }
@@ -217,7 +220,7 @@ impl Topics {
         self.topics.get(id.index()).map_or(0, |topic| topic.in_flight)
     }
 
-    /// Why it cannot be produced to, if a look-up said so.
+    /// Why it cannot be produced to, if the last look-up was refused.
     pub(crate) fn refusal(&self, id: TopicId) -> Option<&Failure> {
         match &self.topics.get(id.index())?.knowledge {
             Knowledge::Refused(failure) => Some(failure),
@@ -225,10 +228,11 @@ impl Topics {
         }
     }
 
-    /// Whether to look `id` up now; if so, not again until it is answered or the answer is overdue.
+    /// Whether to look `id` up now. If so, the next look-up waits for the answer, or until the
+    /// answer is overdue.
     pub(crate) fn ask(&mut self, id: TopicId, at: Moment) -> bool {
         match self.topics.get_mut(id.index()) {
-            // It is known, and only the witness is waited for.
+            // The topic is known; only the witness is waited for.
             Some(Topic { knowledge: Knowledge::Known(facts), vouched, .. })
                 if !self.vouching.is_met(*vouched, facts) =>
             {
@@ -242,7 +246,7 @@ impl Topics {
         }
     }
 
-    /// When it is due for a look-up; `None` for one that is known, and waits for the witness.
+    /// When the next look-up is due; `None` for a topic that is known.
     pub(crate) fn ask_at(&self, id: TopicId) -> Option<Moment> {
         let topic = self.topics.get(id.index())?;
         match topic.knowledge {
@@ -267,7 +271,7 @@ impl Topics {
         }
     }
 
-    /// What is known of it.
+    /// What is known of a topic that can be produced to now; `None` for every other.
     pub(crate) fn facts(&self, id: TopicId) -> Option<TopicFacts> {
         match self.readiness(id) {
             Readiness::Ready(facts) => Some(facts),
@@ -275,7 +279,7 @@ impl Topics {
         }
     }
 
-    /// One that could be produced to is not there any more: it is looked up before the next record.
+    /// A known topic does not exist any more: it is looked up before its next record.
     pub(crate) fn gone(&mut self, id: TopicId) {
         if let Some(topic) = self.topics.get_mut(id.index())
             && let Knowledge::Known(_) = topic.knowledge
@@ -285,7 +289,7 @@ impl Topics {
         }
     }
 
-    /// Forgets what was looked up, but not the numbers: a new producer looks again.
+    /// Forgets all answers and keeps the numbers: a new producer looks every topic up again.
     pub(crate) fn forget(&mut self) {
         for topic in &mut self.topics {
             topic.knowledge = Knowledge::Unknown;

@@ -1,28 +1,29 @@
-//! Why a frame waits.
+//! Why a frame cannot be taken now.
 
 use crate::{clock::Moment, failure::Failure, routing::record::TopicId};
 
-/// Why the frame at hand waits, and everything behind it.
+/// Why the frame at hand is not taken, and everything behind it waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BlockReason {
-    /// Its topic has not been found.
+    /// The row's topic is not ready: not found yet, or not yet in the witness.
     Topic(TopicId),
-    /// The producer has no room for it, or not yet: offered again after the next acknowledgements,
-    /// or at this moment.
+    /// The sink has no room for the record, or its partition waits. The frame is offered again
+    /// after the next acknowledgements, or at `again_at`.
     QueueFull { again_at: Moment },
     /// The sink is closed: the failure that closed it ends the session.
     SinkClosed,
     /// The row cannot become a record until a person changes something.
     Row {
         failure: Failure,
-        /// When to look at it again.
+        /// When the row is offered again, or its topic looked up again.
         again_at: Moment,
-        /// The topic whose limit it exceeds: a look-up decides whether it still does.
+        /// The topic whose `max.message.bytes` the record exceeds; a look-up shows whether it still
+        /// does.
         topic: Option<TopicId>,
     },
-    /// It begins the transaction that an earlier session failed at, or the next one: everything
-    /// before it is to be confirmed first.
+    /// The frame begins the transaction at which an earlier session failed, or the next one:
+    /// everything before it must be confirmed first.
     Isolate,
-    /// It begins a transaction, and we are stopping.
+    /// The frame begins a transaction, and the router is stopping.
     Draining,
 }

@@ -1,8 +1,8 @@
 //! What keeps the frame at hand from being taken, and when it is offered again.
 //!
-//! A frame never lifts a hold. Every other input may, through [`Session::review`], if what it waits
-//! for is there; and [`Session::deadline`] says when one is due at the latest. So nothing is held
-//! for ever without somebody looking at it again.
+//! A frame never unblocks a session. Every other input may, through [`Session::review`], if the
+//! frame's reason to wait is gone, and [`Session::deadline`] says when the next review is due at
+//! the latest. So no frame waits for ever without being reviewed.
 
 use pgoutput::Lsn;
 
@@ -18,11 +18,10 @@ use crate::{
     },
 };
 
-/// How long a full queue is left alone when nothing is acknowledged. Acknowledgements make room;
-/// this is for room that is made otherwise, and without it no other input would ever offer the
-/// frame again.
+/// When a record is offered again to a full queue if nothing is acknowledged. Acknowledgements make
+/// room, but room can also come otherwise, and then no other input would offer the frame again.
 const QUEUE_LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
-/// How long a row that cannot become a record waits before it is looked at again.
+/// How long a row that cannot become a record waits before it is offered again.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
 
 impl Session {
@@ -56,14 +55,14 @@ impl Session {
         }
     }
 
-    /// The row is offered again; until it is taken, its failure stands.
+    /// Has the row offered again. Until the row is taken, its failure is still reported.
     fn offer_again(&mut self) {
         if let Some(BlockReason::Row { failure, .. }) = self.blocked.take() {
             self.retried_failure = Some(failure);
         }
     }
 
-    /// Why a person is needed, if a row is what they are needed for.
+    /// The failure of a row that waits for a person, if one does.
     pub(crate) fn row_failure(&self) -> Option<&Failure> {
         match &self.blocked {
             Some(BlockReason::Row { failure, .. }) => Some(failure),
@@ -89,9 +88,9 @@ impl Session {
         wanted && self.blocked.is_none() && self.repin.is_none() && self.ledger.has_room(window)
     }
 
-    /// Lets go of what may have changed, after every input that is not a frame; names the topic
-    /// that is to be looked up, if one is. `left_in_flight` are the records of an earlier session
-    /// that the producer still has.
+    /// Unblocks the session if its reason is gone; called after every input that is not a frame.
+    /// Returns the topic that must be looked up, if any. `left_in_flight` counts the records of an
+    /// earlier session that the producer still has.
     pub(crate) fn review(
         &mut self,
         at: Moment,
@@ -135,8 +134,9 @@ impl Session {
         }
     }
 
-    /// Whether the transaction that commits there must wait; if it lies past the place that care is
-    /// taken at, none is taken any more once it need not.
+    /// Whether the transaction that commits at `commit_lsn` must wait until everything before it is
+    /// confirmed. The isolation ends with the first transaction past `isolate_at` that need not
+    /// wait.
     pub(super) fn must_isolate(&mut self, commit_lsn: Lsn) -> bool {
         match self.isolate_at {
             Some(place) if commit_lsn >= place => {
@@ -150,8 +150,8 @@ impl Session {
         }
     }
 
-    /// After the status update, which is what [`BlockReason::Isolate`] waits for: the deadline of
-    /// the next may be far.
+    /// Unblocks [`BlockReason::Isolate`] if everything is confirmed. Called after each status
+    /// update, since the next review may be far.
     pub(crate) fn review_isolation(&mut self) {
         if self.blocked == Some(BlockReason::Isolate) && self.ledger.is_all_confirmed() {
             self.blocked = None;
@@ -165,7 +165,7 @@ impl Session {
         }
     }
 
-    /// A topic's limit is another than it was: a row that exceeded it may fit.
+    /// A topic's `max.message.bytes` has changed: a row that exceeded it may fit now.
     pub(crate) fn topic_differs(&mut self, id: TopicId) {
         if let Some(BlockReason::Row { topic: Some(topic), .. }) = &self.blocked
             && *topic == id
@@ -174,10 +174,13 @@ impl Session {
         }
     }
 
-    /// A topic that is in use has another number of partitions. A larger number moves keys to other
-    /// partitions, so it takes effect only when nothing that was produced under the old one, in
-    /// whatever session, is unsettled. Should two topics grow at once, the other is found by the
-    /// next look.
+    /// The partition count of a topic in use has changed. A larger count moves keys to other
+    /// partitions, so it takes effect only when nothing that any session produced under the old
+    /// count is unsettled. If two topics grow at once, the next read of the metadata finds the
+    /// other.
+    ///
+    /// # Errors
+    /// The topic has fewer partitions than before (K016).
     pub(crate) fn topic_changed(
         &mut self,
         id: TopicId,
@@ -197,8 +200,8 @@ impl Session {
         Ok(())
     }
 
-    /// When [`Session::update`], [`Session::review`] or letting go of the server is due at the
-    /// latest.
+    /// When [`Session::update`], [`Session::review`] or the release of a stopping server is due at
+    /// the latest.
     pub(crate) fn deadline(&self, topics: &Topics) -> Option<Moment> {
         if self.course == Course::Finishing {
             return None;
@@ -217,8 +220,9 @@ impl Session {
         [Some(feedback), hold, release].into_iter().flatten().min()
     }
 
-    /// Whether a draining session has nothing left to wait for: everything received is settled, but
-    /// for a transaction whose rest is held back for longer than a stopping process can wait.
+    /// Whether a draining session has nothing left to wait for: everything received is settled. An
+    /// open transaction does not count if its next row is blocked for longer than a stopping
+    /// process can wait.
     pub(crate) fn is_drained(&self, topics: &Topics) -> bool {
         let rest_is_coming = match &self.blocked {
             None
@@ -235,8 +239,8 @@ impl Session {
         }
     }
 
-    /// Whether nothing of ours keeps a server from stopping: everything received is confirmed, and
-    /// the rest is read.
+    /// Whether this session does not keep a server from stopping: everything received is settled
+    /// and attested, and reading goes on.
     fn is_at_rest(&self) -> bool {
         self.ledger.is_settled()
             && !self.ledger.has_unattested()
@@ -250,7 +254,8 @@ impl Session {
         self.release_at.get_or_insert(by);
     }
 
-    /// Whether the server waits for something that is not coming.
+    /// Whether the time of [`Session::release_by`] is over and this session still keeps the server
+    /// from stopping.
     pub(crate) fn must_release(&self, at: Moment) -> bool {
         !self.is_at_rest() && self.release_at.is_some_and(|by| by <= at)
     }

@@ -1,13 +1,16 @@
-//! What the server sends again although an earlier session's witness covers it.
+//! What the server sends again although an earlier session's witness covers it, and how that proves
+//! the server's history.
 //!
-//! After a crash PostgreSQL has forgotten what was confirmed since it last saved the slot, and up
-//! to version 16 also after an orderly stop; so it sends transactions again that Kafka has. They
-//! are read, and not produced. But a position proves nothing by itself: a server that was taken
-//! back to an earlier state may have written other rows at the same positions, on the same
-//! timeline. So nothing is confirmed until the witness's last transaction has come by again, with
-//! the same end, number and commit time. It did, and no other transaction with events came between
-//! it and the witness's position: the history is the same, and all of that is in Kafka. It did not:
-//! this is another history, and a person decides.
+//! After a crash PostgreSQL has lost what was confirmed since it last saved the slot; up to version
+//! 16 this also happens after an orderly stop. So it sends transactions again that are in Kafka.
+//! They are read, and not produced.
+//!
+//! A position alone proves nothing: a server that was restored to an earlier state may have written
+//! other rows at the same positions, on the same timeline. So nothing is confirmed until the
+//! witness's last transaction has come again, with the same end, transaction id and commit time. If
+//! it comes, and no other transaction with events follows before the witness's position, the
+//! history is the same and Kafka has all of it. Otherwise the server has another history, and a
+//! person decides (P015).
 
 use pgoutput::{Begin, Lsn, Oid};
 
@@ -23,9 +26,9 @@ pub(crate) struct Covered {
     pub(super) until: Lsn,
     /// The last transaction with events before it.
     pub(super) last: LastTransaction,
-    /// Where the slot stands.
+    /// Where the slot stood when the session began.
     pub(super) slot_at: Lsn,
-    /// The tables whose rows counted as events, each with the position since which they did.
+    /// The tables whose rows are events, each with the position from which its rows are.
     pub(super) tables: Vec<(Oid, Lsn)>,
     progress: Progress,
     pub(super) open: Option<Open>,
@@ -33,9 +36,10 @@ pub(crate) struct Covered {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// The last transaction is to come.
+    /// The witness's last transaction must still come.
     Due,
-    /// It has come, or the slot stands past it: nothing with events may follow.
+    /// The last transaction has come, or the slot stands past it: no transaction with events may
+    /// follow.
     Seen,
 }
 
@@ -61,6 +65,9 @@ impl Covered {
     }
 
     /// A covered transaction is complete.
+    ///
+    /// # Errors
+    /// It carries events and is not in Kafka (P015).
     pub(super) fn committed(&mut self, open: &Open, end_lsn: Lsn) -> Result<(), Failure> {
         let came = LastTransaction {
             commit_lsn: open.begin.final_lsn,
@@ -69,7 +76,7 @@ impl Covered {
             committed_at: open.begin.committed_at,
         };
         match self.progress {
-            // Whatever its tables are called today.
+            // The comparison ignores `has_events`: the tables may be called something else today.
             Progress::Due if came == self.last => self.progress = Progress::Seen,
             Progress::Due | Progress::Seen if !open.has_events => {}
             Progress::Due if end_lsn <= self.last.commit_lsn => {}
@@ -83,6 +90,9 @@ impl Covered {
     }
 
     /// The stream has passed the witness's position.
+    ///
+    /// # Errors
+    /// The witness's last transaction did not come again (P015).
     pub(super) fn passed(&self) -> Result<(), Failure> {
         if self.progress == Progress::Seen {
             return Ok(());

@@ -11,8 +11,12 @@ use crate::{
 };
 
 impl Session {
-    /// Whether the message belongs to what is covered, and is done with. The first that does not
-    /// ends what is covered.
+    /// Whether the message is covered; if so, it is processed. The first message that is not
+    /// covered ends this state.
+    ///
+    /// # Errors
+    /// The message cannot be decoded or is out of order (P007), or the server has another history
+    /// than the witness (P015).
     #[cold]
     pub(super) fn is_covered(
         &mut self,
@@ -65,7 +69,10 @@ impl Session {
         }
     }
 
-    /// A row of a covered transaction.
+    /// Notes a row of a covered transaction, which has events if the row's table is an outbox.
+    ///
+    /// # Errors
+    /// No transaction is open (P007).
     pub(super) fn cover_row(&mut self, relation: Oid) -> Result<(), Failure> {
         let Some(covered) = &mut self.covered else { return Ok(()) };
         let Some(open) = &mut covered.open else {
@@ -77,7 +84,10 @@ impl Session {
         Ok(())
     }
 
-    /// A keepalive: everything before `position` was sent. Whether that passes what is covered.
+    /// Whether a keepalive's position shows that everything covered was sent.
+    ///
+    /// # Errors
+    /// The witness's last transaction did not come again (P015).
     #[cold]
     pub(super) fn has_passed_covered(&mut self, position: Lsn) -> Result<bool, Failure> {
         let Some(covered) = &self.covered else { return Ok(true) };
@@ -98,14 +108,15 @@ impl Session {
         Ok(())
     }
 
-    /// Whether nothing may be confirmed yet.
+    /// Whether the stream has not passed what is covered: nothing may be confirmed yet.
     pub(crate) fn is_within_covered(&self) -> bool {
         self.covered.is_some()
     }
 
-    /// What is at risk when the stream itself shows a gap: of another history what the witness
-    /// covers, else what came after the last position that is certain. Times are the server's: of
-    /// what the witness says is acknowledged, and of the last message.
+    /// The interval of rows at risk when the stream itself shows a gap. Within what is covered
+    /// (another history), it is from the slot to the witness. Otherwise it is what came after the
+    /// confirmable position. Times are the server's: that of the `acknowledged` mark, and that of
+    /// the last message.
     pub(crate) fn at_risk(&self, acknowledged: Option<Mark>) -> Interval {
         let (from, to) = match &self.covered {
             Some(covered) => (covered.slot_at, covered.until),

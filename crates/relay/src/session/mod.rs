@@ -1,7 +1,8 @@
-//! One replication connection's life, from the first frame to the last status update. Here: what
-//! each frame means. What holds one back is in [`hold`], what was produced by an earlier session in
-//! [`covered`], what the server is told in [`status`]. It dies with its connection; the slot
-//! remembers.
+//! One replication connection, from its first frame to its last status update. This file says what
+//! each frame means. What keeps a frame from being taken is in [`blocking`], what an earlier
+//! session has produced in [`covered`], and what a status update says in [`status`].
+//!
+//! A session ends with its connection; the next session resumes from the slot.
 
 use pgoutput::{Frame, Insert, Lsn, Message, PgTimestamp, ReplyRequest, XLogData};
 
@@ -43,15 +44,15 @@ mod status;
 
 pub(crate) use block_reason::BlockReason;
 
-/// Where the session is on its way to the end.
+/// Whether the session follows the WAL or is stopping, and how far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Course {
     /// Following the WAL.
     Following,
-    /// Stopping: reads on to the commit of the open transaction only.
+    /// Stopping: reads to the commit of the open transaction, and no further.
     Draining,
-    /// `CopyDone` was sent: what still arrives is read and dropped, so that the last status is not
-    /// lost.
+    /// `CopyDone` was sent. What still arrives is read and dropped: closing a socket with unread
+    /// bytes could lose the last status update.
     Finishing,
 }
 
@@ -66,48 +67,48 @@ pub(crate) struct Terms {
 
 pub(crate) struct Session {
     pub(crate) ledger: Ledger,
-    /// When it began.
+    /// When the session began; one that lasts resets the back-off.
     pub(crate) since: Moment,
     feedback: Feedback,
     relations: Relations,
     scratch: Scratch,
-    /// The last position seen on the wire.
+    /// The last position received; only reported, never confirmed.
     pub(crate) received: Lsn,
     pub(crate) blocked: Option<BlockReason>,
-    /// Why the row that is being offered again was held.
+    /// Why the row that is now offered again was blocked.
     retried_failure: Option<Failure>,
-    /// An earlier session failed at the transaction that commits here: it is taken alone, with
-    /// everything before it confirmed, so that as long as it fails nothing else is repeated.
+    /// Where the transaction commits at which an earlier session failed. It is taken alone, after
+    /// everything before it is confirmed, so that nothing else is repeated if it fails again.
     isolate_at: Option<Lsn>,
     pub(crate) course: Course,
-    /// What an earlier session's witness covers and the server sends again, until the stream has
-    /// passed it.
+    /// What the server sends again although an earlier session's witness covers it; `None` once the
+    /// stream has passed it.
     covered: Option<Covered>,
-    /// The server is stopping: when to let go of it.
+    /// When to release the server, if it is stopping.
     release_at: Option<Moment>,
-    /// A topic's partition count changed: nothing more is produced until everything produced so far
-    /// is settled.
+    /// A topic's partition count has grown. Nothing more is produced until everything produced so
+    /// far is settled.
     repin: Option<(TopicId, TopicFacts)>,
     committed_at: PgTimestamp,
-    /// When the last transaction committed here, by the server's own clock, and when it sent what
-    /// was last received of it. `None`: the server has nothing more to send.
+    /// When the last transaction was committed, by the clock of the server that sends it. `None`:
+    /// the server has nothing more to send.
     lags_behind: Option<PgTimestamp>,
     sent_at: PgTimestamp,
-    /// How long after the transaction before it that one committed, by the same clock, in
-    /// microseconds.
+    /// The time between the commits of the last two transactions, in microseconds, by the server's
+    /// clock.
     apart: i64,
     pub(crate) transactions: u64,
     pub(crate) rows_ignored: u64,
 }
 
-/// Where a session begins.
+/// What a session begins with.
 pub(crate) struct Beginning {
     pub(crate) id: SessionId,
-    /// Where the slot stood.
+    /// Where the slot stood when it was checked.
     pub(crate) slot_at: Lsn,
-    /// Where an earlier session failed.
+    /// The commit at which an earlier session failed.
     pub(crate) isolate_at: Option<Lsn>,
-    /// Whose a row is.
+    /// Which tables are outboxes, by OID.
     pub(crate) tables: TableOids,
     pub(crate) evidence: Evidence,
     pub(crate) resume: Resume,
@@ -119,7 +120,8 @@ pub(crate) enum Resume {
     AtSlot,
     /// Everything before this position is acknowledged, and the slot stands there.
     At(Lsn, Option<LastTransaction>),
-    /// Everything before a position past the slot is acknowledged.
+    /// Everything before a position past the slot is acknowledged; the server sends a part of it
+    /// again.
     After(Covered),
 }
 
@@ -158,7 +160,12 @@ impl Session {
         }
     }
 
-    /// One `CopyData` payload.
+    /// Takes one `CopyData` payload.
+    ///
+    /// # Errors
+    /// The frame cannot be decoded or is out of order (P007). A row failed with a code that ends
+    /// the session, such as R010. What the server sends again is not what the witness covers
+    /// (P015).
     #[inline]
     pub(crate) fn frame<S: RecordSink>(
         &mut self,
@@ -183,7 +190,7 @@ impl Session {
                     Some(Err(error)) => return Err(error.into()),
                     None => self.message(data, terms)?,
                 };
-                // A position is only ever shown, never confirmed. Relation messages say 0/0 here.
+                // This position is only reported, never confirmed. Relation messages have 0/0 here.
                 if step == Step::Taken && data.wal_start > self.received {
                     self.received = data.wal_start;
                 }
@@ -195,7 +202,7 @@ impl Session {
                     self.ledger.keepalive(keepalive.wal_end);
                 }
                 failpoint::reached(Failpoint::KeepaliveTaken);
-                // The server has nothing more to send at once: what comes next is news.
+                // The server has nothing more to send now: what comes next is no backlog.
                 self.lags_behind = None;
                 if keepalive.reply == ReplyRequest::Requested {
                     self.feedback.owe();
@@ -205,7 +212,7 @@ impl Session {
         }
     }
 
-    /// Everything but an insert.
+    /// Takes any message but an Insert.
     fn message(&mut self, frame: &XLogData<'_>, terms: &Terms) -> Result<Step, Failure> {
         match Message::parse(frame.data).as_ref()? {
             Message::Begin(_) if self.course == Course::Draining => {
@@ -233,19 +240,19 @@ impl Session {
                 self.relations.describe(&terms.outboxes, relation);
                 failpoint::reached(Failpoint::RelationTaken);
             }
-            // The writer replays another server's transaction, and the commit time is that
-            // server's: it may lie months back. It stays the record's timestamp, but neither our
-            // latency nor this server's backlog is measured by it.
+            // The transaction was replicated from another server, and its commit time is that
+            // server's: it may lie months back. It stays the record's timestamp, but neither
+            // latency nor backlog is measured from it.
             Message::Origin(_) => {
                 self.ledger.measure_from(frame.sent_at);
                 self.lags_behind = Some(frame.sent_at);
             }
-            // An outbox is append-only: a publication should publish nothing but inserts, and these
-            // say nothing to us.
+            // An outbox is append-only, and its publication should publish inserts only: these
+            // messages are counted and ignored.
             Message::Update(_) | Message::Delete(_) | Message::Truncate(_) => {
                 self.rows_ignored += 1;
             }
-            // Rows are taken elsewhere; the rest was not asked for, or has no meaning for an
+            // `insert` takes rows. The other messages were not asked for, or mean nothing for an
             // outbox. A stray Stream Abort was seen from PostgreSQL 18.
             Message::Insert(_)
             | Message::Type(_)
@@ -313,7 +320,8 @@ impl Session {
         }
     }
 
-    /// A row cannot be routed: it waits for a person, or the session ends, as its code says.
+    /// A row cannot be routed: it blocks, or the session ends, depending on the class of the
+    /// failure.
     #[cold]
     fn refused(&mut self, failure: Failure, at: Moment) -> Result<Step, Failure> {
         match failure.class() {
@@ -331,7 +339,8 @@ impl Session {
     }
 }
 
-/// A record that the topic would refuse: better held here than failed there, with its neighbours.
+/// Why the topic would refuse the record, if it would. The row blocks here, since a refusal by the
+/// broker would also fail the other records in flight.
 #[inline]
 fn too_large(
     topic: TopicId,

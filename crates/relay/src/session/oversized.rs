@@ -11,7 +11,12 @@ use crate::{
 };
 
 impl Session {
-    /// Rows of other tables are none of our business, whatever their size; one of ours is held.
+    /// Takes the prefix of a frame of `announced` bytes. A row of another table is ignored,
+    /// whatever its size; a row of an outbox blocks.
+    ///
+    /// # Errors
+    /// The prefix cannot be decoded, or the frame is a keepalive or out of order (P007). A value
+    /// has an unexpected form (R010).
     pub(crate) fn oversized(
         &mut self,
         announced: usize,
@@ -32,7 +37,7 @@ impl Session {
                 ));
             }
         };
-        // Update, Delete, Truncate, and Message: whole ones say nothing to us either.
+        // Update, Delete, Truncate and Message are ignored, as they are when they arrive whole.
         if let Some(b'U' | b'D' | b'T' | b'M') = data.first() {
             self.rows_ignored += 1;
             return Ok(Step::Taken);

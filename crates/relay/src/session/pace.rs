@@ -1,30 +1,30 @@
-//! How eagerly to read, from how transactions come.
+//! How long to let the socket fill, decided by the intervals at which transactions arrive.
 
 use std::time::Duration;
 
 use crate::protocol::Pace;
 
-/// How transactions come, by the server's clock.
+/// How transactions arrive, by the server's clock.
 pub(crate) struct Traffic {
-    /// From the last one's commit to the sending of what was last received of it.
+    /// From the last transaction's commit to the sending of what was last received of it.
     pub(crate) lag_micros: i64,
-    /// From the commit before to the last one.
+    /// Between the commits of the last two transactions.
     pub(crate) apart_micros: i64,
-    /// The last one was not yet read to its end.
+    /// The last transaction was not yet read to its end.
     pub(crate) is_amid_transaction: bool,
 }
 
 impl Pace {
-    /// What is sent later than this after its commit is backlog. A server that waits for its disk
-    /// sends a commit some milliseconds late, and it is news all the same.
+    /// What is sent later than this after its commit is backlog. The limit is well above the few
+    /// milliseconds by which a server that waits for its disk sends a commit late.
     const BACKLOG_MICROS: i64 = 50_000;
-    /// For a backlog, in which nothing can be late.
+    /// The pause in a backlog, where latency does not count.
     const LONG_PAUSE: Duration = Duration::from_millis(4);
-    /// For commits that follow each other closely: it costs a commit half of this, and less than it
-    /// saves.
+    /// The pause where commits follow each other closely. It delays a commit by half of this on
+    /// average, less than it saves.
     const SHORT_PAUSE: Duration = Duration::from_micros(300);
-    /// Where two commits were further apart, they come so seldom that few would meet in a short
-    /// gulp. A little more than its length, because commits come irregularly.
+    /// If two commits are further apart than this, few commits would share a short pause. A little
+    /// more than the short pause, because commits arrive irregularly.
     const CLOSE_TOGETHER_MICROS: i64 = 500;
 
     /// The pace for `traffic`.

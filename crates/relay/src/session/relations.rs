@@ -1,10 +1,9 @@
-//! What each relation of the stream is to us: an outbox, none of our business, or an outbox that
-//! cannot be read.
+//! What each relation of the stream is: an outbox, another table, or an outbox that cannot be read.
 //!
-//! The server describes a relation before its first row in a session, after every change of its
-//! shape, and again after a TRUNCATE or an ANALYZE; so describing it twice must cost little and
-//! forget nothing. There is one entry per table of the publication, as there is in the walsender.
-//! Only here is asked whose a table is: a row costs one look by OID.
+//! The server sends a Relation message before a table's first row in a session, after every change
+//! of its shape, and again after a TRUNCATE or an ANALYZE. So a repeated message must cost little
+//! and lose nothing. There is one entry per published table, as there is in the walsender. Whether
+//! a table is an outbox is decided once per Relation message; a row costs one look-up by OID.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +22,13 @@ use crate::{
 pub(super) enum Binding {
     Ours(Box<Router>),
     Foreign,
-    /// An outbox whose next row is held with this failure.
+    /// An outbox whose next row blocks with this failure.
     Broken(Box<OutboxTable>, Failure),
 }
 
 pub(super) struct Relations {
     tables: TableOids,
-    /// Mostly one: a tree finds that by one compare, and each of many by a few.
+    /// Usually one entry. A tree finds it with one comparison, and each of many with a few.
     by_oid: BTreeMap<Oid, Binding>,
 }
 
@@ -38,7 +37,7 @@ impl Relations {
         Self { tables, by_oid: BTreeMap::new() }
     }
 
-    /// Takes note of a description.
+    /// Notes a Relation message.
     pub(super) fn describe(&mut self, outboxes: &Outboxes, relation: &Relation<'_>) {
         let table = match self.table(outboxes, relation) {
             Some(table) => table,
@@ -59,11 +58,10 @@ impl Relations {
         self.by_oid.insert(relation.id, binding);
     }
 
-    /// The outbox that a relation is, if it is one. A message bears the name that the table had at
-    /// this place in the WAL. That name comes first, so that a row is routed alike whenever it is
-    /// read; but the table may have been called something else then, or have got its name back
-    /// within the same transaction, and then it is known by its OID. What was an outbox in this
-    /// session stays one.
+    /// The outbox that a relation is, if it is one. The message bears the name that the table had
+    /// at this place in the WAL. That name is compared first, so that a row is routed alike
+    /// whenever it is read. If the table had another name then, or was renamed back within the same
+    /// transaction, its OID identifies it. What was an outbox in this session stays an outbox.
     fn table(&self, outboxes: &Outboxes, relation: &Relation<'_>) -> Option<OutboxTable> {
         if outboxes.tables.is_empty() {
             return Some(OutboxTable::with_defaults(TableName {
@@ -85,10 +83,10 @@ impl Relations {
         by_name.or_else(by_oid).or_else(by_memory).cloned()
     }
 
-    /// What a row's relation is to us.
+    /// What a row's relation is.
     ///
     /// # Errors
-    /// It was never described.
+    /// No Relation message described it (P007).
     #[inline]
     pub(super) fn of_row(&mut self, relation: Oid) -> Result<&mut Binding, Failure> {
         self.by_oid.get_mut(&relation).ok_or_else(|| {

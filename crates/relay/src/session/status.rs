@@ -1,4 +1,4 @@
-//! What the session tells the server.
+//! The status updates of a session.
 
 use pgoutput::ReplyRequest;
 
@@ -14,9 +14,11 @@ use crate::{
 };
 
 impl Session {
-    /// The status update that is due, if any; `Err` when the server no longer answers. Whether it
-    /// is listened to is the relay's answer: more than the session decides whether the socket is
-    /// read.
+    /// The status update that is due, if any. The relay says whether the socket is being read
+    /// (`listening`), because that depends on more than the session.
+    ///
+    /// # Errors
+    /// The server no longer answers (P009).
     pub(crate) fn update(
         &mut self,
         now: Now,
@@ -44,8 +46,8 @@ impl Session {
         self.status(now, Due::Update, ReplyRequest::Optional)
     }
 
-    /// What may be told and was not, before we close a connection that is whole: what is thrown
-    /// away here is produced again.
+    /// The update for what is confirmable and not yet confirmed, before the router closes an intact
+    /// connection. Without it the server would send those events again.
     pub(crate) fn final_status(&mut self, now: Now) -> Option<StatusUpdate> {
         let untold = self.ledger.confirmable() > self.ledger.confirmed();
         // Nothing may follow `CopyDone`.
@@ -53,12 +55,12 @@ impl Session {
             .then(|| self.status(now, Due::Update, ReplyRequest::Optional))
     }
 
-    /// Whether the server waits for an answer.
+    /// Whether the server has asked for a reply that was not sent yet.
     pub(crate) fn owes_reply(&self) -> bool {
         self.feedback.is_owed()
     }
 
-    /// Part of a frame arrived.
+    /// Part of a frame arrived, so the server is alive.
     pub(crate) fn heard(&mut self, now: Now) {
         self.feedback.heard(now.at);
     }

@@ -1,17 +1,17 @@
-//! The publication and the outbox tables at one moment, by OID, as plain data. Reading them from a
-//! server is somebody else's; what is wrong with them is judged in [`super::publication`].
+//! The publication and the outbox tables at one moment, by OID, as plain data. The shell reads
+//! them; [`super::publication`] checks them.
 
 use pgoutput::Oid;
 
 use super::storage::{Partition, Storage};
 use crate::routing::table::{Outboxes, TableName};
 
-/// What one look shows.
+/// What one reading of the catalog shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Catalog {
     /// The publication, if it exists.
     pub publication: Option<Publication>,
-    /// The outbox tables: those that bear a name we look for, and those that we remember by OID.
+    /// The outbox tables: those that bear a configured name, and those whose OID the witness names.
     pub relations: Vec<Relation>,
 }
 
@@ -27,10 +27,10 @@ impl Catalog {
         self.named(name).or_else(|| self.relations.iter().find(bore))
     }
 
-    /// Keeps what was there before and is gone: a table that was dropped is harmless until another
-    /// takes its name; one that was renamed goes on belonging to the configured name that it bore,
-    /// until another bears that. Of those that are gone only the latest are kept: where tables come
-    /// and go every day, the record would grow for ever.
+    /// Adds the tables of `before` that are gone. A dropped table does no harm until another table
+    /// takes its name. A renamed table belongs to the configured name that it bore until another
+    /// table bears that name. At most `GONE_MAX` dropped tables are kept, the latest: where tables
+    /// come and go every day, the witness would grow without limit.
     #[must_use]
     pub fn remember(mut self, outboxes: &Outboxes, before: Option<&Self>) -> Self {
         let Some(before) = before else { return self };
@@ -43,7 +43,8 @@ impl Catalog {
                 names.filter(is_asked_for).filter(is_free).cloned().collect();
             match self.relations.iter_mut().find(|now| now.oid == relation.oid) {
                 Some(now) => now.formerly = formerly,
-                // Those that were there at the last look come before those that were gone by then.
+                // Tables that existed at the last reading stand before those that were gone by
+                // then.
                 None if gone < GONE_MAX => {
                     gone += 1;
                     self.relations.push(relation.clone());
@@ -67,29 +68,29 @@ impl Catalog {
     }
 }
 
-/// Tables that are gone, and are remembered: more than a person exchanges between two looks, and
-/// few in a record that is written often.
+/// How many dropped tables are remembered: more than a person replaces between two readings, and
+/// few enough for a record that is written often.
 const GONE_MAX: usize = 100;
 
 /// A publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publication {
-    /// Another after it was dropped and made again.
+    /// Another OID after the publication was dropped and re-created.
     pub oid: Oid,
-    /// The transaction that wrote its row (`xmin`): another after every change of its options or
-    /// its owner, harmful or not, but not after one of its tables.
+    /// The transaction that wrote its row (`xmin`). It changes with every change of options or
+    /// owner, harmful or not, and not with a change of the publication's tables.
     pub written_by: u32,
-    /// Who owns it.
+    /// The role that owns it.
     pub owner: Oid,
-    /// What its row holds beside (which changes are published, and how), as the server writes it in
-    /// JSON. All that ALTER PUBLICATION writes is here, in `owner`, or in the name.
+    /// The other columns of its row (which changes are published, and how), as the server's JSON.
+    /// All that ALTER PUBLICATION writes to that row is here, in `owner`, or in the name.
     pub options: String,
     /// Whether INSERTs are published.
     pub inserts: Inserts,
     /// How partitioned tables are published.
     pub partitions: Partitions,
-    /// What it publishes, as the server works it out: FOR ALL TABLES and FOR TABLES IN SCHEMA are
-    /// resolved.
+    /// The tables that it publishes, as the server lists them: FOR ALL TABLES and FOR TABLES IN
+    /// SCHEMA are resolved.
     pub tables: Vec<PublishedTable>,
 }
 
@@ -100,7 +101,7 @@ impl Publication {
     }
 }
 
-/// `publish` of a publication, as far as it matters.
+/// Whether the option `publish` of a publication contains `insert`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inserts {
     /// It contains `insert`.
@@ -127,11 +128,12 @@ pub struct PublishedTable {
     pub name: TableName,
     /// What it is.
     pub kind: Kind,
-    /// Its entry in the publication (`pg_publication_rel`): another after it was taken out and put
-    /// back, or was given another filter or column list. None where it has none of its own: FOR ALL
-    /// TABLES, FOR TABLES IN SCHEMA, and partitions that are published with their parent.
+    /// The OID of its entry in the publication (`pg_publication_rel`). It changes when the table is
+    /// taken out and put back, or is given another filter or column list. None where the table has
+    /// no entry: FOR ALL TABLES, FOR TABLES IN SCHEMA, and partitions that are published with their
+    /// parent.
     pub entry: Option<Oid>,
-    /// Its schema's, where the publication is FOR TABLES IN SCHEMA.
+    /// Its schema's entry, where the publication is FOR TABLES IN SCHEMA.
     pub schema_entry: Option<SchemaEntry>,
     /// The row filter, as SQL.
     pub row_filter: Option<String>,
@@ -140,14 +142,14 @@ pub struct PublishedTable {
 }
 
 impl PublishedTable {
-    /// Whether it is known what it is published by: an entry of its own, or its schema's.
+    /// Whether it has an entry, of its own or by its schema.
     pub fn has_entry(&self) -> bool {
         self.entry.is_some() || self.schema_entry.is_some()
     }
 
-    /// What it was published by, where that could not be seen: with nothing to compare, the next
-    /// entry would look well. A partition may be there by what it is a partition of, and has none
-    /// then.
+    /// Takes over the former entries where no entry was seen now. Without them there would be
+    /// nothing to compare the next entry with, and a table that was taken out and put back would
+    /// pass. A partition is left as it is: it may be published with its parent, without an entry.
     fn keep_entry(&mut self, before: Option<&Self>) {
         if let Some(before) = before.filter(|_| !self.has_entry() && self.kind != Kind::Leaf) {
             (self.entry, self.schema_entry) = (before.entry, before.schema_entry);
@@ -158,11 +160,11 @@ impl PublishedTable {
 /// What shows that a table is published because its schema is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchemaEntry {
-    /// The schema's entry in the publication (`pg_publication_namespace`): another after it was
-    /// taken out and put back.
+    /// The OID of the schema's entry in the publication (`pg_publication_namespace`). It changes
+    /// when the schema is taken out and put back.
     pub entry: Oid,
-    /// The transaction that wrote that the table is in the schema (`pg_depend`, `xmin`): another
-    /// after SET SCHEMA, and after nothing else that befalls a table (seen on 15 and 18).
+    /// The transaction that wrote that the table is in the schema (`pg_depend`, `xmin`). It changes
+    /// with SET SCHEMA, and with nothing else that is done to a table (seen on 15 and 18).
     pub placed_by: u32,
 }
 
@@ -174,29 +176,29 @@ pub struct Relation {
     /// Its name at the time.
     pub name: TableName,
     /// The transaction that gave it its name, its schema or its owner (`pg_type`, `xmin` of its row
-    /// type): nothing else that befalls a table writes that row, but a GRANT on the type (seen on
-    /// 15 and 18). None: an earlier router did not write it down.
+    /// type). Of all else only a GRANT on the type writes that row (seen on 15 and 18). None in
+    /// records of earlier versions.
     pub named_by: Option<u32>,
-    /// Configured names that it bore before, and that no other table bears. A look at the server
-    /// alone does not know.
+    /// Configured names that it bore before, and that no other table bears now.
+    /// [`Catalog::remember`] adds them; the server does not know them.
     pub formerly: Vec<TableName>,
     /// What it is.
     pub kind: Kind,
     /// All its columns.
     pub columns: Vec<String>,
-    /// Those of them that PostgreSQL computes (`GENERATED ALWAYS AS`), which it publishes only when
-    /// it is told to.
+    /// Its generated columns (`GENERATED ALWAYS AS`). PostgreSQL before 18 does not publish them;
+    /// later versions do if the publication says so.
     pub generated: Vec<String>,
-    /// Tables that inherit from it (`INHERITS`), directly or not. Partitions are none of them.
+    /// Tables that inherit from it (`INHERITS`), directly or not, without partitions.
     pub children: Vec<Child>,
     /// Its partitions, of all levels, the newest first.
     pub partitions: Vec<Partition>,
-    /// Its own rows, where it is not partitioned.
+    /// How its own rows are stored; of a partitioned table this says nothing.
     pub storage: Storage,
 }
 
-/// A table that inherits from another. It is a table of its own: PostgreSQL publishes its rows
-/// under its name, if at all.
+/// A table that inherits from another. PostgreSQL publishes its rows under the child's own name, if
+/// at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
     /// The table.
@@ -205,10 +207,10 @@ pub struct Child {
     pub name: TableName,
 }
 
-/// What partitioning has to do with a table.
+/// Whether a table is partitioned, a partition or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing.
+    /// Neither.
     Plain,
     /// It is partitioned.
     Partitioned,

@@ -1,6 +1,6 @@
-//! A gap: rows that may be missing for ever, with the interval of WAL and time that a person has to
-//! look at. Whoever finds it writes the interval into the message, once; from there on both travel
-//! together.
+//! A gap: rows that may be missing in Kafka for good, with the interval of WAL and time that a
+//! person has to examine. [`Gap::new`] writes the interval into the failure's message once; from
+//! then on message and interval stay together.
 
 use std::fmt;
 
@@ -13,9 +13,9 @@ use crate::failure::{Code, Failure};
 pub struct Mark {
     /// Position in the WAL.
     pub lsn: Lsn,
-    /// The server's clock, UTC, ISO 8601: by the server, so that it can be compared with the rows'
-    /// own times. None for a position that the slot remembers from before this process: when that
-    /// was, nobody knows.
+    /// The server's clock, UTC, ISO 8601. It is the server's so that it can be compared with the
+    /// times in the rows. None where only the position is known, as of a slot's
+    /// `confirmed_flush_lsn` from before this process.
     pub at: Option<String>,
 }
 
@@ -31,9 +31,11 @@ impl fmt::Display for Mark {
 /// What is at risk: what was committed after `from` and up to `to`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interval {
-    /// The last moment at which all was well; `None` when this process never saw it well.
+    /// The last moment at which the defect was certainly not there; `None` if no such moment is
+    /// known.
     pub from: Option<Mark>,
-    /// When the defect was seen; of another history: how far the one that is gone had come.
+    /// When the defect was seen. If the server's history changed: how far the former history had
+    /// come.
     pub to: Mark,
 }
 
@@ -47,14 +49,14 @@ impl Interval {
 /// A failure of class gap with its interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
-    /// What happened; its message names the interval as well, for those who see only the message.
+    /// What happened. Its message names the interval, too.
     pub failure: Failure,
     /// What is at risk.
     pub interval: Interval,
 }
 
 impl Gap {
-    /// Writes the interval into the failure.
+    /// Writes the interval into the message of `failure`, and the way to accept it into the hint.
     pub fn new(mut failure: Failure, interval: Interval) -> Self {
         failure.message.push_str(&at_risk(&interval));
         failure.lsn = Some(interval.begins_at());
@@ -62,14 +64,13 @@ impl Gap {
         Self { failure, interval }
     }
 
-    /// Whether rows are left out for as long as what is wrong is not mended, wherever the slot
-    /// stands.
+    /// Whether rows are left out for as long as the defect lasts, wherever the slot stands.
     pub fn lasts(&self) -> bool {
         self.failure.code.leaves_rows_out()
     }
 
-    /// The same, seen later: when what was wrong was mended in between, nobody has seen. A gap
-    /// without a beginning has its name from its end, which stays.
+    /// Extends the interval of a defect that was seen again at `to`: no reading shows when between
+    /// the two it was repaired. A gap without a beginning is named by its end, so that end stays.
     pub(crate) fn lasted_until(&mut self, to: &Mark) {
         let has_name = self.interval.from.is_some();
         if !self.lasts() || !has_name || to.lsn <= self.interval.to.lsn {
@@ -80,7 +81,7 @@ impl Gap {
         self.failure.message = what + &at_risk(&self.interval);
     }
 
-    /// What is wrong, without the interval.
+    /// The message without the interval.
     pub(crate) fn what(&self) -> &str {
         let message = &self.failure.message;
         message.strip_suffix(&at_risk(&self.interval)).unwrap_or(message)
@@ -92,9 +93,9 @@ impl Gap {
             && self.interval.begins_at() == other.interval.begins_at()
     }
 
-    /// Whether what the other says is part of this: both put at risk all that came after a
-    /// position, and the other begins no earlier. A slot that was made anew because the former one
-    /// was lost stands past that position, too.
+    /// Whether the interval of `other` is part of this one: both put everything after a position at
+    /// risk, and the other begins no earlier. A slot that was re-created because the former one was
+    /// lost is such a case: it stands past the position that the first gap names.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.is_of_everything()
             && other.is_of_everything()
@@ -107,13 +108,13 @@ impl Gap {
             || matches!(code, Code::SlotMissing | Code::SlotLost | Code::SlotMoved)
     }
 
-    /// How a person names it: `CODE@LSN`.
+    /// The name by which a person accepts it: `CODE@LSN`.
     pub fn name(&self) -> String {
         format!("{}@{}", self.failure.code, self.interval.begins_at())
     }
 
-    /// The server's history parted from Kafka's records after `from`: what was committed after that
-    /// and up to `to` is in Kafka, and not in this database.
+    /// The gap where the server's history differs from that of Kafka's records after `from`: what
+    /// was committed after that and up to `to` may be in Kafka without being in this database.
     pub fn of_another_history(mut failure: Failure, from: Lsn, to: Mark) -> Self {
         failure.message = format!(
             "{}; what was committed after {from} and up to {to} may be in kafka without being in this database",
@@ -124,14 +125,14 @@ impl Gap {
     }
 }
 
-/// What ends every message of a gap.
+/// The end of every gap's message.
 fn at_risk(Interval { from, to }: &Interval) -> String {
     let after = from.as_ref().map_or_else(String::new, |from| format!("after {from} and "));
     format!("; rows committed {after}up to {to} may be missing in kafka")
 }
 
-/// What ends every hint of a gap: mending what is wrong brings no row back, and the router waits
-/// for a person.
+/// The end of every gap's hint: repairing the defect brings no row back, and the router waits for a
+/// person's acceptance.
 fn closing(hint: Option<String>) -> String {
     const ACCEPT: &str = "outbox-router accept";
     const MISSING: &str = "publish the rows that were left out meanwhile from the table";

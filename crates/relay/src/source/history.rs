@@ -2,10 +2,11 @@
 //!
 //! LSNs mean something only within one history. `IDENTIFY_SYSTEM` names it (system identifier and
 //! timeline), and the timeline history file says where each timeline left the one before it
-//! (PostgreSQL manual, "Continuous Archiving", Timelines). A promotion after the last record that
-//! Kafka has is legal and goes on; everything else is for a person. A server that was taken back to
-//! an earlier state on the same timeline is not found here, but when the witness's last transaction
-//! does not come by again.
+//! (PostgreSQL manual, "Continuous Archiving", Timelines). After a promotion that forgot no
+//! transaction which Kafka has, streaming continues; any other change of history needs a person. A
+//! server that was restored to an earlier state on the same timeline is found here only while its
+//! WAL ends before the witness; later it is found because the witness's last transaction is not
+//! sent again.
 
 use pgoutput::Lsn;
 
@@ -28,7 +29,7 @@ pub enum Continuation {
     Promoted(Lsn),
 }
 
-/// Whether the timeline history is needed to judge a server.
+/// Whether [`continues`] needs the timeline history of this server.
 pub fn needs_timelines(witness: Option<&Witness>, server: &Server) -> bool {
     let known = witness.and_then(|witness| witness.history.as_ref());
     known.is_some_and(|known| {
@@ -36,10 +37,11 @@ pub fn needs_timelines(witness: Option<&Witness>, server: &Server) -> bool {
     })
 }
 
-/// The witness in the history that the server continues.
+/// The witness, brought into the server's history: after a promotion it has a new generation, and a
+/// position no later than the promotion.
 ///
 /// # Errors
-/// It does not: see [`continues`].
+/// Those of [`continues`].
 pub fn continued(
     mut witness: Witness,
     server: &Server,
@@ -49,8 +51,8 @@ pub fn continued(
         witness.generation += 1;
         witness.position = witness.position.min(left);
         // Where the former timeline ended says nothing about who held the slot later on this one.
-        // Counted as if it did, a second generation would begin, or not, by how far each router saw
-        // it: a late write of the one would hide the other.
+        // If `held` were kept, records of different routers would be ranked by how far each saw the
+        // former timeline, and a late write of one would hide the other's record.
         witness.held = None;
     }
     witness.history = Some(server.history.clone());
@@ -60,8 +62,9 @@ pub fn continued(
 /// Whether the server continues the history of the witness.
 ///
 /// # Errors
-/// It does not: another cluster, a timeline that is none of its own, WAL that ends before the
-/// witness, or a promotion that forgot transactions which Kafka has.
+/// [`Obstacle::Elsewhere`]: another database cluster, a witness whose timeline is later than the
+/// server's or not among its ancestors, or a promotion that forgot transactions which Kafka has.
+/// [`Obstacle::Gaps`]: WAL that ends before the witness.
 pub fn continues(
     witness: &Witness,
     server: &Server,
@@ -92,10 +95,11 @@ pub fn continues(
     }
 }
 
-/// Nobody makes WAL shorter: a walsender sends nothing that is not flushed. Where the restored
-/// server began to write anew, nothing tells: by now it may have written over what it has
-/// forgotten. Soon it will have written past the witness, and then nothing shows this any more, so
-/// it is written down at once.
+/// Whether the server's WAL reaches the position. A walsender sends nothing that is not flushed, so
+/// WAL that ends earlier is that of a restored server. Where the restored server began to write
+/// again is not known, so the whole history counts as changed. Soon the server will have written
+/// past the witness, and then the end of WAL no longer shows it; so this is a gap that is written
+/// into the witness at once.
 fn reaches(witness: &Witness, server: &Server, position: Lsn) -> Result<(), Obstacle> {
     if server.wal_end >= position {
         return Ok(());
@@ -124,8 +128,8 @@ fn promoted(
             ),
         ));
     };
-    // What lies between its last transaction and the position of the witness had no events: Kafka
-    // misses nothing if the new timeline misses it.
+    // Between the witness's last transaction and its position there were no events: if the new
+    // timeline lacks that WAL, Kafka has no record too many.
     let last = witness.last.map_or(Lsn::ZERO, |last| last.end_lsn);
     if last <= left {
         return reaches(witness, server, witness.position.min(left))
@@ -149,7 +153,8 @@ const ANOTHER_HISTORY: &str =
 const ANOTHER_CLUSTER: &str = "if another installation writes to this Kafka, give one of them another name; otherwise \
      compare the outbox table with the topics, then outbox-router accept";
 
-/// What every look at this server finds again, and no look at the right one.
+/// A finding that every reading of this server repeats and no reading of the right server does, so
+/// it need not be written down.
 fn elsewhere(witness: &Witness, from: Lsn, what: String) -> Obstacle {
     Obstacle::Elsewhere(Box::new(parted(witness, from, what, ANOTHER_HISTORY)))
 }
@@ -193,7 +198,7 @@ mod tests {
         continues(&witness(), server, &timelines).map_err(|obstacle| {
             let gap = match obstacle {
                 Obstacle::Elsewhere(gap) => *gap,
-                // By the next look the server may have written past the witness.
+                // By the next reading the server may have written past the witness.
                 Obstacle::Gaps(mut gaps) if server.wal_end < witness().position => gaps.remove(0),
                 other @ (Obstacle::SlotInUse { .. } | Obstacle::Gaps(_) | Obstacle::Failed(_)) => {
                     panic!("{other:?}")

@@ -3,8 +3,8 @@
 
 use crate::routing::{columns::map_columns, table::OutboxTable};
 
-/// The columns of `table` that the mapping of `outbox` reads. None when it does not fit: the first
-/// row will say why.
+/// The columns of `table` that the mapping of `outbox` reads. Empty when the mapping does not fit
+/// the table: the first row then fails and says why.
 pub(super) fn mapped<'t>(outbox: &OutboxTable, table: &'t [String]) -> Vec<&'t str> {
     let names: Vec<&[u8]> = table.iter().map(String::as_bytes).collect();
     let roles = map_columns(outbox, &names).unwrap_or_default();

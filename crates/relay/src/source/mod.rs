@@ -1,15 +1,15 @@
-//! The source of the stream as it is seen from outside it: slot, publication and tables as plain
-//! data, what is wrong with them, and which rows are at risk when something is.
+//! Slot, publication, tables and server as plain data; what is wrong with them; and which rows are
+//! at risk because of it.
 //!
-//! The walsender checks little and late, and a stream that is silent and a publication that no
-//! longer publishes look alike from within. So both are looked at by other means, before each
-//! stream and while it runs. How they are read is the shell's business; everything in here is a
-//! function of what was read, so that every judgement can be replayed.
+//! The walsender checks little and late: a stream on which nothing happens looks the same as one
+//! whose publication no longer publishes. So slot and publication are read by SQL, before each
+//! stream and while it runs. The shell reads them; everything in this module is a function of what
+//! was read, so that every result can be replayed.
 //!
 //! Read in this order: [`SlotLook`] and [`Catalog`] (the facts), [`slot_checks`] and
 //! [`publication`] (what is wrong with them), [`history`] (whether the server is still the same),
-//! [`preflight()`] (whether a stream may start), [`TableOids`] (whose a row is), [`suspected_gap`]
-//! (what a defect beside a running stream puts at risk).
+//! [`preflight()`] (whether a stream may start), [`TableOids`] (which configured table a row
+//! belongs to), [`suspected_gap`] (which rows a defect puts at risk that the monitor found).
 
 mod baseline;
 mod catalog;

@@ -1,5 +1,5 @@
-//! From a defect beside a running stream to a gap: whether there was something to lose, and which
-//! interval is at risk.
+//! Whether a defect that the monitor found means a gap: whether there was something to lose, and
+//! which interval is at risk.
 
 use pgoutput::Lsn;
 
@@ -13,12 +13,12 @@ use crate::{
     telemetry::Snapshot,
 };
 
-/// When all was well for the last time.
+/// The last time at which the monitor found no defect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastGood {
-    /// That moment.
+    /// The server's clock and the end of WAL at that time.
     pub checked: Mark,
-    /// What the slot had on record then.
+    /// The slot's `confirmed_flush_lsn` at that time.
     pub confirmed: Option<Lsn>,
 }
 
@@ -28,8 +28,8 @@ impl From<&Baseline> for LastGood {
     }
 }
 
-/// The gap that a defect means, if rows can be missing because of it: a router that is being set up
-/// has none.
+/// The gap that a defect means. None if the defect's class is not gap, or if the router is still
+/// being set up: then nothing was promised yet.
 pub fn suspected_gap(
     failure: Failure,
     last_good: Option<LastGood>,
@@ -43,14 +43,15 @@ pub fn suspected_gap(
     let from = last_good.map(|good| {
         let is_slot = matches!(failure.code, Code::SlotMissing | Code::SlotLost);
         if is_slot || failure.code.is_of_whole_publication() {
-            // The slot is what holds the rows, and it is of no use any more: everything past the
-            // last position that is certain is at risk.
+            // The slot holds the rows, and it can no longer be used: everything past the last
+            // position that is certainly in Kafka is at risk.
             let lsn = safe_position(relay, good.confirmed).unwrap_or(good.checked.lsn);
             let is_before = good.checked.lsn <= lsn;
             let acknowledged_at = relay.witness.acknowledged_at.clone();
             Mark { lsn, at: good.checked.at.filter(|_| is_before).or(acknowledged_at) }
         } else {
-            // The slot still has what was written before: at risk is what was written since.
+            // The slot still has what was written before that reading: only what was written since
+            // is at risk.
             good.checked
         }
     });
@@ -65,8 +66,8 @@ fn is_connected(state: State) -> bool {
     }
 }
 
-/// The last position that is certainly in Kafka, by what the relay said, the witness says, and the
-/// slot has on record.
+/// The greatest position up to which everything is in Kafka, according to the relay, the witness
+/// and the slot.
 fn safe_position(relay: &Snapshot, slot: Option<Lsn>) -> Option<Lsn> {
     let ours = Some(relay.confirmed).filter(|lsn| lsn.as_u64() > 0);
     ours.max(slot).max(relay.witness.position)
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!(from(suspected(Code::SlotLost, Some(good()), &relay)), mib(40));
     }
 
-    /// Behind a backlog, the last look is too late a time for the last position.
+    /// In a backlog the last acknowledged position is older than the last reading.
     #[test]
     fn the_time_is_one_up_to_which_everything_is_acknowledged() {
         let mut relay = snapshot(State::Streaming);

@@ -1,10 +1,10 @@
-//! Rows of a partitioned outbox that change their partition. PostgreSQL does that by a DELETE in
-//! the one and an INSERT in the other, and decodes it so: the row goes out again, behind newer ones
-//! of its key, also from a publication of inserts alone.
+//! Rows of a partitioned outbox that move to another partition. PostgreSQL moves a row by a DELETE
+//! in one partition and an INSERT in the other, and decodes it as these two: the row is produced
+//! again, after newer rows of its key, also from a publication of inserts alone.
 //!
 //! `pg_stat_user_tables` counts the two as an ordinary delete and insert
-//! (`ExecCrossPartitionUpdate` in nodeModifyTable.c; seen on 15 and 18), so what has happened
-//! cannot be told. Who may do it can.
+//! (`ExecCrossPartitionUpdate` in nodeModifyTable.c; seen on 15 and 18), so it cannot be seen
+//! whether rows have moved. Which roles may move them can be seen.
 
 use super::quote::{quote_identifier, quote_table};
 use crate::{
@@ -12,19 +12,19 @@ use crate::{
     routing::table::TableName,
 };
 
-/// Who may move rows of a partitioned table, other than its owner.
+/// Which roles other than the owner may move rows of a partitioned table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moves {
     /// The partitioned table.
     pub table: TableName,
-    /// Columns of the partition key, of any level, that somebody may update.
+    /// Columns of the partition key, of any level, that one of `roles` may update.
     pub columns: Vec<String>,
-    /// Who: names of roles; `None` is everybody (PUBLIC).
+    /// Names of roles; `None` is everybody (PUBLIC).
     pub roles: Vec<Option<String>>,
 }
 
 impl Moves {
-    /// What people should hear of it.
+    /// The finding, which is reported and stops nothing.
     pub fn finding(&self) -> Failure {
         let Self { table, columns, roles } = self;
         let columns = columns.join(", ");

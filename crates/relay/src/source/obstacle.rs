@@ -3,18 +3,18 @@
 use super::gap::Gap;
 use crate::failure::Failure;
 
-/// See the module's documentation.
+/// The result of the checks before a stream, where it may not start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Obstacle {
-    /// Another process streams from the slot: stand by.
+    /// Another process streams from the slot: this router becomes a standby.
     SlotInUse {
         /// Its walsender.
         pid: i32,
     },
-    /// Rows may be missing: everything that shows it, the gravest first, and at least one.
+    /// Rows may be missing: every gap that was found, the gravest first, at least one.
     Gaps(Vec<Gap>),
-    /// This is not the server that the witness speaks of, and shows it to whoever looks. Whoever
-    /// reaches the right one sees nothing of it, so it is not written down.
+    /// This is not the witness's server. Every reading of this server shows it and no reading of
+    /// the right one does, so it is reported and not written into the witness.
     Elsewhere(Box<Gap>),
     /// Something else is wrong.
     Failed(Failure),

@@ -1,4 +1,4 @@
-//! Names as SQL text, for statements that people are told to type and for those that are sent.
+//! Names as SQL text, for statements that people type and for those that the router sends.
 //!
 //! A backslash is an ordinary character in an identifier, whatever `standard_conforming_strings`
 //! says.

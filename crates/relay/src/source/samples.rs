@@ -1,4 +1,4 @@
-//! A healthy slot, a healthy publication and a relay at work, for tests to change one thing about.
+//! A healthy slot, a healthy publication and a working relay, of which each test changes one thing.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The server at the other end, as plain data: what it is, and which history its WAL has.
+//! The server as plain data: its version, its encoding and the history of its WAL.
 
 use pgoutput::Lsn;
 
@@ -13,11 +13,11 @@ pub struct Server {
     pub encoding: Encoding,
     /// System identifier and timeline, by `IDENTIFY_SYSTEM`.
     pub history: History,
-    /// The end of flushed WAL, by the same answer.
+    /// The end of flushed WAL, from the same answer.
     pub wal_end: Lsn,
 }
 
-/// What the database's texts are made of.
+/// The database's encoding, which decides the stream's `client_encoding`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Encoding {
     /// Bytes of unknown meaning: ask for `client_encoding = SQL_ASCII`, since the server cannot
@@ -36,7 +36,7 @@ pub struct History {
     pub timeline: u32,
 }
 
-/// The timelines before the present one, each with the position at which it was left.
+/// The timelines before the present one, each with the position at which the next one left it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TimelineHistory {
     left: Vec<(u32, Lsn)>,
@@ -44,11 +44,11 @@ pub struct TimelineHistory {
 
 impl TimelineHistory {
     /// Reads the file that `TIMELINE_HISTORY` returns: `parent TAB switch point TAB reason`, one
-    /// line for each; lines that begin with `#`, and empty ones, say nothing (`readTimeLineHistory`
-    /// in PostgreSQL's `timeline.c`).
+    /// line for each timeline. Empty lines and lines that begin with `#` are skipped
+    /// (`readTimeLineHistory` in PostgreSQL's `timeline.c`).
     ///
     /// # Errors
-    /// A line is none of these.
+    /// [`Code::Protocol`]: a line has no timeline or no position.
     pub fn parse(content: &str) -> Result<Self, Failure> {
         let mut left = Vec::new();
         for line in content.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'))
@@ -69,7 +69,7 @@ impl TimelineHistory {
         Ok(Self { left })
     }
 
-    /// Where this timeline was left.
+    /// Where the next timeline left this one; `None` if this one is not an ancestor.
     pub(super) fn left_at(&self, timeline: u32) -> Option<Lsn> {
         self.left.iter().find(|(left, _)| *left == timeline).map(|(_, position)| *position)
     }

@@ -1,5 +1,4 @@
-//! A slot at one moment, as plain data. Reading it from a server is somebody else's; what is wrong
-//! with it is judged in [`super::slot_checks`].
+//! A slot at one moment, as plain data. The shell reads it; [`super::slot_checks`] checks it.
 
 use pgoutput::Lsn;
 
@@ -14,17 +13,17 @@ pub enum WalStatus {
     Extended,
     /// No longer kept: the next checkpoint may remove it.
     Unreserved,
-    /// Some of it is gone; the slot is dead.
+    /// Some of it is removed; the slot can never be used again.
     Lost,
-    /// A word that this version does not know.
+    /// A value of `wal_status` that this version does not know.
     Unknown,
 }
 
 impl WalStatus {
-    /// Those with a word of PostgreSQL's.
+    /// All but [`Self::Unknown`].
     pub const KNOWN: [Self; 4] = [Self::Reserved, Self::Extended, Self::Unreserved, Self::Lost];
 
-    /// PostgreSQL's word.
+    /// The value of `wal_status` in `pg_replication_slots`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Reserved => "reserved",
@@ -35,7 +34,7 @@ impl WalStatus {
         }
     }
 
-    /// The status that PostgreSQL has this word for.
+    /// The status with this value of `wal_status`.
     pub fn parse(word: Option<&str>) -> Self {
         Self::KNOWN
             .into_iter()
@@ -65,17 +64,18 @@ pub enum Peculiarity {
 /// The slot at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SlotHealth {
-    /// The end of WAL then.
+    /// The end of WAL at that moment.
     pub current_wal_lsn: Lsn,
-    /// What was confirmed. Stays when the slot is lost.
+    /// The slot's position. A lost slot keeps it.
     pub confirmed_flush_lsn: Option<Lsn>,
-    /// The oldest WAL that the slot keeps. None when the slot is lost.
+    /// The oldest WAL that the slot retains. None when the slot is lost.
     pub restart_lsn: Option<Lsn>,
-    /// What may still be written before the slot is in danger; `None`: no limit is set.
+    /// `safe_wal_size`: how much WAL may still be written before the slot may be lost. None: no
+    /// limit is set.
     pub safe_wal_bytes: Option<u64>,
-    /// Whether its WAL is there.
+    /// Whether the WAL that it needs is retained.
     pub wal_status: WalStatus,
-    /// The walsender that streams from it.
+    /// The process id of the walsender that streams from it; `None` when there is none.
     pub active_pid: Option<i32>,
     /// The output plug-in.
     pub plugin: Option<String>,
@@ -89,29 +89,29 @@ pub struct SlotHealth {
     pub failover: Option<bool>,
     /// Copied from a primary (17+).
     pub synced: Option<bool>,
-    /// Why it is dead (16+ in part, 17+ whole).
+    /// Why it can never be used again (16 names some reasons, 17 all).
     pub invalidation_reason: Option<String>,
-    /// Since when nobody streams from it, in seconds of the epoch (17+).
+    /// Since when no process streams from it, in seconds since 1970 (17+).
     pub inactive_since: Option<f64>,
 }
 
 impl SlotHealth {
-    /// WAL that is not yet safely in Kafka: the headline.
+    /// Bytes of WAL past the slot's position: what is not confirmed.
     pub fn bytes_behind(&self) -> u64 {
         self.confirmed_flush_lsn.map_or(0, |lsn| bytes_between(lsn, self.current_wal_lsn))
     }
 
-    /// WAL that the slot keeps on disk. None when the slot is lost.
+    /// Bytes of WAL that the slot retains on disk. None when the slot is lost.
     pub fn retained_bytes(&self) -> Option<u64> {
         self.restart_lsn.map(|lsn| bytes_between(lsn, self.current_wal_lsn))
     }
 
-    /// Whether somebody streams from it.
+    /// Whether a process streams from it.
     pub fn is_active(&self) -> bool {
         self.active_pid.is_some()
     }
 
-    /// Whether it is dead: nothing will ever stream from it again.
+    /// Whether it can never be used again: its WAL is removed, or PostgreSQL invalidated it.
     pub fn is_lost(&self) -> bool {
         self.wal_status == WalStatus::Lost || self.invalidation_reason.is_some()
     }
@@ -122,9 +122,9 @@ pub fn bytes_between(from: Lsn, to: Lsn) -> u64 {
     to.as_u64().saturating_sub(from.as_u64())
 }
 
-/// A moment at which a session's own walsender was seen to hold the slot, or a command saw that
-/// nobody did. PostgreSQL gives a slot to one at a time, and WAL grows, so of two the later has the
-/// greater; the clock decides where nothing was written in between.
+/// A moment at which a session's own walsender was seen to hold the slot, or at which a command saw
+/// that no process held it. A slot has one holder at a time and WAL grows, so the later of two
+/// moments has the greater `wal_end`; the clock decides where nothing was written in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Held {
     /// The end of WAL.
@@ -133,28 +133,28 @@ pub struct Held {
     pub clock_micros: i64,
 }
 
-/// What one look at the server shows of the slot; `slot` is `None` when it does not exist.
+/// What one reading of the server shows of the slot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SlotLook {
     /// The end of WAL.
     pub current_wal_lsn: Lsn,
-    /// The server's clock, UTC.
+    /// The server's clock, UTC, ISO 8601.
     pub at: String,
-    /// The same clock in microseconds, for telling which of two looks was the later.
+    /// The same clock in microseconds, to order two readings.
     pub clock_micros: i64,
-    /// The database we are connected to.
+    /// The database that the reading connection is in.
     pub database: String,
-    /// The slot.
+    /// The slot; `None` when it does not exist.
     pub slot: Option<SlotHealth>,
 }
 
 impl SlotLook {
-    /// The moment of the look, to be compared with others.
+    /// The moment of the reading, in a form that can be ordered.
     pub fn moment(&self) -> Held {
         Held { wal_end: self.current_wal_lsn, clock_micros: self.clock_micros }
     }
 
-    /// The moment of the look.
+    /// The moment of the reading, in the form that messages show.
     pub fn mark(&self) -> Mark {
         Mark { lsn: self.current_wal_lsn, at: Some(self.at.clone()) }
     }

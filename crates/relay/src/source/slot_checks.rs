@@ -1,4 +1,5 @@
-//! What is wrong with a slot: one order of questions, for the monitor and before each stream.
+//! What is wrong with a slot: the same checks in the same order for the monitor and before each
+//! stream.
 
 use pgoutput::Lsn;
 
@@ -8,13 +9,14 @@ use super::{
 };
 use crate::failure::{Code, Failure};
 
-/// The only plug-in whose messages the router reads.
+/// The only output plug-in whose messages the router decodes.
 const PLUGIN: &str = "pgoutput";
 
 /// The slot, if a stream from it can be complete.
 ///
 /// # Errors
-/// It does not exist, was made for something else, or is lost.
+/// [`Code::SlotMissing`]: it does not exist. [`Code::SlotUnsuitable`]: it was created for something
+/// else. [`Code::SlotLost`]: it is lost.
 pub fn fit<'l>(name: &str, look: &'l SlotLook) -> Result<&'l SlotHealth, Failure> {
     let slot = look.slot.as_ref().ok_or_else(|| missing(name))?;
     match unsuitable(name, &look.database, slot).or_else(|| lost(name, slot)) {
@@ -63,8 +65,8 @@ fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
     ))
 }
 
-/// The same of a slot that was fit when the witness was written: somebody has dropped it, and made
-/// another of that name.
+/// The failure for an unsuitable slot that was fit when the witness was written: it was dropped,
+/// and another was created under its name.
 pub fn made_unfit(unsuitable: Failure) -> Failure {
     let what = format!("{}; it was dropped, and made again as something else", unsuitable.message);
     Failure::new(Code::SlotMoved, what).hint(
@@ -73,14 +75,14 @@ pub fn made_unfit(unsuitable: Failure) -> Failure {
     )
 }
 
-/// Whether a slot that nobody holds stands no further than everything that is acknowledged.
+/// Checks that a slot which no process holds stands no further than `ours`, the witness's position.
 ///
-/// Behind is normal: a crash of PostgreSQL forgets what was confirmed since the slot was last
-/// saved, and the rows are sent again. Ahead means that somebody moved it or made it again: no
-/// router confirms what the witness does not say.
+/// A slot behind that is normal: a crash of PostgreSQL forgets what was confirmed since the slot
+/// was last saved, and the rows are sent again. A slot ahead of it was advanced by somebody else or
+/// re-created: a router confirms only what the witness says.
 ///
 /// # Errors
-/// It does not.
+/// [`Code::SlotMoved`]: the slot stands past `ours`.
 pub fn unmoved(name: &str, ours: Lsn, slot: &SlotHealth) -> Result<(), Failure> {
     match slot.confirmed_flush_lsn.filter(|&theirs| theirs > ours) {
         None => Ok(()),

@@ -1,5 +1,5 @@
-//! Which tables are the configured ones. A name says who is asked for; an OID says who that is,
-//! also of a row that was written while the table was called something else.
+//! Which OIDs are the configured tables. The configuration gives names; an OID identifies the table
+//! also in rows that were written while it had another name.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,7 @@ pub struct TableOids {
 
 impl TableOids {
     /// The tables that bear a configured name now, and those that bore one when they were last
-    /// seen. Where a table has had two of the names, what it is called now says which it belongs
-    /// to.
+    /// read. A table that has borne two configured names belongs to the one that it bears now.
     pub fn of(outboxes: &Outboxes, now: &Catalog, remembered: Option<&Catalog>) -> Self {
         let mut by_oid = BTreeMap::new();
         for relation in remembered.into_iter().chain([now]).flat_map(|one| &one.relations) {
@@ -32,8 +31,8 @@ impl TableOids {
         Self { by_oid }
     }
 
-    /// Those whose place another has taken, as long as the slot may have rows that were written to
-    /// them before that.
+    /// Adds tables whose name another table has taken, for as long as the slot may have rows that
+    /// were written to them before that.
     #[must_use]
     pub fn with_former(
         mut self,
@@ -43,7 +42,8 @@ impl TableOids {
     ) -> Self {
         for (oid, former) in former.iter().filter(|(_, former)| former.until > slot) {
             let is_configured = outboxes.tables.iter().any(|table| table.name == former.table);
-            // The heir may have been renamed since, and be configured by that name.
+            // The table that took the name may itself have been renamed since, and be configured by
+            // its new name.
             let heirs = self.by_oid.get(&former.heir);
             if let Some(table) = heirs.or(is_configured.then_some(&former.table)).cloned() {
                 self.by_oid.entry(Oid::from_u32(*oid)).or_insert(table);
@@ -52,7 +52,7 @@ impl TableOids {
         self
     }
 
-    /// All of them.
+    /// The OIDs of all configured tables.
     pub fn oids(&self) -> impl Iterator<Item = Oid> {
         self.by_oid.keys().copied()
     }
@@ -64,7 +64,7 @@ impl TableOids {
 }
 
 impl Catalog {
-    /// The tables whose rows count as events.
+    /// The tables whose rows are events.
     pub fn outbox_tables(&self, outboxes: &Outboxes) -> Vec<Oid> {
         if outboxes.tables.is_empty() {
             let published = self.publication.iter().flat_map(|publication| &publication.tables);

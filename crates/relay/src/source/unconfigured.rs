@@ -1,6 +1,6 @@
-//! Outboxes that the configuration does not name any more: an older one came back with a rollback,
-//! or with the instance that took over. That is a person's choice, and no gap; but the rows that it
-//! passes over are nowhere else told of.
+//! Outboxes that the configuration no longer names: an older configuration came back with a
+//! rollback, or with the instance that took over. A person chose that, so it is no gap; but nothing
+//! else reports the rows that are skipped.
 
 use pgoutput::Oid;
 
@@ -11,8 +11,8 @@ use crate::{
     witness::Witness,
 };
 
-/// Tables that counted when the record was written, and count no more. It does not matter what
-/// became of them: the slot has rows by the catalog of their own time.
+/// Tables that were outboxes when the witness was written, and are not any more. It does not matter
+/// whether they still exist: the slot has their rows from the time when they did.
 pub(super) fn unconfigured(
     witness: &Witness,
     outboxes: &Outboxes,

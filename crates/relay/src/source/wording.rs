@@ -1,5 +1,4 @@
-//! How sizes and times are spelled for people, in one place, so that the same thing reads the same
-//! in every message.
+//! How messages write sizes and times, in one place, so that all messages write them alike.
 
 use std::{
     fmt::Write as _,
@@ -30,7 +29,8 @@ pub fn bytes(bytes: u64) -> String {
     format!("{whole}.{tenths} {unit}")
 }
 
-/// In UTC, ISO 8601, without the fraction of the second; `None` outside of the years 1970 to 9999.
+/// A time in UTC, ISO 8601, without the fraction of the second; `None` outside the years 1970 to
+/// 9999.
 pub(crate) fn utc(at: PgTimestamp) -> Option<String> {
     let since = u64::try_from(at.unix_millis()).ok()?;
     let time = UNIX_EPOCH.checked_add(Duration::from_millis(since))?;

@@ -1,4 +1,5 @@
-//! What tests of the core are made of: a server and its side of the wire, and a sink in memory.
+//! What tests of the core use in place of PostgreSQL and Kafka: a server's answers, the messages of
+//! a walsender, and a sink in memory.
 
 mod sink;
 mod source;

@@ -1,5 +1,5 @@
-//! A producer in memory: a queue per partition, whose records are stored and acknowledged when the
-//! test says so.
+//! A producer in memory with a queue per partition. The test decides when a record is stored and
+//! when it is acknowledged.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +12,7 @@ use crate::{
 /// A partition of a topic.
 pub type Lane = (TopicId, i32);
 
-/// A record that outlives the frame it came from.
+/// A [`Record`] that owns its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredRecord {
     /// Where to.
@@ -44,7 +44,7 @@ impl From<&Record<'_>> for StoredRecord {
     }
 }
 
-/// Queues of one producer. What was stored stays stored; what was not is lost with it.
+/// The queues of one producer. Records that were not stored are lost with the producer.
 #[derive(Debug)]
 pub struct MemorySink {
     capacity: usize,
@@ -61,17 +61,17 @@ struct Queue {
 }
 
 impl MemorySink {
-    /// Takes up to `capacity` records that are not acknowledged.
+    /// A sink that is full at `capacity` unacknowledged records.
     pub fn new(capacity: usize) -> Self {
         Self { capacity, closed: None, lanes: BTreeMap::new(), in_flight: 0, produced: Vec::new() }
     }
 
-    /// Every record that was ever taken, in order.
+    /// Every record that was taken, in order.
     pub fn produced(&self) -> &[StoredRecord] {
         &self.produced
     }
 
-    /// Forgets every record that was taken; those on their way stay.
+    /// Clears [`MemorySink::produced`]; records in flight stay.
     pub fn forget(&mut self) {
         self.produced.clear();
     }
@@ -96,8 +96,8 @@ impl MemorySink {
         self.lanes.get(&lane)?.waiting.front().map(|(record, _)| record)
     }
 
-    /// The broker stores the next record of a partition: it cannot be lost any more, but is not
-    /// acknowledged yet.
+    /// The broker stores the next record of a partition: the record cannot be lost any more, but is
+    /// not acknowledged yet.
     pub fn store(&mut self, lane: Lane) -> Option<StoredRecord> {
         let queue = self.lanes.get_mut(&lane)?;
         let (record, ticket) = queue.waiting.pop_front()?;
@@ -127,7 +127,7 @@ impl MemorySink {
         acks
     }
 
-    /// The next record of a partition fails: as a gapless producer, this one takes and stores
+    /// The next record of a partition fails. As a gapless producer does, the sink takes and stores
     /// nothing after it.
     pub fn fail(&mut self, lane: Lane) -> Option<TransactionRef> {
         let (_, ticket) = self.lanes.get(&lane)?.waiting.front()?;

@@ -1,4 +1,4 @@
-//! A server that is as it must be, for tests that want a stream and nothing else.
+//! A server without defects, for tests that need only a stream.
 
 use pgoutput::{Lsn, Oid};
 
@@ -10,16 +10,16 @@ use crate::{
     },
 };
 
-/// One slot, one publication, one table, or several that look alike.
+/// A server with one slot, one publication, and one table or several alike.
 #[derive(Debug, Clone)]
 pub struct Source {
     /// The table.
     pub table: TableName,
     /// Its OID.
     pub oid: u32,
-    /// Others, with their OIDs.
+    /// Further tables, with their OIDs.
     pub others: Vec<(TableName, u32)>,
-    /// Their columns.
+    /// The columns of all tables.
     pub columns: Vec<String>,
     /// Where the slot stands.
     pub slot_at: u64,
@@ -27,7 +27,7 @@ pub struct Source {
     pub wal_end: u64,
     /// Whether the connection that asks streams from the slot.
     pub is_streaming: bool,
-    /// Its clock, which ticks with every question.
+    /// Its clock, which advances with every action that is answered.
     pub clock_micros: i64,
 }
 
@@ -49,7 +49,7 @@ impl Source {
         }
     }
 
-    /// The answer to what a connection attempt asks for; `None` for every other action.
+    /// The answer to an action of a connection attempt; `None` for every other action.
     pub fn answer(&mut self, action: &Action) -> Option<Input<'static>> {
         self.clock_micros += 1;
         if matches!(action, Action::Connect | Action::StartReplication) {
@@ -74,7 +74,7 @@ impl Source {
         }
     }
 
-    /// Who it is.
+    /// What the server answers about itself.
     pub fn server(&self) -> Server {
         Server {
             version: 18_00_01,
@@ -84,7 +84,7 @@ impl Source {
         }
     }
 
-    /// Its slot.
+    /// What a reading of its slot shows.
     pub fn look(&self) -> SlotLook {
         let current_wal_lsn = Lsn::from_u64(self.wal_end);
         let slot = SlotHealth {
@@ -112,7 +112,7 @@ impl Source {
         }
     }
 
-    /// Its publication.
+    /// What a reading of its catalog shows.
     pub fn catalog(&self) -> Catalog {
         let tables = [(self.table.clone(), self.oid)].into_iter().chain(self.others.clone());
         let (published, relations) = tables.map(|(name, oid)| self.table(name, oid)).unzip();

@@ -1,6 +1,6 @@
-//! `CopyData` payloads as a walsender writes them, for tests: `pgoutput` only reads.
+//! `CopyData` payloads as a walsender writes them, for tests: the crate `pgoutput` only decodes.
 //!
-//! Depends on nothing of this crate, so that integration tests can include it as it is.
+//! This file depends on nothing in the crate, so that integration tests can include it as it is.
 
 /// The OID of `text`.
 pub const TEXT: u32 = 25;
@@ -12,7 +12,7 @@ pub enum Value<'a> {
     Null,
     /// In text form.
     Text(&'a str),
-    /// In text form, of any encoding.
+    /// In text form, in any encoding.
     Bytes(&'a [u8]),
     /// An unchanged TOAST value, which an insert never has.
     Unchanged,
@@ -28,12 +28,12 @@ pub fn wal(wal_start: u64, sent_at: i64, message: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A keepalive that wants no answer.
+/// A keepalive that does not request a reply.
 pub fn keepalive(wal_end: u64) -> Vec<u8> {
     keepalive_with(wal_end, 0)
 }
 
-/// A keepalive that wants an answer.
+/// A keepalive that requests a reply.
 pub fn question(wal_end: u64) -> Vec<u8> {
     keepalive_with(wal_end, 1)
 }
@@ -46,7 +46,7 @@ fn keepalive_with(wal_end: u64, reply: u8) -> Vec<u8> {
     bytes
 }
 
-/// Begin, sent as soon as it was committed.
+/// Begin, sent at the time of the commit.
 pub fn begin(commit_lsn: u64, committed_at: i64) -> Vec<u8> {
     begin_sent_at(commit_lsn, committed_at, committed_at)
 }
@@ -56,7 +56,7 @@ pub fn begin_sent_at(commit_lsn: u64, committed_at: i64, sent_at: i64) -> Vec<u8
     wal(commit_lsn, sent_at, &begin_message(commit_lsn, committed_at, 7))
 }
 
-/// Begin of the transaction with this number, sent as soon as it was committed.
+/// Begin of the transaction with this number, sent at the time of the commit.
 pub fn begin_of(commit_lsn: u64, committed_at: i64, xid: u32) -> Vec<u8> {
     wal(commit_lsn, committed_at, &begin_message(commit_lsn, committed_at, xid))
 }

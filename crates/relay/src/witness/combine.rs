@@ -1,4 +1,4 @@
-//! Which of a pipeline's records counts.
+//! How the records of a pipeline are combined into one witness.
 
 use super::{Unreadable, Witness};
 use crate::{
@@ -6,16 +6,19 @@ use crate::{
     protocol::StateRecord,
 };
 
-/// What all records of a pipeline say together; `None` when there are none.
+/// The witness that all records of a pipeline make together; `None` when there are no records.
 ///
-/// The order in which they were written says nothing. The greatest (generation, timeline, held,
-/// position) counts, with every gap that is open in its generation, since two routers may have
-/// found different ones, with every acceptance, and with every topic's greatest partition count: a
-/// greater one is used only when nothing of the smaller one is unsettled.
+/// The order in which they were written does not matter. The record with the greatest (generation,
+/// timeline, held, position) counts. From the other records of its generation it takes:
+///
+/// * every open gap, since two routers may have found different gaps;
+/// * every acceptance;
+/// * each topic's greatest partition count: a greater count is used only when everything produced
+///   under the smaller one is settled.
 ///
 /// # Errors
-/// One of them cannot be read. It may be the one that counts, so the others are not believed
-/// either.
+/// One of the records cannot be read. That record may be the one that counts, so the others are not
+/// used either.
 pub fn combine(records: &[StateRecord]) -> Result<Option<Witness>, Unreadable> {
     let mut read = Vec::with_capacity(records.len());
     for record in records {
@@ -34,7 +37,7 @@ impl From<Unreadable> for Failure {
     }
 }
 
-/// The same of records that were read already.
+/// [`combine`] for records that are already decoded.
 pub(crate) fn join(witnesses: impl IntoIterator<Item = Witness>) -> Option<Witness> {
     let mut all: Vec<Witness> = witnesses.into_iter().collect();
     all.sort_by_key(Witness::rank);

@@ -1,15 +1,15 @@
-//! Under which keys a pipeline's records are stored.
+//! The keys under which a pipeline's records are stored.
 
 use crate::progress::ticket::SessionId;
 
 /// Names a pipeline in the state topic: the configured name, the database and the slot.
 ///
-/// Name and slot are often left at their defaults, so the database keeps two installations apart
-/// that share a cluster. The server's address is left out: it may change with a failover, and the
-/// record must be found again then.
+/// Name and slot are often left at their defaults, so the database distinguishes two installations
+/// that share a Kafka cluster. The server's address is not part of the name: a failover may change
+/// the address, and the record must still be found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pipeline {
-    /// `name` of the configuration.
+    /// `name` in the configuration.
     pub name: String,
     /// The database.
     pub database: String,
@@ -18,7 +18,7 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// What the keys of all its records begin with, and no other pipeline's.
+    /// The prefix of all its keys, and of no other pipeline's keys.
     #[must_use]
     pub fn prefix(&self) -> Vec<u8> {
         let parts = [&self.name, &self.database, &self.slot];
@@ -27,7 +27,7 @@ impl Pipeline {
         key.into_bytes()
     }
 
-    /// The key of one writer: a session of a process, or a command.
+    /// The key of one writer: a session, a gap that a process found, or a command.
     #[must_use]
     pub fn key(&self, writer: &str) -> Vec<u8> {
         let mut key = self.prefix();

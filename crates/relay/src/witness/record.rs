@@ -1,4 +1,4 @@
-//! What a pipeline's record says.
+//! The fields of a pipeline's record, how two records compare, and how a gap enters a record.
 
 use std::collections::BTreeMap;
 
@@ -10,54 +10,57 @@ use crate::{
     source::{Catalog, Gap, Held, History, Mark, wording},
 };
 
-/// See the module's documentation.
+/// One record of a pipeline; see [`super`] for what it is evidence of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Witness {
-    /// Grows when a new history begins, when a gap opens, and when a person accepts one.
+    /// Incremented when a new history begins, when a gap opens, and when a person accepts a gap.
     pub generation: u64,
-    /// When its writer saw the slot last: a session as its own, a command as nobody's.
+    /// When its writer last saw who holds the slot: a session saw that its own walsender does, a
+    /// command that no process does.
     pub held: Option<Held>,
-    /// The server; `None` when a gap was found before any server was identified.
+    /// The server's history; `None` when a gap was found before any server was identified.
     pub history: Option<History>,
     /// Kafka's cluster id.
     pub cluster: String,
     /// Every event whose commit record begins before this position is acknowledged.
     pub position: Lsn,
-    /// The last transaction with events before it; `None` when none was seen since the pipeline's
-    /// baseline.
+    /// The last transaction with events before that position; `None` when none was seen since the
+    /// pipeline's baseline.
     pub last: Option<LastTransaction>,
-    /// When the source was last found as it must be: by the server's clock, with the end of WAL
-    /// then.
+    /// When slot and publication were last found free of defects: the server's clock, and the end
+    /// of WAL then.
     pub checked: Option<Mark>,
-    /// Partition counts of the topics in use.
+    /// Partition counts of the topics in use, by topic.
     pub partitions: BTreeMap<String, i32>,
     /// Publication and outbox tables as they were at that moment.
     pub catalog: Catalog,
-    /// The tables whose rows counted as events.
+    /// The tables whose rows are events.
     pub tables: Vec<Oid>,
-    /// Those of them that were none before, with the position since which their rows count.
+    /// By OID, tables that became outboxes after the pipeline began, with the position from which
+    /// on their rows are events.
     pub added: BTreeMap<u32, Lsn>,
-    /// Tables that counted until a person accepted that others have taken their names, by OID.
+    /// By OID, tables that were outboxes until a person accepted that other tables have taken their
+    /// names.
     pub former: BTreeMap<u32, Former>,
-    /// What nobody has accepted yet.
+    /// Gaps that no person has accepted yet.
     pub gaps: Vec<Gap>,
-    /// What somebody has accepted, the latest last.
+    /// What persons have accepted, the latest last; at most [`ACCEPTED_MAX`].
     pub accepted: Vec<Acceptance>,
-    /// The pipeline began here without a record, and nobody has accepted that yet: what was before
-    /// is not vouched for.
+    /// Where the pipeline began without a witness, until a person accepts that: nothing says
+    /// whether earlier rows were produced.
     pub began_without: Option<Mark>,
 }
 
-/// A table whose place another has taken. It may have been renamed long before, with its rows
-/// produced as before, so the slot may have many rows that bear another name than the configured
-/// one.
+/// A table whose name another table has taken. It may have been renamed long before, and its rows
+/// were still produced; so the slot may have many of its rows under another name than the
+/// configured one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Former {
-    /// The configured name that its rows counted under.
+    /// The configured name under which its rows were events.
     pub table: TableName,
-    /// The table that has that name since: what it is configured as, the former one is, too.
+    /// The table that took the name. The former table is configured as whatever this one is.
     pub heir: Oid,
-    /// The end of WAL when that was accepted: rows before it count as events.
+    /// The end of WAL when that was accepted: the former table's rows before it are events.
     pub until: Lsn,
 }
 
@@ -66,23 +69,25 @@ pub struct Former {
 pub struct Acceptance {
     /// The gap's code, or the code of what was accepted besides gaps.
     pub code: String,
-    /// Where it began.
+    /// Where the gap begins.
     pub lsn: Lsn,
     /// Who accepted it.
     pub by: String,
-    /// When, in UTC, ISO 8601.
+    /// When, by the server's clock, in UTC, ISO 8601.
     pub at: String,
-    /// The generation that it began, or belongs to.
+    /// The generation that the acceptance began, or, of an accepted beginning, the one it belongs
+    /// to.
     pub generation: u64,
 }
 
 /// How many acceptances a record keeps.
 pub const ACCEPTED_MAX: usize = 20;
-/// How many topics' partition counts a record keeps: it is written often.
+/// How many topics' partition counts a record keeps. The record is written often, so it stays
+/// small.
 pub(super) const PARTITIONS_MAX: usize = 500;
 
 impl Witness {
-    /// A record with nothing in it but where it stands.
+    /// A record that has a position and nothing else.
     #[must_use]
     pub fn at(position: Lsn) -> Self {
         Self {
@@ -104,33 +109,33 @@ impl Witness {
         }
     }
 
-    /// The position, with a time up to which everything is acknowledged, by the server's clock.
+    /// The position, with a time by the server's clock up to which everything is acknowledged.
     pub fn mark(&self) -> Mark {
         Mark { lsn: self.position, at: self.acknowledged_at() }
     }
 
-    /// The last look at the source, if what was written until then is acknowledged; behind a
-    /// backlog it is not, and the last transaction tells.
+    /// The time of the last reading of the source, if everything up to then is acknowledged. In a
+    /// backlog it is not; then the commit time of the last transaction.
     fn acknowledged_at(&self) -> Option<String> {
         let checked = self.checked.as_ref().filter(|checked| checked.lsn <= self.position);
         let looked_at = checked.and_then(|checked| checked.at.clone());
         looked_at.or_else(|| wording::utc(self.last?.committed_at))
     }
 
-    /// How records of one pipeline compare.
+    /// The order of a pipeline's records: the greatest counts.
     pub(super) fn rank(&self) -> (u64, Option<u32>, Option<Held>, Lsn) {
         let (timeline, held) = self.holder();
         (self.generation, timeline, held, self.position)
     }
 
-    /// Who held the slot later, of one generation: a promotion begins one, and the next may be met
-    /// before its record is there.
+    /// The order of holders within a generation. The timeline ranks first: a promotion begins a
+    /// generation, and the next promotion may follow before that generation's record is in Kafka.
     pub(super) fn holder(&self) -> (Option<u32>, Option<Held>) {
         (self.history.as_ref().map(|history| history.timeline), self.held)
     }
 
-    /// From here on the rows of these tables count as events, and those of tables whose place was
-    /// taken.
+    /// From the present position on, the rows of these tables are events, and those of the former
+    /// tables.
     pub(crate) fn count(&mut self, mut tables: Vec<Oid>) {
         let former = self.former.keys().map(|oid| Oid::from_u32(*oid));
         let former: Vec<Oid> = former.filter(|oid| !tables.contains(oid)).collect();
@@ -142,9 +147,9 @@ impl Witness {
         self.tables = tables;
     }
 
-    /// This record in the words of a session that held the slot then. On a server whose WAL ends
-    /// before what an earlier session saw, nothing that this one writes would count: it was taken
-    /// back to an earlier state, and a new history begins.
+    /// This record as a session writes it that was seen to hold the slot at `held`. If an earlier
+    /// session held the slot at a later moment, the server was restored to an earlier state, and
+    /// nothing that this session writes would count; so a new generation begins.
     #[must_use]
     pub(crate) fn held_by(self, held: Option<Held>) -> Self {
         let is_later = held > self.held;
@@ -160,12 +165,12 @@ impl Witness {
         next
     }
 
-    /// Whether somebody has found the same.
+    /// Whether the same gap is open in this record.
     pub(crate) fn has_open(&self, gap: &Gap) -> bool {
         self.gaps.iter().any(|open| open.is_same(gap))
     }
 
-    /// Whether a person has accepted it, in this generation or a later one.
+    /// Whether a person has accepted the gap in `generation` or later.
     pub(crate) fn has_accepted(&self, gap: &Gap, generation: u64) -> bool {
         let is_this = |one: &Acceptance| one.generation >= generation && one.name() == gap.name();
         self.accepted.iter().any(is_this)

@@ -1,4 +1,4 @@
-//! Holds everything that happens against the truth, at the moment it happens.
+//! Compares everything that happens with the truth, at the moment when it happens.
 
 use crate::{
     history::{Event, History, IDS, KEYS, Publishing, TYPES},
@@ -7,38 +7,41 @@ use crate::{
     plan::Keeping,
 };
 
-/// What is remembered of one session: one replication connection of one router.
+/// What is known of one session: one replication connection of one router.
 #[derive(Debug)]
 struct Session {
-    /// Serial number of its first event.
+    /// Serial number of the first event that it produced.
     first: Option<u64>,
-    /// Place of the last record of each key that Kafka has from it.
+    /// Of each key, the place of the last record of this session that Kafka has.
     last: [Option<u64>; KEYS],
-    /// Serial number past the last event that was produced before it.
+    /// The serial number after the last event that was produced before this session began.
     before: u64,
-    /// How many of these may come again, and how many of those that Kafka has it has produced.
+    /// `again` counts the events produced before this session that Kafka has and that this session
+    /// has produced again; `bound` is the most that it may.
     bound: u64,
     again: u64,
-    /// The partition counts under which these went out, where they are known.
+    /// The partition counts that the events before this session were produced under; None where
+    /// they are not known.
     pins: [Option<i32>; TYPES.len()],
     /// The topics that it has produced to.
     topics: [bool; TYPES.len()],
-    /// Number of its newest event.
+    /// Index of the newest event that it produced.
     newest: Option<usize>,
-    /// Where its window begins: the highest position that it told, or that its witness says.
+    /// Where its window begins: the highest position that it has sent in a status update (without a
+    /// witness), or that its witness names.
     known: u64,
-    /// Whether nothing of it may be produced any more.
+    /// Whether it must not produce any more.
     is_over: bool,
 }
 
 /// How a record reached its partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
-    /// The ordinary way.
+    /// From the producer of a router that runs.
     Producer,
-    /// From a producer that is gone.
+    /// From a producer that is gone: the request was on its way.
     Ghost,
-    /// A second time, by the cluster's own doing.
+    /// The cluster stored a batch twice.
     Repetition,
 }
 
@@ -48,20 +51,21 @@ pub struct Judge {
     sessions: Vec<Session>,
     /// Distinct events per key that Kafka has.
     stored: [u64; KEYS],
-    /// Of each key the newest session that has produced it, and the place of its last record.
+    /// Of each key, the newest session that has produced it, and the place of that session's last
+    /// record.
     tail: [Option<(usize, u64)>; KEYS],
-    /// Serial number past the last event that any session produced.
+    /// The serial number after the last event that any session produced.
     produced: u64,
     /// Records that repeat one that Kafka had.
     pub duplicates: u64,
-    /// All records.
+    /// Records stored, duplicates included.
     pub records: u64,
     keeping: Keeping,
-    /// The highest acknowledged position of a witness.
+    /// The highest position of a witness whose write was acknowledged.
     attested: u64,
-    /// What may lie past the position where a window begins.
+    /// `limits.window_events`: events that may lie past the position where a window begins.
     window: u64,
-    /// Reasons for duplicates so far.
+    /// Events so far that allow duplicates.
     interruptions: u64,
 }
 
@@ -83,7 +87,7 @@ impl Judge {
         }
     }
 
-    /// An invariant does not hold. The first counts.
+    /// Reports that an invariant does not hold. Only the first violation is kept.
     pub fn accuse(&mut self, invariant: Invariant, what: impl FnOnce() -> String) {
         if self.violation.is_none() {
             self.violation = Some(Violation { invariant, what: what() });
@@ -95,13 +99,14 @@ impl Judge {
         self.violation.as_ref()
     }
 
-    /// Something happened after which records may come again.
+    /// Takes note of an event after which records may come again.
     pub fn interrupted(&mut self) {
         self.interruptions += 1;
     }
 
-    /// A session begins that produces what lies past `from`; `excused` of these events may have
-    /// been confirmed before, and forgotten.
+    /// A session begins that produces what lies past `from`. `excused` of these events may come
+    /// again beyond the window: they were confirmed before, and the confirmation was lost. Returns
+    /// the session's number.
     pub fn session_begins(&mut self, history: &History, from: u64, excused: u64) -> usize {
         let again = self.produced.saturating_sub(history.serial_past(from));
         let bound = self.window.max(history.largest_past(from)) + excused;
@@ -130,23 +135,23 @@ impl Judge {
         self.sessions.len() - 1
     }
 
-    /// What was in flight before a session went to partitions by these counts, and has to go there
-    /// again.
+    /// Sets the partition counts that the events in flight before a session were produced under: it
+    /// has to produce them to the same partitions.
     pub fn pin(&mut self, session: usize, pins: [Option<i32>; TYPES.len()]) {
         if let Some(session) = self.sessions.get_mut(session) {
             session.pins = pins;
         }
     }
 
-    /// The process of a session has stood still for so long that another may have taken over:
-    /// nothing more is produced.
+    /// The process of a session was stopped for so long that another may have taken over: the
+    /// session must not produce any more.
     pub fn session_must_end(&mut self, session: usize) {
         if let Some(session) = self.sessions.get_mut(session) {
             session.is_over = true;
         }
     }
 
-    /// A router's session is over in its own view, or its process is gone.
+    /// A router has ended its session, or its process is gone.
     pub fn session_ends(&mut self, session: usize) {
         if let Some(session) = self.sessions.get_mut(session) {
             session.is_over = true;
@@ -172,7 +177,7 @@ impl Judge {
             });
         }
         let pinned = self.sessions.get(session).filter(|one| event.serial < one.before);
-        // A topic that was made again with fewer has nothing of what went out before.
+        // A topic that was re-created with fewer partitions holds no record from before.
         let Topic { partitions, fewest, .. } = &kafka.topics[topic];
         let most = partitions.unwrap_or(0).min(fewest.unwrap_or(i32::MAX));
         let pin = pinned.and_then(|one| one.pins[topic]).filter(|count| *count <= most);
@@ -226,18 +231,18 @@ impl Judge {
         session.wrapping_add(1) == self.sessions.len()
     }
 
-    /// Whether a session has produced to this topic for the first time.
+    /// Whether this is the first time that a session produces to this topic.
     pub fn is_first(&mut self, session: usize, topic: usize) -> bool {
         let log = self.sessions.get_mut(session);
         log.is_some_and(|log| !std::mem::replace(&mut log.topics[topic], true))
     }
 
-    /// The newest event that a session has produced.
+    /// The index of the newest event that a session has produced.
     pub fn newest(&self, session: usize) -> Option<usize> {
         self.sessions.get(session)?.newest
     }
 
-    /// A record is in its partition.
+    /// A record was stored in its partition.
     pub fn stored(
         &mut self,
         history: &mut History,
@@ -265,7 +270,7 @@ impl Judge {
         if let Some(session) = self.sessions.get_mut(session) {
             session.last[key] = Some(place);
         }
-        // Of a history that a restored backup does not have.
+        // An event of a history that the restored backup does not contain.
         if !event.is_real {
             return;
         }
@@ -279,16 +284,16 @@ impl Judge {
                 format!("event {place} of key {key} is stored before event {first}")
             });
         } else {
-            // What was accepted as missing may arrive late all the same.
+            // An event that was accepted as missing may still arrive late.
             event.is_stored = true;
             self.pass_what_is_settled(history, key);
         }
     }
 
-    /// What comes again comes again as a whole: whatever followed a repeated event follows it once
-    /// more. Else the last record of a key would not be its last event. What a session that has
-    /// lost the slot still sends comes between the records of the next, which sends it again, or
-    /// left it out before that was there.
+    /// A replay is complete: every event that followed a repeated event follows it again. Otherwise
+    /// the last record of a key would not be its last event. Records that a session sends after it
+    /// lost the slot lie between those of the next session. That session sends them again, or had
+    /// passed their place before they were stored.
     fn follows_its_forerunner(
         &mut self,
         history: &History,
@@ -325,14 +330,14 @@ impl Judge {
         }
     }
 
-    /// A person has accepted that events are missing: those behind them are in order.
+    /// A person has accepted that events are missing: the events behind them count as in order.
     pub fn look_past_what_is_excused(&mut self, history: &History) {
         for key in 0..KEYS {
             self.pass_what_is_settled(history, key);
         }
     }
 
-    /// The server takes a position for confirmed.
+    /// The server's confirmed position moves from `from` to `to`.
     pub fn confirmed(&mut self, history: &History, session: usize, from: u64, to: u64) {
         if to > history.end_of_wal {
             let end = history.end_of_wal;
@@ -341,7 +346,7 @@ impl Judge {
         if to < from {
             self.accuse(Invariant::S8Slot, || format!("the slot goes back from {from} to {to}"));
         }
-        // What commits before the position is not sent again, even if it ends behind it.
+        // What commits before the position is not sent again, even if it ends after it.
         for transaction in history.first_from(from)..history.first_from(to.max(from)) {
             let transaction = &history.transactions[transaction];
             for number in transaction.events.clone() {
@@ -367,32 +372,32 @@ impl Judge {
         self.tells(session, to);
     }
 
-    /// A session has said a position, whether or not it arrives.
+    /// A session has sent a status update with this position, whether or not it arrives.
     pub fn tells(&mut self, session: usize, position: u64) {
         if self.keeping == Keeping::Memory {
             self.is_known_to(session, position);
         }
     }
 
-    /// A record of the witness with this position is acknowledged, or was found by a session that
+    /// A record of the witness with this position was acknowledged, or was found by a session that
     /// begins.
     pub fn attests(&mut self, position: u64) {
         self.attested = self.attested.max(position);
     }
 
-    /// The highest such position.
+    /// The highest position that a witness attests.
     pub fn attested(&self) -> u64 {
         self.attested
     }
 
-    /// The window of a session begins after this position.
+    /// The window of a session begins at this position, or later.
     pub fn is_known_to(&mut self, session: usize, position: u64) {
         if let Some(session) = self.sessions.get_mut(session) {
             session.known = session.known.max(position);
         }
     }
 
-    /// A process left and says that everything is delivered and confirmed.
+    /// A process has ended and reports that everything is delivered and confirmed.
     pub fn drained(&mut self, history: &History, session: usize, confirmed: u64) {
         let newest = self.newest(session).map_or(0, |newest| history.events[newest].serial + 1);
         let again = newest.saturating_sub(history.serial_past(confirmed));
@@ -403,7 +408,7 @@ impl Judge {
         }
     }
 
-    /// A backup was restored: events per key and published events as they were then.
+    /// The server's history was cut: takes the counts back to it.
     pub fn went_back(&mut self, history: &History) {
         for (stored, place) in self.stored.iter_mut().zip(history.places) {
             *stored = (*stored).min(place);

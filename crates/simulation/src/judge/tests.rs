@@ -1,4 +1,4 @@
-//! The judge itself, on anomalies that are made by hand.
+//! Tests of the judge, on violations that are made by hand.
 
 use super::*;
 use crate::{
@@ -18,7 +18,7 @@ fn written() -> (History, Judge) {
         history.write_transaction(2, &mut random, catalog, Health::Sound);
     }
     for event in &mut history.events {
-        // One key, so that order can be broken.
+        // All events have one key, so that their order can be wrong.
         event.key = 1;
         event.place = event.serial;
     }

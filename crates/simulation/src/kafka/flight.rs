@@ -1,11 +1,11 @@
-//! What is on its way to a partition.
+//! Records that were sent and are not stored yet.
 
 use relay::Ticket;
 
 /// A partition of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lane {
-    /// Place of the topic in [`crate::history::TYPES`].
+    /// Index of the topic in [`crate::history::TYPES`].
     pub topic: usize,
     /// The partition.
     pub partition: i32,
@@ -14,14 +14,14 @@ pub struct Lane {
 /// A record on its way.
 #[derive(Debug)]
 pub struct Pending {
-    /// Which event it carries.
+    /// Index of the event that it carries.
     pub event: usize,
-    /// Which session produced it.
+    /// Number of the session that produced it.
     pub session: usize,
     pub(super) ticket: Option<Ticket>,
 }
 
-/// A batch that a producer which is gone had sent already.
+/// A batch that a producer had sent before it was closed.
 #[derive(Debug)]
 pub struct Ghost {
     /// The partition.

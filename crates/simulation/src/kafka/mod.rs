@@ -1,4 +1,5 @@
-//! A cluster: topics with partitions that have a leader or not, and what is on its way to them.
+//! A Kafka cluster: topics whose partitions may have no leader, and the batches on their way to
+//! them.
 
 use relay::Code;
 
@@ -18,17 +19,19 @@ pub use state::StateTopic;
 pub struct Topic {
     /// Its name.
     pub name: String,
-    /// None while it is deleted.
+    /// None while the topic is deleted.
     pub partitions: Option<i32>,
-    /// The counts that it had since it was last made: a producer may still use an earlier one.
+    /// The partition counts since the topic was last created: a producer may still use an earlier
+    /// one.
     pub counts: Vec<i32>,
-    /// The fewest partitions that it was made again with: who looked then may still use so many.
+    /// The fewest partitions that the topic was re-created with, if it was: a router that read its
+    /// metadata then may still use that count.
     pub fewest: Option<i32>,
-    /// Partitions without a leader, bit by bit.
+    /// Partitions without a leader, as a bit mask.
     pub leaderless: u64,
     /// Its `max.message.bytes`.
     pub limit: Option<usize>,
-    /// Whether metadata denies that it exists.
+    /// Whether metadata reports that the topic does not exist.
     pub is_denied: bool,
 }
 
@@ -40,22 +43,22 @@ pub struct Kafka {
     pub is_up: bool,
     /// Whether acknowledgements get through.
     pub acks_pass: bool,
-    /// Batches of producers that are gone.
+    /// Batches of producers that were closed.
     pub ghosts: Vec<Ghost>,
-    /// Whether every producer meets an error after which it may not go on.
+    /// Whether every producer fails with a fatal error.
     pub ends_producers: bool,
-    /// The next batch is refused with this.
+    /// The error code by which the next batch is refused.
     pub rejects: Option<Code>,
-    /// The next batch is stored twice.
+    /// Whether the next batch is stored twice.
     pub stores_twice: bool,
-    /// How often another cluster was put in its place.
+    /// How often the brokers' addresses were led to another cluster.
     pub clusters: u64,
     /// The state topic.
     pub state: StateTopic,
 }
 
 impl Kafka {
-    /// A cluster with every topic.
+    /// A cluster in which every topic exists.
     pub fn new(partitions: i32) -> Self {
         let topic = |name: &&str| Topic {
             name: format!("outbox.event.{name}"),
@@ -84,12 +87,12 @@ impl Kafka {
         format!("cluster {}", self.clusters)
     }
 
-    /// Whether the state topic can be read and written now, but for its being deleted.
+    /// Whether the state topic's broker answers; the topic may still be deleted.
     pub fn keeps_state(&self) -> bool {
         self.is_up && !self.state.is_leaderless
     }
 
-    /// Whether a partition takes records now.
+    /// Whether a partition takes records now: the cluster is up, and the partition has a leader.
     pub fn takes(&self, lane: Lane) -> bool {
         self.is_up && self.topics[lane.topic].leaderless & (1 << lane.partition) == 0
     }
@@ -99,7 +102,7 @@ impl Kafka {
         self.topics[lane.topic].partitions.is_some_and(|count| lane.partition < count)
     }
 
-    /// Everything that was broken is whole.
+    /// Ends every fault.
     pub fn heal(&mut self) {
         self.is_up = true;
         self.acks_pass = true;

@@ -1,5 +1,5 @@
-//! Which partition a key belongs to, written a second time and in Java's way, so that a mistake in
-//! the product's is seen.
+//! The partition of a key, implemented a second time and as Java does it, so that a mistake in the
+//! product's implementation is seen.
 
 /// `Utils.toPositive(Utils.murmur2(key)) % partitions`.
 pub fn of_key(key: &[u8], partitions: i32) -> i32 {

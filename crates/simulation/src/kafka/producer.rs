@@ -1,6 +1,6 @@
-//! A producer as the core knows it: a queue per partition, from which the cluster takes batches in
-//! order, and a set of records that it has but whose acknowledgement is on its way. After the first
-//! failure it takes nothing more.
+//! A producer as the core sees it: a queue per partition, from which the cluster stores batches in
+//! order, and the stored records whose acknowledgements have not arrived. After its first failure
+//! the producer takes no more records.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,27 +15,27 @@ use crate::{
     postgres::{self, EVENT_TYPE},
 };
 
-/// What the core gave to the producer: to be held against the truth.
+/// What the core gave to the producer, for the judge to compare with the truth.
 #[derive(Debug)]
 pub struct Taken {
-    /// The number that its id header carries, if it carries one.
+    /// The index of the event, from the id header; None if the header does not name one.
     pub event: Option<usize>,
-    /// Number of its key, if there is such a key.
+    /// Index of its key; None if there is no such key.
     pub key: Option<usize>,
-    /// The topic, if it is bound.
+    /// Index of the topic; None if it was not looked up.
     pub topic: Option<usize>,
-    /// Where to.
+    /// The partition that the core chose.
     pub partition: i32,
     /// Whether value and headers are what they should be.
     pub is_whole: bool,
 }
 
-/// What becomes of a write that has failed.
+/// What happens to a write that has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// Nobody will see it.
+    /// It is never stored.
     Lost,
-    /// The broker had it, and only its answer was lost.
+    /// It is stored later: the broker had it, and only the response was lost.
     Late,
 }
 
@@ -46,16 +46,16 @@ pub struct Producer {
     is_closed: bool,
     /// The session that produces now.
     pub session: usize,
-    /// Topics by the core's numbers.
+    /// Index of each topic, by the core's number for it.
     bound: Vec<Option<usize>>,
     waiting: BTreeMap<Lane, VecDeque<Pending>>,
     stored: BTreeMap<Lane, VecDeque<(TopicId, Ticket)>>,
     ids: Vec<(usize, TopicId)>,
-    /// Writes to the state topic that are not stored.
+    /// Writes to the state topic that are not stored yet.
     writes: VecDeque<Write>,
-    /// Those that are stored, and not acknowledged.
+    /// Writes that are stored and not acknowledged.
     written: VecDeque<Write>,
-    /// Since it was last emptied.
+    /// What was taken since the judge last emptied this list.
     pub taken: Vec<Taken>,
 }
 
@@ -77,7 +77,7 @@ impl Producer {
         }
     }
 
-    /// A topic was looked up.
+    /// Binds the core's number of a topic to the topic's index.
     pub fn bind(&mut self, id: TopicId, topic: usize) {
         if self.bound.len() <= id.index() {
             self.bound.resize(id.index() + 1, None);
@@ -93,7 +93,7 @@ impl Producer {
         self.is_closed
     }
 
-    /// Partitions with a record that is not stored, of a producer that is not closed.
+    /// Partitions with a record that is not stored, unless the producer is closed.
     pub fn waiting(&self) -> Vec<Lane> {
         if self.is_closed {
             return Vec::new();
@@ -101,22 +101,22 @@ impl Producer {
         self.waiting.iter().filter(|(_, queue)| !queue.is_empty()).map(|(lane, _)| *lane).collect()
     }
 
-    /// Partitions with an acknowledgement on its way.
+    /// Partitions with an acknowledgement that has not arrived.
     pub fn unacked(&self) -> Vec<Lane> {
         self.stored.iter().filter(|(_, queue)| !queue.is_empty()).map(|(lane, _)| *lane).collect()
     }
 
-    /// The event that a partition gets next.
+    /// The event that is stored next in a partition.
     pub fn next(&self, lane: Lane) -> Option<usize> {
         self.waiting.get(&lane)?.front().map(|pending| pending.event)
     }
 
-    /// The session whose record a partition gets next.
+    /// The session whose record is stored next in a partition.
     pub fn next_session(&self, lane: Lane) -> Option<usize> {
         self.waiting.get(&lane)?.front().map(|pending| pending.session)
     }
 
-    /// The cluster stores the next record of a partition: it is not acknowledged yet.
+    /// The cluster stores the next record of a partition. Its acknowledgement has not arrived yet.
     pub fn store(&mut self, lane: Lane) -> Option<Pending> {
         let mut pending = self.waiting.get_mut(&lane)?.pop_front()?;
         let (_, id) = self.ids.iter().find(|(topic, _)| *topic == lane.topic)?;
@@ -133,14 +133,14 @@ impl Producer {
         }
     }
 
-    /// Takes a write to the state topic, unless it takes nothing more.
+    /// Takes a write to the state topic, unless the producer is closed.
     pub fn write(&mut self, write: Write) {
         if !self.is_closed {
             self.writes.push_back(write);
         }
     }
 
-    /// Writes to the state topic that are not stored.
+    /// Writes to the state topic that are not stored yet.
     pub fn writes(&self) -> impl Iterator<Item = &Write> {
         self.writes.iter()
     }
@@ -150,7 +150,7 @@ impl Producer {
         !self.is_closed && !self.writes.is_empty()
     }
 
-    /// The cluster stores the next write: it is not acknowledged yet.
+    /// The cluster stores the next write. Its acknowledgement has not arrived yet.
     pub fn store_write(&mut self) -> Option<&Write> {
         let write = self.writes.pop_front()?;
         self.written.push_back(write);
@@ -162,8 +162,8 @@ impl Producer {
         self.written.pop_front()
     }
 
-    /// The next write fails, and the producer with it. It may arrive later all the same: then it is
-    /// a ghost's.
+    /// The next write fails, and the producer is closed. With [`Fate::Late`] the write may still be
+    /// stored, as a ghost's.
     pub fn fail_write(&mut self, fate: Fate) {
         if fate == Fate::Lost {
             self.writes.pop_front();
@@ -171,8 +171,9 @@ impl Producer {
         self.close();
     }
 
-    /// The next record of a partition fails, and the producer with it: of that partition nothing
-    /// more is taken, since the sequence is broken; what is on its way to others may arrive.
+    /// The next record of a partition fails, and the producer is closed. Nothing more of that
+    /// partition is stored, because the sequence is broken; batches on their way to other
+    /// partitions may still be.
     pub fn fail(&mut self, lane: Lane) -> Option<TransactionRef> {
         let failed = self.waiting.get(&lane)?.front()?.ticket.as_ref().map(Ticket::transaction);
         self.waiting.remove(&lane);
@@ -180,18 +181,18 @@ impl Producer {
         failed
     }
 
-    /// It takes nothing more.
+    /// Closes it: it takes no more records.
     pub fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// What is not stored never will be: the cluster is another.
+    /// Drops what is not stored: the brokers' addresses lead to another cluster now.
     pub fn forget_unstored(&mut self) {
         self.waiting.clear();
         self.writes.clear();
     }
 
-    /// It is gone. What it had sent may still arrive, in order within each partition.
+    /// The producer is gone. What it had sent may still be stored, in order within each partition.
     pub fn into_ghosts(mut self) -> (Vec<Ghost>, Vec<Write>) {
         let waiting = std::mem::take(&mut self.waiting);
         let ghost = |(lane, queue): (Lane, VecDeque<Pending>)| Ghost {

@@ -9,11 +9,11 @@ use relay::witness::{StateRecord, Witness, Write};
 pub struct StateTopic {
     records: BTreeMap<Vec<u8>, StateRecord>,
     next_offset: i64,
-    /// Whether somebody has deleted it.
+    /// Whether the topic is deleted.
     pub is_deleted: bool,
-    /// Whether its partition has no leader: it takes nothing, and nobody can read it.
+    /// Whether its partition has no leader: it can be neither written nor read.
     pub is_leaderless: bool,
-    /// Writes that producers which are gone had sent already.
+    /// Writes that producers had sent before they were closed.
     pub ghosts: Vec<Write>,
 }
 
@@ -33,12 +33,12 @@ impl StateTopic {
         }
     }
 
-    /// What a reader sees.
+    /// The records that a reader sees: the latest of each key.
     pub fn read(&self) -> Vec<StateRecord> {
         self.records.values().cloned().collect()
     }
 
-    /// The record that counts: the product's rule, written a second time.
+    /// The record that counts, by the product's rule, implemented a second time.
     pub fn best(&self) -> Option<Witness> {
         let all = self.all();
         let timeline = |one: &Witness| one.history.as_ref().map(|history| history.timeline);
@@ -61,19 +61,19 @@ impl StateTopic {
         Some(best)
     }
 
-    /// What each record says.
+    /// The witness in each record.
     pub fn all(&self) -> Vec<Witness> {
         let read = |record: &StateRecord| Witness::decode(&record.value).expect("we wrote it");
         self.records.values().map(read).collect()
     }
 
-    /// Everything in it is lost.
+    /// Deletes every record.
     pub fn clear(&mut self) {
         self.records.clear();
         self.next_offset = 0;
     }
 
-    /// It is not there any more.
+    /// Deletes the topic.
     pub fn delete(&mut self) {
         self.clear();
         self.is_deleted = true;

@@ -1,4 +1,4 @@
-//! Seeds, until an invariant is broken.
+//! Runs seeds until an invariant is broken.
 #![allow(clippy::print_stdout, reason = "what a program prints is its result")]
 
 use std::{fmt, time::Instant};
@@ -9,23 +9,23 @@ use simulation::{coverage::Coverage, invariant::Violation, plan::Plan, resources
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Catch {
     pub(crate) found: Found,
-    /// The invariant, as it is displayed.
+    /// The invariant, as its `Display` prints it.
     pub(crate) invariant: String,
     pub(crate) what: String,
     pub(crate) millis: u64,
 }
 
-/// What broke an invariant.
+/// What broke the invariant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// The probe of what is left behind by many events.
+    /// The probe of memory growth (S9), before any seed.
     Probe,
     /// A seed.
     Seed(u64),
 }
 
 impl Found {
-    /// How many seeds were run.
+    /// How many seeds were run until then.
     pub(crate) fn seeds(self) -> u64 {
         match self {
             Self::Probe => 1,
@@ -44,7 +44,7 @@ impl fmt::Display for Found {
 }
 
 impl Catch {
-    /// Reads a line of [`until_caught`].
+    /// Parses a line that [`until_caught`] printed.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let mut fields = line.splitn(4, '\t');
         let found = match fields.next()? {
@@ -68,7 +68,7 @@ pub(crate) fn seed(seed: u64) -> Result<(), Violation> {
 /// Prints the first violation in one line, the fields separated by tabs; nothing if there is none
 /// in so many seeds.
 pub(crate) fn until_caught(budget: u64) {
-    // A panic of a wrong core is one of the ways to be caught; its message would say nothing new.
+    // A panic of the mutated core is one of the ways to be caught; its message would add nothing.
     std::panic::set_hook(Box::new(|_| {}));
     #[expect(clippy::disallowed_methods, reason = "this measures; the simulated clock is another")]
     let started = Instant::now();

@@ -1,12 +1,13 @@
 //! `mutants`: shows that the simulation notices planted bugs.
 //!
-//! Each bug is a patch in `crates/simulation/mutants`. It is applied to a copy of the sources, the
-//! copy is built, and its own `mutants --hunt` runs seeds until an invariant is broken. That has to
-//! be one of those that the patch names, and the same seed has to be clean without the patch: this
-//! program is the one without. A bug that survives its seeds, or does not compile, fails the run.
+//! Each bug is a patch in `crates/simulation/mutants`. The patch is applied to a copy of the
+//! sources, the copy is built, and the copy's own `mutants --hunt` runs seeds until an invariant is
+//! broken. The invariant has to be one of those that the patch names. The same seed must break
+//! nothing without the patch, which is checked by this program. A bug that survives its seeds, or
+//! does not compile, fails the run.
 //!
-//! The bugs are patches, not branches of the product: what proves the confirm rule holds no wrong
-//! proofs beside it.
+//! The bugs are patches and not branches of the product, so that the code which proves the confirm
+//! rule holds no wrong proofs beside it.
 #![allow(clippy::print_stdout, reason = "what a program prints is its result")]
 
 use std::{
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// The patches that the arguments ask for.
+/// The patches that the arguments select.
 fn wanted(arguments: &Arguments) -> Result<Vec<Patch>, String> {
     let mut patches = patch::all(Path::new(PATCHES))?;
     if let Some(name) = &arguments.only {
@@ -132,7 +133,7 @@ fn plant_all(arguments: &Arguments) -> Result<ExitCode, String> {
     Ok(if caught == patches.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Plants one bug and hunts it. The inner error says why it counts as not caught.
+/// Plants one bug and runs seeds against it. The inner error says why it counts as not caught.
 fn plant(scratch: &Scratch, patch: &Patch, budget: u64) -> Result<Result<Catch, String>, String> {
     scratch.restore()?;
     if let Err(why) = patch.apply_to(scratch.sources()) {
@@ -148,7 +149,7 @@ fn plant(scratch: &Scratch, patch: &Patch, budget: u64) -> Result<Result<Catch, 
     if !patch.is_caught_by(invariant) {
         return Ok(Err(format!("{found}, but for another reason: {invariant}: {what}")));
     }
-    // What fails without the bug as well says nothing about it.
+    // A seed that also fails without the bug shows nothing about the bug.
     if let Found::Seed(seed) = *found
         && hunt::seed(seed).is_err()
     {

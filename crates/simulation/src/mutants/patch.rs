@@ -1,8 +1,8 @@
 //! A planted bug as a patch: a header of `key: value` lines, then a unified diff against the
 //! repository's root.
 //!
-//! `about` says in one sentence what is wrong, `caught-by` names the invariants that the bug may
-//! break: one that is caught by another was caught by accident. `note`, if it is there, explains
+//! `about` says in one sentence what is wrong. `caught-by` names the invariants that the bug may
+//! break: a bug that breaks another one was caught by accident. `note`, if it is there, explains
 //! one of the two or the edit.
 
 use std::{
@@ -59,25 +59,25 @@ impl Patch {
         Ok(Self { name: name.to_owned(), about, caught_by, path })
     }
 
-    /// Whether the bug is about this invariant, which is given as it is displayed: `S2 never
-    /// confirmed early`.
+    /// Whether `caught-by` names this invariant, which is given as its `Display` prints it: `S2
+    /// never confirmed early`.
     pub(crate) fn is_caught_by(&self, invariant: &str) -> bool {
         let number = invariant.split(' ').next();
         self.caught_by.iter().any(|name| Some(name.as_str()) == number)
     }
 
-    /// Whether it fits the sources below `root`.
+    /// Checks that the patch applies to the sources below `root`.
     ///
     /// # Errors
-    /// It does not; says what git says.
+    /// The patch does not apply; the message is git's.
     pub(crate) fn applies_to(&self, root: &Path) -> Result<(), String> {
         self.git_apply(root, &["--check"])
     }
 
-    /// Changes the sources below `root`.
+    /// Applies the patch to the sources below `root`.
     ///
     /// # Errors
-    /// It does not fit; says what git says.
+    /// The patch does not apply; the message is git's.
     pub(crate) fn apply_to(&self, root: &Path) -> Result<(), String> {
         self.git_apply(root, &[])
     }
@@ -87,8 +87,8 @@ impl Patch {
         let mut git = Command::new("git");
         git.arg("apply").args(options).arg(&self.path).current_dir(&root);
         if let Some(parent) = root.parent() {
-            // Below another repository git would take the patch's paths for that one's, and skip
-            // them in silence.
+            // Inside another repository, git would resolve the patch's paths against that
+            // repository's root and skip them without a message.
             git.env("GIT_CEILING_DIRECTORIES", parent);
         }
         let output = git.output().map_err(|error| format!("git: {error}"))?;

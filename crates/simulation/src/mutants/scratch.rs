@@ -1,4 +1,4 @@
-//! The copy of the sources in which bugs are planted, with a target directory of its own that is
+//! The copy of the sources in which bugs are planted. It has a target directory of its own that is
 //! kept between runs, so that each bug costs an incremental build.
 
 use std::{
@@ -11,9 +11,9 @@ use std::{
 
 use crate::hunt::Catch;
 
-/// What is copied: the workspace, as far as cargo reads it.
+/// The parts of the workspace that cargo reads.
 const COPIED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "crates", "tests"];
-/// Of the workspace's Cargo.toml.
+/// The build profile, from the workspace's Cargo.toml.
 const PROFILE: &str = "mutants";
 
 pub(crate) struct Scratch {
@@ -22,10 +22,10 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Below cargo's target directory.
+    /// Creates the directory of the copy below cargo's target directory.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The directory cannot be created.
     pub(crate) fn new() -> Result<Self, String> {
         let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
         let root = Path::new(&target).join("mutants");
@@ -39,7 +39,7 @@ impl Scratch {
         &self.sources
     }
 
-    /// Makes the copy what the workspace is, whatever was planted there.
+    /// Makes the copy equal to the workspace again: removes what was planted.
     ///
     /// # Errors
     /// A file cannot be read or written.
@@ -51,7 +51,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Builds this program from the copy. The inner error is what the compiler says.
+    /// Builds this program from the copy. The inner error is the compiler's output.
     ///
     /// # Errors
     /// Cargo cannot be run.
@@ -64,10 +64,10 @@ impl Scratch {
         Ok(if output.status.success() { Ok(()) } else { Err(words()) })
     }
 
-    /// Runs what was built until an invariant is broken; `None` if it survived its seeds.
+    /// Runs the built program until an invariant is broken; `None` if the bug survived its seeds.
     ///
     /// # Errors
-    /// It cannot be run, or was ended by a signal.
+    /// The program cannot be run, or was ended by a signal.
     pub(crate) fn hunt(&self, budget: u64) -> Result<Option<Catch>, String> {
         let mut program = Command::new(self.target.join(PROFILE).join("mutants"));
         let output = output(program.arg("--hunt").args(["--budget", &budget.to_string()]))?;
@@ -86,8 +86,8 @@ fn output(command: &mut Command) -> Result<Output, String> {
     command.output().map_err(|error| format!("{}: {error}", command.get_program().display()))
 }
 
-/// Makes `copy` equal to `original`. A file that is equal already is not written, and one that is
-/// written is as young as it looks: cargo builds what is younger than its last build.
+/// Makes `copy` equal to `original`. A file that is equal is not written. A file that is written
+/// gets the present modification time, because cargo builds what is newer than its last build.
 fn mirror(original: &Path, copy: &Path) -> io::Result<()> {
     if !original.is_dir() {
         let bytes = fs::read(original)?;

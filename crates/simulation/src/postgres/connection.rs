@@ -6,18 +6,18 @@ use relay::{Code, Moment, testing::wire};
 
 use crate::history::{Called, History};
 
-/// What lies in the socket.
+/// What lies in the socket, unread by the router.
 #[derive(Debug, Clone)]
 pub enum Wire {
     /// `CopyData`.
     Frame(Vec<u8>),
-    /// `CopyData` of which only the beginning was kept.
+    /// `CopyData` larger than the router reads: only its beginning is kept.
     Oversized(Vec<u8>),
     /// The warning that a publication is missing.
     Warning,
-    /// ErrorResponse, by the code that we have for it.
+    /// ErrorResponse, as the product's code for it.
     Refused(Code),
-    /// `CopyDone` of the server.
+    /// The server's `CopyDone`.
     Done,
 }
 
@@ -28,35 +28,35 @@ pub enum Wire {
     reason = "each is a fact of one end of a connection; their combinations all occur"
 )]
 pub struct Connection {
-    /// Its number.
+    /// Identifies it among all connections.
     pub id: u64,
-    /// Who made it.
+    /// Index of the router.
     pub router: usize,
-    /// The transaction to be sent next.
+    /// Index of the transaction that is sent next.
     pub(super) next: usize,
-    /// Shape and name of the table as last described on it.
+    /// Shape and name of the table in the last Relation message sent on it.
     pub(super) described: Option<(usize, Called)>,
-    /// What was sent and not read.
+    /// Messages that were sent and not read.
     pub wire: VecDeque<Wire>,
-    /// Whether the walsender lives, and holds the slot.
+    /// Whether the walsender lives, and so holds the slot.
     pub is_served: bool,
     /// Whether the router's end is gone.
     pub is_abandoned: bool,
-    /// Whether the network swallows everything.
+    /// Whether the network drops everything in both directions.
     pub is_swallowed: bool,
-    /// Why the walsender is gone.
+    /// The code by which the router sees that the walsender is gone.
     pub ended_by: Code,
-    /// Whether its patience ended.
+    /// Whether `wal_sender_timeout` ended it.
     pub was_timed_out: bool,
-    /// The last word of the router.
+    /// When the last status update arrived.
     pub heard_at: Moment,
-    /// Whether it asked since.
+    /// Whether the walsender has asked for a status update since then.
     pub is_asked: bool,
     /// Whether the client sent `CopyDone`.
     pub said_goodbye: bool,
-    /// What the router said it had received.
+    /// The highest write position that the router has reported.
     pub written: u64,
-    /// Status updates without news in the present second.
+    /// Status updates without a new position: the second, and how many in it.
     pub updates: (u64, u32),
 }
 
@@ -86,14 +86,14 @@ impl Connection {
         self.ended_by = code;
     }
 
-    /// A keepalive that wants an answer.
+    /// Sends a keepalive that asks for a reply.
     pub fn ask(&mut self, history: &History) {
         if !self.said_goodbye {
             self.wire.push_back(Wire::Frame(wire::question(self.position(history))));
         }
     }
 
-    /// A keepalive because the router asked.
+    /// Sends a keepalive because the router asked for one.
     pub fn answer(&mut self, history: &History) {
         self.wire.push_back(Wire::Frame(wire::keepalive(self.position(history))));
     }
@@ -103,7 +103,7 @@ impl Connection {
         self.next >= history.transactions.len()
     }
 
-    /// What a keepalive says: everything before it was decoded and sent.
+    /// The position in a keepalive: everything before it was decoded and sent.
     fn position(&self, history: &History) -> u64 {
         if self.is_caught_up(history) {
             return history.end_of_wal;

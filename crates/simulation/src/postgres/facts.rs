@@ -1,4 +1,4 @@
-//! The server as SQL shows it.
+//! The server as SQL queries show it.
 
 use relay::{
     Lsn, Outboxes, TableName,
@@ -25,14 +25,14 @@ pub fn table() -> TableName {
     TableName { schema: "public".to_owned(), name: "outbox".to_owned() }
 }
 
-/// What the router is configured for.
+/// The outbox tables that the router is configured with.
 pub fn outboxes() -> Outboxes {
     let defaults = relay::OutboxTable::with_defaults(table());
     Outboxes { tables: vec![relay::OutboxTable { preset: relay::Preset::Default, ..defaults }] }
 }
 
 impl Postgres {
-    /// `pg_replication_slots`.
+    /// The result of reading `pg_replication_slots`.
     pub fn slot_look(&self) -> SlotLook {
         let current_wal_lsn = Lsn::from_u64(self.history.end_of_wal);
         let slot = self.slot.map(|slot| SlotHealth {
@@ -60,13 +60,14 @@ impl Postgres {
         }
     }
 
-    /// `pg_publication` and its tables.
+    /// The result of reading publication and tables.
     pub fn catalog_look(&self) -> Catalog {
         let columns = rows::names(self.catalog.shape);
         let oid = Oid::from_u32(rows::OUTBOX);
         let called = rows::name(self.catalog.called).to_owned();
         let name = TableName { schema: "public".to_owned(), name: called };
-        // FOR TABLES IN SCHEMA: what leaves it and comes back is the table.
+        // FOR TABLES IN SCHEMA: what leaves the publication and comes back is the table, not its
+        // entry.
         let is_by_schema = self.generation == Generation::New;
         let published = PublishedTable {
             oid,
@@ -110,7 +111,7 @@ impl Postgres {
         Catalog { publication, relations: vec![relation] }
     }
 
-    /// What the server says of itself.
+    /// What identifies the server.
     pub fn server(&self) -> Server {
         let version = match self.generation {
             Generation::Old => 14_00_10,

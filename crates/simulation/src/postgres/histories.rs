@@ -1,5 +1,5 @@
-//! What exchanges a server's past for another: a promoted standby, a backup or a snapshot that was
-//! restored, another cluster. In every case the connections are gone, and the server is away for a
+//! What replaces a server's history by another: a promoted standby, a restored backup or snapshot,
+//! another database cluster. Each of them ends all connections, and the server is down for a
 //! moment.
 
 use relay::{Code, Moment, source::TimelineHistory, witness::History as Identity};
@@ -7,33 +7,34 @@ use relay::{Code, Moment, source::TimelineHistory, witness::History as Identity}
 use super::{Phase, Postgres, Slot, past::Past};
 use crate::{history::History, random::Random};
 
-/// What becomes of the slot.
+/// What happens to the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotFate {
-    /// It is as it was then, or somewhat behind.
+    /// It is as it was at that moment, or somewhat behind.
     Kept,
-    /// There is none.
+    /// There is no slot.
     Gone,
 }
 
 /// Which timeline the server goes on with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timeline {
-    /// The same: nothing says that it was taken back.
+    /// The same timeline: nothing shows that the server was taken back.
     Same,
-    /// The next.
+    /// The next timeline.
     Next,
 }
 
 impl Postgres {
-    /// Remembers the present moment, and where the slot stands on disk.
+    /// Records the present end of WAL and the saved slot, as a moment that the server may be taken
+    /// back to.
     pub(super) fn remember(&mut self) {
         if let Some(slot) = self.slot {
             self.past.push(Past { end_of_wal: self.history.end_of_wal, saved: slot.saved });
         }
     }
 
-    /// Some moment of the past: the end of its WAL.
+    /// The end of WAL at some earlier moment.
     pub fn some_past(&self, random: &mut Random) -> Option<u64> {
         if self.past.is_empty() {
             return None;
@@ -51,12 +52,13 @@ impl Postgres {
         }
     }
 
-    /// Everything past a position is forgotten, or nothing where it is the end.
+    /// Removes everything past a position; nothing, if the position is the end of WAL.
     pub fn go_back(&mut self, to: u64, slot: SlotFate, timeline: Timeline, until: Moment) {
         self.go_away(until);
         self.slot = match (slot, timeline) {
             (SlotFate::Gone, _) => None,
-            // A standby's copy stands where the primary's was saved, and no further than its WAL.
+            // A standby's copy stands where the primary's slot was saved, and not past the
+            // standby's WAL.
             (SlotFate::Kept, Timeline::Next) => self.slot.map(|slot| Slot {
                 confirmed: slot.saved.min(to),
                 saved: slot.saved.min(to),
@@ -67,8 +69,8 @@ impl Postgres {
                 past.map(|past| past.saved).max().map(|saved| Slot::at(saved.min(to)))
             }
         };
-        // A state from before a promotion is on the timeline from before it, and so is a standby
-        // that has not followed it.
+        // A state from before a promotion is on the earlier timeline, and so is a standby that has
+        // not followed the promotion.
         let latest = self.identity.timeline;
         while let Some((timeline, _)) = self.timelines.pop_if(|(_, left)| *left > to) {
             self.identity.timeline = timeline;
@@ -85,8 +87,8 @@ impl Postgres {
         self.peak = self.peak.min(to);
     }
 
-    /// Another cluster bears the name: nothing of the old is in it. Somebody has made slot and
-    /// publication there.
+    /// Another database cluster takes the server's name: it has none of the old data. Somebody has
+    /// created slot and publication there.
     pub fn exchange(&mut self, random: &mut Random, until: Moment) {
         self.go_away(until);
         let end = self.start + 8 * random.below(300);
@@ -113,7 +115,7 @@ impl Postgres {
         self.phase = Phase::Down { until };
     }
 
-    /// The history of the present timeline, as the server tells it.
+    /// The timeline history of the present timeline, as TIMELINE_HISTORY would return it.
     pub fn timelines(&self) -> TimelineHistory {
         let line = |(timeline, left): &(u32, u64)| {
             format!("{timeline}\t{}\tno recovery target specified\n", relay::Lsn::from_u64(*left))
@@ -124,7 +126,8 @@ impl Postgres {
 }
 
 impl History {
-    /// Forgets what ends past a position. Its events stay, as not real: Kafka may have them.
+    /// Removes the transactions that end past a position. Their events stay, as not real: Kafka may
+    /// have them.
     fn cut(&mut self, position: u64) {
         let kept = self.ended_by(position);
         self.transactions.truncate(kept);

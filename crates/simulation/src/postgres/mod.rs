@@ -1,6 +1,6 @@
-//! A PostgreSQL with one slot: transactions in commit order, a confirmed position that lives in
-//! memory until the slot is saved, a walsender that sends a transaction again if and only if its
-//! commit record starts at or after it.
+//! A PostgreSQL with one slot: transactions in commit order, a confirmed position that is only in
+//! memory until the slot is saved, and a walsender that sends a transaction again if and only if
+//! its commit record starts at or after that position.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -26,23 +26,23 @@ use past::Past;
 pub use rows::describe;
 pub use rows::{EVENT_TYPE, RENAMED, payload};
 
-/// The server closes a connection that says nothing for so long (the router asks for less than the
-/// default).
+/// `wal_sender_timeout`: the server closes a connection on which it received nothing for so long.
+/// (The router asks for a shorter time than the default.)
 const WAL_SENDER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The slot.
 #[derive(Debug, Clone, Copy)]
 pub struct Slot {
-    /// `confirmed_flush_lsn`: in memory.
+    /// `confirmed_flush_lsn` in memory.
     pub confirmed: u64,
-    /// As it would be after a crash.
+    /// `confirmed_flush_lsn` on disk: what it is after a crash.
     pub saved: u64,
-    /// Invalidated.
+    /// Whether the slot is invalidated.
     pub is_lost: bool,
 }
 
 impl Slot {
-    /// A new one.
+    /// A slot that was created at this position.
     pub fn at(position: u64) -> Self {
         Self { confirmed: position, saved: position, is_lost: false }
     }
@@ -51,53 +51,55 @@ impl Slot {
 /// Whether the server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// It does.
+    /// It answers.
     Up,
-    /// A fast stop has begun: it waits for its walsender.
+    /// A fast stop has begun: the server waits for its walsender.
     Stopping {
-        /// Since when.
+        /// When the stop began.
         since: Moment,
     },
-    /// It is not there.
+    /// It does not run.
     Down {
-        /// Until when.
+        /// When it is started again.
         until: Moment,
     },
 }
 
 /// See the module's documentation.
 pub struct Postgres {
-    /// Which one.
+    /// Which versions of PostgreSQL it behaves like.
     pub generation: Generation,
     /// What was committed.
     pub history: History,
-    /// The name of that history.
+    /// System identifier and timeline of that history.
     pub identity: Identity,
-    /// Histories so far: those of one number are the same, or begin alike.
+    /// Number of the history, increased by each change of it. Two histories of one number are the
+    /// same, or one is the beginning of the other.
     pub epoch: u64,
-    /// How often it was started, or put in another's place: no connection outlives that.
+    /// How often the server was started or replaced: no connection survives that.
     pub starts: u64,
     /// The slot, if there is one.
     pub slot: Option<Slot>,
-    /// How rows are written now.
+    /// The catalog that rows are written under now.
     pub catalog: Catalog,
-    /// Of the publication: another after it was made anew.
+    /// OID of the publication: changes when it is re-created.
     pub publication_oid: u32,
-    /// Of the table's entry in it: another after it was taken out and put back.
+    /// OID of the table's entry in the publication: changes when the table is taken out and put
+    /// back.
     pub entry_oid: u32,
-    /// The transaction that last altered the publication.
+    /// The transaction that last altered the publication (`xmin`).
     pub altered_by: u32,
     /// Whether it answers.
     pub phase: Phase,
-    /// Every connection that somebody still has an end of, the walsender's or the router's.
+    /// Connections of which the walsender or the router still has an end.
     pub connections: Vec<Connection>,
     connections_made: u64,
-    /// Where the first slot was made.
+    /// The position at which the first slot was created.
     start: u64,
-    /// The timelines before the present one, and where each was left.
+    /// The timelines before the present one, each with the position where it ended.
     timelines: Vec<(u32, u64)>,
     past: Vec<Past>,
-    /// The transaction that cannot be sent.
+    /// Position of the transaction that cannot be decoded.
     pub undecodable: Option<u64>,
     /// The highest position that was ever confirmed.
     pub peak: u64,
@@ -130,19 +132,19 @@ impl Postgres {
         }
     }
 
-    /// Somebody writes, if the server is up.
+    /// Writes something, if the server is up.
     pub fn write(&mut self, random: &mut Random) {
         if self.phase == Phase::Up {
             self.history.write(random, self.catalog);
         }
     }
 
-    /// Where the slot stands.
+    /// The slot's `confirmed_flush_lsn`.
     pub fn confirmed(&self) -> u64 {
         self.slot.map_or(0, |slot| slot.confirmed)
     }
 
-    /// The slot goes to disk.
+    /// Saves the slot to disk.
     pub fn save_slot(&mut self) {
         if let Some(slot) = &mut self.slot {
             slot.saved = slot.confirmed;
@@ -150,7 +152,7 @@ impl Postgres {
         self.remember();
     }
 
-    /// The slot was not saved for long.
+    /// Takes the saved position back, as if the slot had not been saved for long.
     pub fn forget_saved(&mut self) {
         let past = self.past.iter().rev().nth(3).map_or(self.start, |past| past.saved);
         if let Some(slot) = &mut self.slot {
@@ -158,7 +160,7 @@ impl Postgres {
         }
     }
 
-    /// A router gets a walsender.
+    /// A router connects and gets a walsender. Returns the number of the connection.
     pub fn connect(&mut self, router: usize, at: Moment) -> u64 {
         self.connections_made += 1;
         let next = self.history.first_from(self.confirmed());
@@ -172,12 +174,12 @@ impl Postgres {
         self.connections.iter().find(|connection| connection.is_served)
     }
 
-    /// A connection that somebody still has an end of.
+    /// The connection with this number.
     pub fn connection(&mut self, id: u64) -> Option<&mut Connection> {
         self.connections.iter_mut().find(|connection| connection.id == id)
     }
 
-    /// The walsender is gone; what it had sent may still be read.
+    /// Every walsender ends; what it had sent may still be read.
     pub fn end_walsenders(&mut self, code: Code) {
         for connection in &mut self.connections {
             if connection.is_served {
@@ -186,7 +188,7 @@ impl Postgres {
         }
     }
 
-    /// The router has closed its end: nothing is left of the connection.
+    /// The router has closed its end of the connection.
     pub fn close(&mut self, id: u64) {
         if let Some(connection) = self.connection(id)
             && !connection.is_swallowed
@@ -196,8 +198,7 @@ impl Postgres {
         self.abandon(id);
     }
 
-    /// The router's end is gone without a word: the server keeps the walsender until its patience
-    /// ends.
+    /// The router's end is gone without a FIN: the walsender stays until `wal_sender_timeout`.
     pub fn abandon(&mut self, id: u64) {
         if let Some(connection) = self.connection(id) {
             connection.is_abandoned = true;
@@ -205,7 +206,8 @@ impl Postgres {
         self.connections.retain(|connection| connection.is_served || !connection.is_abandoned);
     }
 
-    /// Time passes: connections that say nothing are closed, silent ones are asked.
+    /// Time passes: walsenders ask silent clients for a reply, and close connections that stay
+    /// silent.
     pub fn tick(&mut self, at: Moment) {
         let Self { connections, history, .. } = self;
         for connection in connections.iter_mut().filter(|connection| connection.is_served) {
@@ -222,7 +224,7 @@ impl Postgres {
         self.go_on_stopping(at);
     }
 
-    /// `kill -9`, and a restart.
+    /// The server is killed with SIGKILL, and started again.
     pub fn crash(&mut self, until: Moment) {
         self.end_walsenders(Code::ServerUnreachable);
         self.connections.retain(|connection| !connection.is_abandoned);
@@ -234,7 +236,7 @@ impl Postgres {
         self.phase = Phase::Down { until };
     }
 
-    /// The wire of a connection, from the router's end.
+    /// What lies in the socket of a connection, for the router to read.
     pub fn wire(&mut self, id: u64) -> Option<&mut VecDeque<Wire>> {
         self.connection(id).filter(|one| !one.is_swallowed).map(|connection| &mut connection.wire)
     }

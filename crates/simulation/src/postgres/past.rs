@@ -1,6 +1,6 @@
-//! What a server remembers of itself.
+//! Moments of a server's past.
 
-/// How the server was at a moment that it may be taken back to.
+/// The server's state at a moment that it may be taken back to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Past {
     pub(super) end_of_wal: u64,

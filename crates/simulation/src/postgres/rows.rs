@@ -1,4 +1,4 @@
-//! Rows of the outbox on the wire, in whatever shape the table had when they were written.
+//! Rows of the outbox as pgoutput messages, in the shape that the table had when they were written.
 
 use relay::testing::wire::{self, TEXT, Value};
 
@@ -9,10 +9,10 @@ const OTHER: u32 = 16_500;
 const COLUMNS: [&str; 5] = ["id", "aggregate_type", "aggregate_id", "event_type", "payload"];
 /// The type of every event.
 pub const EVENT_TYPE: &str = "happened";
-/// A shape from here on has another name for the key column.
+/// From this shape on, the key column has another name.
 pub const RENAMED: usize = 1_000;
 
-/// The columns of a shape: turned round, sometimes with one that nobody asked for.
+/// The columns of a shape: in another order, sometimes with one that the mapping does not use.
 fn columns(shape: usize) -> Vec<&'static str> {
     let mut columns = COLUMNS.to_vec();
     columns.rotate_left(shape % COLUMNS.len());
@@ -29,12 +29,12 @@ fn columns(shape: usize) -> Vec<&'static str> {
     columns
 }
 
-/// The columns of a shape, for whoever looks by SQL.
+/// The columns of a shape, as SQL shows them.
 pub(super) fn names(shape: usize) -> Vec<String> {
     columns(shape).into_iter().map(str::to_owned).collect()
 }
 
-/// What the table was called.
+/// The name of the table.
 pub(super) const fn name(called: Called) -> &'static str {
     match called {
         Called::Outbox => "outbox",
@@ -47,7 +47,7 @@ pub(super) fn relation(shape: usize, called: Called) -> Vec<u8> {
     wire::relation(OUTBOX, name(called), &columns)
 }
 
-/// The payload of an event: not its id, nor anything else of the row.
+/// The payload of an event. It equals no other column of the row, so that a mistaken column shows.
 pub fn payload(number: usize) -> String {
     format!("payload {number}")
 }

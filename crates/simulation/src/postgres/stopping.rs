@@ -1,5 +1,5 @@
 //! A fast stop: the walsender sends everything, waits until all of it is confirmed, and asks for
-//! that over and over.
+//! status updates meanwhile.
 
 use relay::{Code, Moment};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{Phase, Postgres, Wire};
 const RESTART: Duration = Duration::from_secs(1);
 
 impl Postgres {
-    /// `pg_ctl stop -m fast`, and a start when it is down.
+    /// `pg_ctl stop -m fast`, and a start after the server is down.
     pub fn stop(&mut self, at: Moment) {
         if self.phase == Phase::Up {
             self.history.abort_all();
@@ -45,7 +45,7 @@ impl Postgres {
     }
 
     fn shut_down(&mut self, at: Moment) {
-        // A checkpoint of its own.
+        // The checkpoint at shutdown saves the slot.
         self.save_slot();
         self.starts += 1;
         self.phase = Phase::Down { until: at + RESTART };

@@ -59,7 +59,7 @@ impl Postgres {
                 Health::Sound | Health::NullKey => Wire::Frame(row),
             });
             match random.below(24) {
-                // Says nothing about the transaction that is under way.
+                // A keepalive that reports the end of WAL, within a transaction.
                 0 => wire.push_back(Wire::Frame(wire::keepalive(history.end_of_wal))),
                 1 => wire.extend([rows::other_relation(), rows::other_insert()].map(Wire::Frame)),
                 2 => wire.push_back(Wire::Frame(rows::relation(shape, called))),
@@ -69,7 +69,7 @@ impl Postgres {
         wire.push_back(Wire::Frame(wire::commit(transaction.commit_lsn, transaction.end_lsn)));
     }
 
-    /// The client sent `CopyDone`: nothing more is sent but the answer.
+    /// The client sent `CopyDone`: the walsender answers it and sends nothing more.
     pub fn say_goodbye(&mut self, id: u64) {
         if let Some(connection) = self.connection(id) {
             connection.said_goodbye = true;

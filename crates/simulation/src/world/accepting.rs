@@ -1,4 +1,4 @@
-//! A person who puts right what can be put right, and accepts what cannot.
+//! A person who mends what can be mended, and accepts what cannot.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::{
 };
 
 impl World {
-    /// Whether a gap is written down, and nobody has accepted it; or a router has found that the
-    /// server is another.
+    /// Whether a gap is recorded that nobody has accepted, or a router has found that the server is
+    /// not the witness's.
     pub(super) fn has_open_gap(&self) -> bool {
         let is_elsewhere = |router: &router::Router| {
             let witness = router.relay.snapshot(self.at).witness;
@@ -28,7 +28,7 @@ impl World {
             || (self.plan.keeping == Keeping::Witness && self.routers.iter().any(is_elsewhere))
     }
 
-    /// Calls the person, if this is a run in which one comes.
+    /// Schedules the person's visit, and the acceptance, if the plan has a person.
     pub(super) fn consider_accepting(&mut self) {
         if self.plan.person == Person::Away || !self.has_open_gap() {
             return;
@@ -41,8 +41,8 @@ impl World {
         }
     }
 
-    /// The command waits until nobody streams: what the holder acknowledges meanwhile would not be
-    /// in the record.
+    /// `accept` waits until no walsender holds the slot: what its holder acknowledges meanwhile
+    /// would not be in the record.
     fn is_slot_free(&self) -> bool {
         self.server.phase == Phase::Up && self.server.holder().is_none()
     }
@@ -64,13 +64,14 @@ impl World {
         self.tell(|| format!("a person accepts: generation {number}, from {position}"));
         self.kafka.state.store(&Write { number, key, value });
         self.judge.attests(position);
-        // What the slot still has comes again, whether or not it was acknowledged.
+        // What the slot has not confirmed comes again, whether or not it was acknowledged.
         self.overlapped = self.server.history.end_of_wal;
         self.excuse_what_is_named(&gaps);
         self.call.answer();
     }
 
-    /// Slot and publication are as they must be, and what the slot will send can be decoded.
+    /// Mends slot and publication. If the slot is lost, or would send rows that cannot be decoded,
+    /// it is re-created at the end of WAL.
     fn put_right(&mut self) {
         for mend in [Mend::Slot, Mend::Publication, Mend::Inserts, Mend::Table] {
             if self.mends.extract_if(.., |(_, other)| *other == mend).count() > 0 {
@@ -88,7 +89,7 @@ impl World {
         }
     }
 
-    /// What `outbox-router accept` shows.
+    /// The record with the gaps that `outbox-router accept` would show.
     fn with_what_is_found(&self, best: Witness) -> Witness {
         let outboxes = facts::outboxes();
         let expected = Expectations {
@@ -109,7 +110,7 @@ impl World {
         best.with_found(&gaps_since(&best, expected, present), &now)
     }
 
-    /// What `outbox-router accept` writes.
+    /// The record that `outbox-router accept` would write.
     fn accepted(&self, best: &Witness) -> Witness {
         let catalog = self.server.catalog_look();
         let anew = Witness {
@@ -125,11 +126,12 @@ impl World {
         best.accept(&gaps, anew, "somebody")
     }
 
-    /// What the slot does not send any more, and what the server leaves out, is accepted as
-    /// missing, where the person was told of it.
+    /// Marks as accepted what the slot no longer sends and what the server leaves out, as far as
+    /// the gaps that were shown to the person cover it.
     fn excuse_what_is_named(&mut self, gaps: &[Gap]) {
         let confirmed = self.server.confirmed();
-        // After a restore, looks from before it name positions of the history that is gone.
+        // After a restore, gaps that were found before it name positions of the history that is
+        // gone.
         let is_restored = self.server.epoch > 0;
         let history = &mut self.server.history;
         let sent = history.first_from(confirmed);
@@ -150,8 +152,8 @@ impl World {
     }
 }
 
-/// Whether a gap is about all that came after a position, and not only about what a table's rows or
-/// the publication leave out.
+/// Whether a gap concerns all events after a position, and not only those that the publication or
+/// the state of one table leaves out.
 fn is_of_everything(gap: &Gap) -> bool {
     matches!(
         gap.failure.code,

@@ -1,4 +1,4 @@
-//! The state topic: how routers read and write it, and what their records have to say.
+//! The state topic: how routers read and write it, and what their records must not claim.
 
 use relay::{
     Code, Failure, Input, StateRead,
@@ -9,9 +9,9 @@ use super::World;
 use crate::{invariant::Invariant, kafka::Fate, router::Reading};
 
 impl World {
-    /// The core wants to know what the state topic holds.
+    /// The core asks for the records of the state topic.
     pub(super) fn ask_for_state(&mut self, router: usize, number: u64) {
-        // What is answered late may have been read early.
+        // An answer that arrives late may have been read early.
         let reading =
             if self.random.one_in(3) { Reading::Read(self.read_state()) } else { Reading::Asked };
         self.routers[router].readings.push_back((number, reading));
@@ -28,7 +28,7 @@ impl World {
         Ok(StateRead { cluster: self.kafka.cluster(), records: self.kafka.state.read() })
     }
 
-    /// A read is answered.
+    /// The oldest pending read is answered.
     pub(super) fn finish_reading(&mut self, router: usize) {
         let (number, read) = match self.routers[router].readings.pop_front() {
             Some((number, Reading::Read(read))) => (number, read),
@@ -49,14 +49,14 @@ impl World {
         }
     }
 
-    /// The process and the stream whose session the core has not taken up yet.
+    /// Process and connection of a stream whose session the core has not begun yet.
     pub(super) fn stream_to_begin(&self, router: usize) -> Option<(u64, u64)> {
         let process = &self.routers[router];
         let connection = process.connection.filter(|_| !process.has_begun)?;
         Some((process.number, connection))
     }
 
-    /// The core gives a record of its witness to the producer.
+    /// The core gives a write of its witness to the producer.
     pub(super) fn write_state(&mut self, router: usize, write: Write) {
         self.hold_against_the_acks(router, &write);
         if let Some(producer) = &mut self.routers[router].producer {
@@ -64,16 +64,17 @@ impl World {
         }
     }
 
-    /// A witness that is ahead of what Kafka has would be believed.
+    /// A witness must not name a position that Kafka does not have everything before: the next
+    /// session would believe it.
     fn hold_against_the_acks(&mut self, router: usize, write: &Write) {
         let Some(witness) = decoded(write) else { return };
-        // A gap is written down beside what was known before: that claims nothing new.
+        // A gap is recorded beside the position known before, which claims nothing new.
         if !witness.gaps.is_empty() {
             return;
         }
         let position = witness.position.as_u64();
         let history = &self.server.history;
-        // What it says of a history that is gone is for nobody to hold against the present one.
+        // A claim about a history that is gone is not compared with the present one.
         if self.routers[router].epoch != self.server.epoch {
             return;
         }
@@ -131,7 +132,7 @@ impl World {
         self.input(router, Input::StateWritten(write.number));
     }
 
-    /// A write of a producer that is gone arrives, sooner or later.
+    /// A write of a producer that was closed is stored late.
     pub(super) fn free_a_ghostly_write(&mut self) {
         if self.kafka.state.ghosts.is_empty() || !self.kafka.keeps_state() {
             return;
@@ -147,7 +148,7 @@ impl World {
 }
 
 impl World {
-    /// Whether a record is on its way that counts for more.
+    /// Whether a record with a higher rank is on its way.
     pub(super) fn is_outranked(&self, known: &Witness) -> bool {
         let producers = self.routers.iter().filter_map(|router| router.producer.as_ref());
         let writes = producers.flat_map(crate::kafka::Producer::writes);
@@ -157,8 +158,8 @@ impl World {
         on_their_way.any(|witness| standing(&witness) > standing(known))
     }
 
-    /// The next session deletes what it found, and does not know what a router that has lost the
-    /// slot writes later. What that says is lost with it: those events come again.
+    /// The next session deletes the records that it found, and does not know what a router that has
+    /// lost the slot writes later. If such a late record is deleted, its events come again.
     fn note_what_may_be_deleted(&mut self, witness: Option<&Witness>) {
         let position = witness.map_or(0, |witness| witness.position.as_u64());
         self.overlapped = self.overlapped.max(position);

@@ -1,4 +1,4 @@
-//! Whether a person is to be called, and why.
+//! Whether a router may, or must, ask for a person's action, and for which reasons.
 
 use std::collections::BTreeSet;
 
@@ -13,22 +13,22 @@ pub(super) struct Call {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum State {
-    /// Nothing was done that must be noticed.
+    /// No fault was injected that must be noticed.
     #[default]
     Allowed,
-    /// Something was, and must be noticed even if nothing is missing.
+    /// A fault was injected that must be noticed even if no event is missing.
     Due,
-    /// A person has come: nobody need be called any more.
+    /// A person has come: no router has to ask for one any more.
     Answered,
 }
 
 impl Call {
-    /// It would be no mistake to call a person for these reasons.
+    /// From now on a router may ask for a person for these reasons.
     pub(super) fn allow(&mut self, codes: &[Code]) {
         self.codes.extend(codes);
     }
 
-    /// A person must be called.
+    /// From now on a router must ask for a person.
     pub(super) fn demand(&mut self) {
         self.state = State::Due;
     }
@@ -38,17 +38,17 @@ impl Call {
         self.state = State::Answered;
     }
 
-    /// Whether a person must be called.
+    /// Whether a router must ask for a person.
     pub(super) fn is_due(&self) -> bool {
         self.state == State::Due
     }
 
-    /// Whether a person may be called for this reason.
+    /// Whether a router may ask for a person for this reason.
     pub(super) fn allows(&self, code: Code) -> bool {
         self.codes.contains(&code)
     }
 
-    /// Whether nothing was done that a person would have to know of.
+    /// Whether no fault was injected that a person has to know of.
     pub(super) fn is_idle(&self) -> bool {
         self.codes.is_empty()
     }

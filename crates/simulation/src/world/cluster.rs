@@ -1,4 +1,4 @@
-//! What the cluster does with the records of a router, and what it says of its topics.
+//! What the cluster does with the records of a router, and what it answers about its topics.
 
 use std::num::NonZeroI32;
 
@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// What a producer had sent before it was gone arrives.
+    /// A batch of a producer that was closed is stored.
     pub(super) fn free_a_ghost(&mut self) {
         if self.random.one_in(4) {
             self.free_a_ghostly_write();
@@ -117,7 +117,8 @@ impl World {
     fn fail(&mut self, router: usize, lane: Lane, code: Code) {
         self.judge.interrupted();
         if code != Code::RecordRefused {
-            // The place to be careful at is now this one.
+            // The router now isolates the transaction that failed here, not the one of the refused
+            // record.
             self.forget_who_was_refused();
         }
         let producer = self.routers[router].producer.as_mut();
@@ -142,14 +143,14 @@ impl World {
         }
     }
 
-    /// A record that is refused again takes nothing but its own transaction with it.
+    /// When a record is refused again, only its own transaction may be in flight with it.
     fn see_that_care_is_taken(&mut self, router: usize, lane: Lane, number: usize) {
         let process = &self.routers[router];
         let (session, number_of_process) = (process.session, process.number);
         let next = process.producer.as_ref().and_then(|producer| producer.next_session(lane));
         let Some((_, met)) = &mut self.refused else { return };
-        // A record of a session that is over has no place any more: care is taken when it fails
-        // again.
+        // The record belongs to a session that is over: the router knows its position only after it
+        // fails again.
         if process.connection.is_none() || next != Some(session) {
             *met = None;
             return;
@@ -181,7 +182,7 @@ impl World {
         }
     }
 
-    /// Something that was begun is done: a connection, a producer, a look-up.
+    /// A pending request is answered: for a connection, a producer, or a topic's metadata.
     pub(super) fn answer(&mut self, router: usize) {
         if !self.routers[router].runs() {
             return;
@@ -191,7 +192,7 @@ impl World {
         self.answer_look_up(router);
     }
 
-    /// One thing that was asked of the server, or of the state topic.
+    /// Answers one pending request to the server or read of the state topic.
     pub(super) fn answer_a_question(&mut self, router: usize) {
         if self.random.one_in(2) {
             self.finish_reading(router);
@@ -217,7 +218,7 @@ impl World {
         self.input(router, Input::Topic(id, facts));
     }
 
-    /// The care for topics in use: each is looked at again.
+    /// The topic refresh: the metadata of each topic in use is read again.
     pub(super) fn see_topics(&mut self, router: usize) {
         let down = (!self.kafka.is_up).then(|| Failure::new(Code::KafkaUnreachable, "down"));
         let is_down = down.is_some();

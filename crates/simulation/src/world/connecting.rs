@@ -1,5 +1,6 @@
-//! What the core asks of the server and of the state topic, answered one question at a time:
-//! whatever else goes on may happen between two of them. Nothing is judged here.
+//! Answers the core's requests to the server and reads of the state topic one at a time, so that
+//! anything else may happen between two of them. Nothing is checked here that the core has to
+//! check.
 
 use relay::{Code, Failure, Input, witness::Witness};
 
@@ -10,7 +11,7 @@ use crate::{
 };
 
 impl World {
-    /// The server answers what was asked of it last.
+    /// The server answers the pending request.
     pub(super) fn finish_job(&mut self, router: usize) {
         let job = std::mem::replace(&mut self.routers[router].job, Job::None);
         match job {
@@ -110,7 +111,8 @@ impl World {
         self.input(router, Input::Connected(i32::try_from(id).ok()));
     }
 
-    /// The first session of a process knows no other counts than those of the witness.
+    /// For the first session of a process: the partition counts in the witness are all that its
+    /// core knows.
     fn pin_what_was_in_flight(&mut self, router: usize, session: usize) {
         let best = self.kafka.state.best().filter(|_| self.routers[router].session == usize::MAX);
         let Some(best) = best else { return };
@@ -121,18 +123,18 @@ impl World {
         self.judge.pin(session, pins);
     }
 
-    /// Whatever it will send again was in flight.
+    /// Tells the judge what the session will send again. Returns the session's number.
     fn begin_session(&mut self) -> usize {
         let confirmed = self.server.confirmed();
         let covered = self.kafka.state.best().map(|best| best.position.as_u64());
         if let Some(covered) = covered {
             self.judge.attests(covered);
         }
-        // Of records that somebody has deleted, a router that held the slot later than the writer
-        // of what is left may know more.
+        // If the state topic was deleted, a router that held the slot later than the writer of the
+        // remaining record may have acknowledged more.
         let from = confirmed.max(covered.filter(|_| !self.is_state_lost).unwrap_or(0));
-        // Without a witness that was there all the time: confirmed before a crash, or on a
-        // connection that did not carry it.
+        // Without a witness that was there all the time, what was confirmed before a crash, or on a
+        // connection that lost the status update, may come again.
         let known = match covered {
             Some(_) if !self.is_state_lost => self.overlapped,
             Some(_) | None => {
@@ -145,7 +147,7 @@ impl World {
         self.judge.session_begins(&self.server.history, from, excused)
     }
 
-    /// The core has everything that it asked for, and takes what the server sends.
+    /// The core has every answer that it asked for, and begins the session.
     pub(super) fn see_the_session_begin(&mut self, router: usize) {
         self.routers[router].has_begun = true;
         self.coverage.sessions += 1;
@@ -158,8 +160,8 @@ impl World {
             }
             Keeping::Memory => self.routers[router].furthest,
         };
-        // A server that was restored since the last look has ended this stream, and nobody has
-        // heard of it yet.
+        // The server was restored after its last answer: that has ended this stream, and the router
+        // has not noticed it yet.
         let is_of_server = self.routers[router].epoch == self.server.epoch;
         if furthest > end && is_of_server {
             self.judge.accuse(Invariant::S11Loudness, || {
@@ -168,11 +170,11 @@ impl World {
         }
     }
 
-    /// The first producer, or a new one.
+    /// The producer that the core asked for is ready.
     pub(super) fn finish_producer(&mut self, router: usize) {
         let process = &self.routers[router];
         if process.producer.is_none() && process.producer_at <= self.at {
-            // Sometimes the queue is smaller than the window, sometimes the other way round.
+            // The queue may be smaller or larger than the window.
             let mut producer = Producer::new(self.plan.queue);
             producer.session = self.routers[router].session;
             self.routers[router].producer = Some(producer);

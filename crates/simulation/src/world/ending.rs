@@ -1,4 +1,5 @@
-//! The faults are over: everything has to arrive, or a person was called.
+//! The end of a run: no more faults; every event has to arrive, or a router has to ask for a
+//! person.
 
 use std::time::Duration;
 
@@ -13,16 +14,17 @@ use crate::{
     router::Router,
 };
 
-/// Rounds of a quarter of a second each.
+/// How many rounds of a quarter of a second the end may take.
 const PATIENCE: u32 = 700;
-/// Topics are looked at every five seconds; then what was produced before has to be settled.
+/// How many rounds it takes until every router uses a new partition count: topics are refreshed
+/// every five seconds, and then what was produced before has to be settled.
 const ROUNDS_TO_LOOK: u32 = 44;
 
-/// As long as a broker may keep a record waiting, and a session take to come back.
+/// How many rounds a broker may keep a record waiting and a session take to be re-established.
 const ROUNDS_TO_ARRIVE: u32 = 40;
 
 impl World {
-    /// Everything that can happen does.
+    /// One round, in which everything happens that can.
     pub(super) fn let_everything_happen(&mut self) {
         for _ in 0..8 {
             self.server.send(&mut self.random);
@@ -40,7 +42,7 @@ impl World {
         self.pass_time(Duration::from_millis(250));
     }
 
-    /// Heals the world, and waits for what must come.
+    /// Ends the faults, and waits for what must arrive.
     pub(super) fn end(&mut self) {
         coverage::disarm();
         self.mend_everything();
@@ -56,14 +58,15 @@ impl World {
                 return;
             }
             if self.has_called_for_a_person() || self.is_complete() {
-                // Stays so. Behind a row that waits for a person, what precedes it is still on its
-                // way.
+                // The state must last; and behind a row that waits for a person, what precedes it
+                // may still be on its way.
                 for _ in 0..ROUNDS_TO_ARRIVE {
                     self.let_everything_happen();
                 }
-                // A router that lost the slot may find a gap last; whoever streams sees it soon.
+                // A router that lost the slot may write a gap last; the router that streams reads
+                // it soon.
                 let waits_for_a_person = self.has_open_gap() && !self.has_called_for_a_person();
-                // Whoever takes over has to come to the bad row again.
+                // The router that takes over has to reach the bad row again.
                 let comes_again = !self.has_called_for_a_person() && !self.is_complete();
                 if !waits_for_a_person && !comes_again {
                     self.see_what_the_person_is_told();
@@ -80,8 +83,8 @@ impl World {
         }
     }
 
-    /// Lets everything arrive that is there: what was in flight when a topic grew keeps its
-    /// partitions until then.
+    /// Waits until everything arrives that was written. What was in flight when a topic grew keeps
+    /// its partitions until then.
     fn is_quiet(&mut self) -> bool {
         if self.kafka.topics.iter().all(|topic| topic.counts.len() == 1) {
             return false;
@@ -100,7 +103,8 @@ impl World {
         false
     }
 
-    /// Once everybody has had time to look, only the present partition counts are right.
+    /// After every router has had time to refresh its topics, only the present partition counts are
+    /// right.
     fn see_that_new_partitions_are_used(&mut self) {
         for _ in 0..ROUNDS_TO_LOOK {
             self.let_everything_happen();
@@ -125,9 +129,10 @@ impl World {
             && self.server.confirmed() == self.history().end_of_wal
     }
 
-    /// Whether a router has stopped for something that a person has to mend, and something was.
+    /// Whether a router has stopped for a reason that a person has to mend, and that this run has
+    /// given.
     pub(super) fn has_called_for_a_person(&self) -> bool {
-        // Somebody who comes ends a gap; nobody ends a bad row in these worlds.
+        // A gap ends if the plan has a person; a bad row never ends.
         let is_end =
             |reason: &Failure| self.plan.person == Person::Away || reason.class() != Class::Gap;
         let is_called = |router: &Router| {
@@ -138,7 +143,7 @@ impl World {
         self.routers.iter().any(is_called)
     }
 
-    /// A person who is called must have been; one who is needed must be called.
+    /// A router must not stop asking for a person, and must report the right interval.
     fn see_what_the_person_is_told(&mut self) {
         if !self.is_complete() && !self.has_called_for_a_person() {
             self.judge.accuse(Invariant::S11Loudness, || {
@@ -146,7 +151,7 @@ impl World {
             });
         }
         self.see_that_the_interval_is_right();
-        // Whatever the reason, what precedes a bad row arrives.
+        // For any reason to stop: what precedes a bad row has to arrive.
         let events = &self.server.history.events;
         let is_bad = |event: &Event| {
             event.health != Health::Sound || event.catalog.shape >= crate::postgres::RENAMED
@@ -164,14 +169,14 @@ impl World {
         }
     }
 
-    /// Whatever is missing after a gap, and not in the slot still, was committed after the position
-    /// that the gap names.
+    /// Every event that is missing after a gap and not sent again by the slot was committed after
+    /// the position at which the gap is said to begin.
     fn see_that_the_interval_is_right(&mut self) {
         let reports = self.routers.iter().map(|one| one.relay.snapshot(self.at).witness);
         let begins = reports.flat_map(|report| report.gaps).map(|gap| gap.interval.from);
-        // A gap that names no beginning says that everything before its end is at risk.
+        // A gap without a beginning covers everything before its end.
         let from = begins.min_by_key(|from| from.as_ref().map(|from| from.lsn)).flatten();
-        // A monitor that looks at a restored server names positions of the history that is gone.
+        // A monitor that reads a restored server names positions of the history that is gone.
         let Some(from) = from.filter(|_| self.server.epoch == 0) else { return };
         let from = from.lsn.as_u64();
         let history = &self.server.history;
@@ -190,7 +195,7 @@ impl World {
         }
     }
 
-    /// Neither complete nor stopped.
+    /// Reports why a run ended neither complete nor stopped.
     fn blame(&mut self) {
         let missing: Vec<usize> = self.server.history.missing().take(5).collect();
         let states: Vec<String> = self

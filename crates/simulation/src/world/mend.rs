@@ -1,6 +1,6 @@
-//! What a fault leaves to be mended.
+//! The end of a fault that passes.
 
-/// What will be whole again.
+/// What is mended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mend {
     /// The brokers answer.
@@ -15,19 +15,19 @@ pub(super) enum Mend {
     Metadata,
     /// Topics take records of any size.
     Limits,
-    /// A deleted topic is made anew, with so many partitions.
+    /// A deleted topic is re-created with so many partitions.
     Topic(usize, i32),
-    /// A stopped process goes on.
+    /// A process that was stopped by SIGSTOP continues.
     Thaw(usize),
     /// The transaction can be decoded.
     Decoding,
-    /// The record is taken.
+    /// The record is no longer refused.
     Record,
     /// The outbox has its own name again.
     Name,
-    /// Somebody makes a new slot.
+    /// Somebody creates a new slot.
     Slot,
-    /// Somebody makes the publication anew.
+    /// Somebody re-creates the publication.
     Publication,
     /// The publication publishes inserts.
     Inserts,

@@ -1,5 +1,5 @@
-//! What goes wrong does not stay wrong: every passing fault has its mend, at a time that was chosen
-//! with it.
+//! Ends faults: every fault that passes has its mend, at a time that was chosen together with the
+//! fault.
 
 use std::time::Duration;
 
@@ -11,12 +11,11 @@ use crate::{
     postgres::Slot,
 };
 
-/// How late a process has to be woken to know that it was stopped: half of what the walsender
-/// waits.
+/// How late a process has to be woken to know that it was stopped: half of `wal_sender_timeout`.
 const STOOD_STILL: Duration = Duration::from_secs(5);
 
 impl World {
-    /// To be done between `least` and twenty seconds later.
+    /// Schedules a mend between `least` and twenty seconds later.
     pub(super) fn mend_after(&mut self, least: Duration, mend: Mend) {
         let more = if self.random.one_in(3) { 20_000 } else { 900 };
         let delay = least + Duration::from_millis(self.random.below(more));
@@ -32,7 +31,7 @@ impl World {
         }
     }
 
-    /// Everything that is still to be mended, now, but for what a person takes their time with.
+    /// Does every scheduled mend now, but for those that a person does.
     pub(super) fn mend_everything(&mut self) {
         let passes = |mend: &Mend| {
             !matches!(mend, Mend::Slot | Mend::Publication | Mend::Inserts | Mend::Table)
@@ -100,7 +99,7 @@ impl World {
         }
     }
 
-    /// SIGCONT: everything that was missed happens now.
+    /// SIGCONT: the process handles everything that it missed.
     fn thaw(&mut self, router: usize) {
         if let Some(since) = self.routers[router].frozen_since.take() {
             let late = self.at.since(since);

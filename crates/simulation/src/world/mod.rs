@@ -1,5 +1,5 @@
-//! Routers, a server and a cluster, and the order in which things happen between them: at every
-//! step something that could happen next does, whichever the seed says.
+//! Routers, a server and a cluster, and the order in which things happen between them. At every
+//! step one of the things that can happen next does; the seed says which.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -35,7 +35,7 @@ use call::Call;
 use mend::Mend;
 use outcome::Outcome;
 
-/// Wakes of routers within one stretch of time before they count as spinning.
+/// How often routers may wake up within one stretch of time before they count as spinning.
 const WAKES_MAX: usize = 3_000;
 
 /// See the module's documentation.
@@ -49,28 +49,27 @@ pub struct World {
     judge: Judge,
     /// What was reached.
     pub coverage: Coverage,
-    /// What will be whole again, and when.
+    /// Scheduled mends, with their times.
     mends: Vec<(Moment, Mend)>,
-    /// Where the WAL of histories that were taken back had ended.
+    /// The end of WAL of histories that were taken back.
     wal_that_is_gone: u64,
-    /// The highest position that was told on a connection which did not carry it.
+    /// The highest position in a status update that its connection lost.
     lost_word: u64,
-    /// The highest position that was written to the state topic by a router which had lost the
-    /// slot.
+    /// The highest position that was written to the state topic by a router after it lost the slot.
     overlapped: u64,
     /// Whether the state topic was ever deleted.
     is_state_lost: bool,
-    /// The event that the cluster refuses, and the process that has met it.
+    /// The event that the cluster refuses, and the number of the process that has met it.
     refused: Option<(usize, Option<u64>)>,
     /// Processes that were started so far.
     processes: u64,
-    /// Whether a person is to be called.
+    /// Whether a router may or must ask for a person.
     call: Call,
-    /// When a person comes who was called.
+    /// When the person comes, once a router has asked.
     person_at: Option<Moment>,
     /// Whether no router reaches the server.
     is_cut_off: bool,
-    /// The errors that have a cause in this run.
+    /// The error codes that may be reported in this run.
     causes: BTreeSet<Code>,
 }
 
@@ -104,7 +103,7 @@ impl World {
             call: Call::default(),
             person_at: None,
             is_cut_off: false,
-            // Another router, or a late write, may change the state topic between two looks at it.
+            // Another router, or a late write, may change the state topic between two reads of it.
             causes: BTreeSet::from([Code::ServerUnreachable, Code::SlotInUse]),
             plan,
         }
@@ -140,7 +139,7 @@ impl World {
         }
     }
 
-    /// One line of the trace.
+    /// Prints one line of the trace.
     fn tell(&self, what: impl FnOnce() -> String) {
         if self.plan.trace == Trace::Told {
             let millis = self.at.since_origin().as_millis();
@@ -160,7 +159,7 @@ impl World {
         &self.server.history
     }
 
-    /// One thing that can happen next.
+    /// Does one of the things that can happen next.
     fn step(&mut self) {
         let some = 1 + self.random.below(8);
         let router = self.random.index(self.routers.len());
@@ -187,9 +186,9 @@ impl World {
         self.pass_time(Duration::from_millis(millis));
     }
 
-    /// Time passes; whoever set an alarm is woken by it.
+    /// Time passes, and routers whose deadline is reached are woken.
     fn pass_time(&mut self, stretch: Duration) {
-        /// The server's own timers.
+        /// How often the server's timers are checked.
         const TICK: Duration = Duration::from_millis(250);
         let until = self.at + stretch;
         for _ in 0..WAKES_MAX {
@@ -206,7 +205,7 @@ impl World {
             self.notice_ends();
             self.ring();
             if next == tick {
-                // Nothing that has arrived lies about for so long.
+                // What has arrived is not left unread for longer than this.
                 self.deliver();
             }
             if next >= until {
@@ -230,18 +229,19 @@ impl World {
         }
     }
 
-    /// What has arrived wakes whoever waits for it; if that brings more, again, but not for ever.
+    /// Wakes every router that has something to read, a limited number of times, as reading may
+    /// bring more.
     fn deliver(&mut self) {
         const ROUNDS_MAX: usize = 16;
         if let Phase::Stopping { .. } = self.server.phase {
-            // It does not stop before everything is sent.
+            // The server does not stop before everything is sent.
             for _ in 0..4 {
                 self.server.send(&mut self.random);
             }
         }
         for router in 0..self.routers.len() {
             self.look_around(router);
-            // An attempt to connect is many questions: now and then one takes its time.
+            // An attempt to connect takes many requests: now and then one of them takes longer.
             let questions = if self.random.one_in(4) { self.random.index(8) } else { ROUNDS_MAX };
             for _ in 0..questions {
                 if self.routers[router].has_questions() {
@@ -265,7 +265,8 @@ impl World {
         })
     }
 
-    /// A server that stops waits for no longer than it must for a router that could let go of it.
+    /// A server that is stopping must not wait long for a router that could confirm everything and
+    /// close the stream.
     fn blame_for_waiting(&mut self) {
         const PATIENCE: Duration = Duration::from_secs(15);
         let Phase::Stopping { since } = self.server.phase else { return };
@@ -283,7 +284,7 @@ impl World {
         }
     }
 
-    /// A walsender loses patience only with a router that cannot speak.
+    /// `wal_sender_timeout` must not end the connection of a router that runs and can send.
     fn blame_for_timeouts(&mut self) {
         let Self { server, routers, .. } = self;
         let mut is_blamed = false;
@@ -300,7 +301,8 @@ impl World {
         }
     }
 
-    /// What was seen of the routers.
+    /// Takes the counts of routers and failpoints into the coverage, and checks that every reported
+    /// error has a cause.
     fn collect(&mut self) {
         for router in 0..self.routers.len() {
             self.count_errors(router);

@@ -1,5 +1,5 @@
-//! What looks at the world beside the stream: the monitor at slot and publication, the care at
-//! topics, and we at the router's own word for its state.
+//! Checks beside the stream: the monitor's of slot and publication, the topic refresh, and this
+//! crate's own of the state that a router reports.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,11 +17,12 @@ use crate::{
     },
 };
 
-/// How often.
+/// How often the monitor and the topic refresh run.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 impl World {
-    /// Everything that looks, looks, if it is time.
+    /// Checks the state that a router reports; runs the monitor and the topic refresh when they are
+    /// due.
     pub(super) fn look_around(&mut self, router: usize) {
         if !self.routers[router].runs() {
             return;
@@ -81,7 +82,7 @@ impl World {
         }
     }
 
-    /// What a new session found is what everything is compared with from now on.
+    /// From now on the monitor compares with what the new session found.
     fn compare_with(&mut self, router: usize, baseline: Option<Arc<Baseline>>) {
         let process = &mut self.routers[router];
         let is_known = match (&process.baseline, &baseline) {
@@ -96,7 +97,7 @@ impl World {
         }
     }
 
-    /// Takes note of the errors that a process has counted since the last time.
+    /// Counts the errors that a process has reported since the last call.
     pub(super) fn count_errors(&mut self, router: usize) {
         let errors = self.routers[router].relay.snapshot(self.at).errors;
         for (code, times) in errors {

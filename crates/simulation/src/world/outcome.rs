@@ -1,10 +1,10 @@
-//! What becomes of a fault.
+//! The result of injecting a fault.
 
 /// Whether a fault could be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
-    /// There was nothing that it could be done to.
+    /// There was nothing to do it to.
     Pointless,
 }
 

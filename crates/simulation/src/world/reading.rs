@@ -1,4 +1,4 @@
-//! Frames from a connection into the core, and what else comes out of a socket.
+//! Hands the frames of a connection to the core, and reports the connection's end.
 
 use relay::{Code, Failure, Input, ServerNotice, Step, witness::Witness};
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl World {
-    /// Offers frames until the core wants no more.
+    /// Offers frames to the core until it takes no more.
     pub(super) fn read(&mut self, router: usize, frames: u64) {
         if !self.routers[router].runs() {
             return;
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Whether the frame was taken.
+    /// Offers one frame; returns whether the core took it.
     fn offer(&mut self, router: usize, id: u64, frame: Vec<u8>) -> bool {
         let now = self.now();
         let step = self.within(router, |process| {
@@ -110,7 +110,8 @@ impl World {
         }
     }
 
-    /// The next process has to know where records went that it sends again.
+    /// Before a topic's first record, a witness must name the topic's partition count: the next
+    /// process has to send what comes again to the same partitions.
     fn see_that_partitions_are_vouched_for(&mut self, session: usize, taken: &[Taken]) {
         // The records of a router that has lost the slot are deleted.
         if !self.judge.is_newest(session) || self.kafka.state.is_deleted {
@@ -133,7 +134,7 @@ impl World {
         }
     }
 
-    /// Nothing is left to be read: perhaps because nobody writes any more.
+    /// Nothing is left to read: reports the end of the connection, if its walsender is gone.
     fn notice_end(&mut self, router: usize, id: u64) {
         let ended = self
             .server
@@ -144,7 +145,7 @@ impl World {
         }
     }
 
-    /// Whoever waits at an empty socket hears of its end at once.
+    /// A router that waits at an empty socket sees at once that the connection has ended.
     pub(super) fn notice_ends(&mut self) {
         for router in 0..self.routers.len() {
             let process = &self.routers[router];

@@ -1,6 +1,6 @@
-//! What the shell does: brings inputs to the core, and carries its actions out. A failpoint may end
-//! the process in the middle of any of it. Frames are read in `reading`, connections made in
-//! `connecting`.
+//! What the shell does: brings inputs to the core and carries its actions out. A failpoint may end
+//! the process at any place in it. Frames are read in `reading`, requests to the server are
+//! answered in `connecting`.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -20,13 +20,13 @@ use crate::{
     router::{Job, Router, settings},
 };
 
-/// Updates a second that say nothing new, before they count as a storm.
+/// Status updates without a new position in one second before they count as too many.
 const IDLE_UPDATES_MAX: u32 = 12;
-/// Attempts to connect, or producers that are made, in one second before they count as a storm.
+/// Attempts to connect, or producers that are created, in one second before they count as too many.
 const ATTEMPTS_MAX: u32 = 25;
 
 impl World {
-    /// Runs a part of a process; `None` when a failpoint has ended it there.
+    /// Runs a part of a process; `None` if a failpoint has killed the process in it.
     pub(super) fn within<T>(
         &mut self,
         router: usize,
@@ -64,14 +64,14 @@ impl World {
         self.act(router);
     }
 
-    /// As a shell does on every event: acknowledgements, frames, then the time.
+    /// One pass as in the real shell: acknowledgements, then frames, then the time.
     pub(super) fn wake(&mut self, router: usize) {
         self.acknowledge(router, 16);
         self.read(router, 16);
         self.input(router, Input::Tick);
     }
 
-    /// Carries out what the core asks for.
+    /// Carries out the actions of the core.
     pub(super) fn act(&mut self, router: usize) {
         while let Some(action) = self.routers[router].relay.next_action() {
             self.tell(|| format!("router {router} → {action:?}"));
@@ -138,7 +138,7 @@ impl World {
         self.judge.session_ends(session);
     }
 
-    /// Whether the process outlives it.
+    /// Sends a status update. Returns false if the process was killed on the way.
     fn send_status(&mut self, router: usize, flush: Lsn, write: Lsn) -> bool {
         let sent = self.within(router, |process| {
             failpoint::reached(Failpoint::BeforeStatus);
@@ -176,7 +176,7 @@ impl World {
             self.judge.accuse(Invariant::S8Slot, || "a storm of status updates".to_owned());
         }
         if let Phase::Stopping { .. } = self.server.phase {
-            // It asks again, and again.
+            // A stopping server asks for the next status update at once.
             let Postgres { connections, history, .. } = &mut self.server;
             if let Some(connection) = connections.iter_mut().find(|one| one.id == id) {
                 connection.ask(history);
@@ -262,7 +262,7 @@ impl World {
     fn start_anew(&mut self, router: usize) {
         self.count_errors(router);
         self.judge.session_ends(self.routers[router].session);
-        // A host that crashes says no goodbye.
+        // A host that crashes sends no FIN.
         let is_told = !self.random.one_in(4);
         let connections = self.server.connections.iter();
         let ours: Vec<u64> = connections.filter(|c| c.router == router).map(|c| c.id).collect();

@@ -1,7 +1,7 @@
-//! The judge: compares what was committed with what is in Kafka, and knows nothing of the product.
+//! The checker: compares what was committed with what is in Kafka. It uses no code of the product.
 //!
-//! [`check`] is a function of two recorded lists, so a verdict can be had again from the same
-//! files. What it looks for (each kind is counted by itself):
+//! [`check`] is a function of two recorded lists, so the same files give the same verdict again. It
+//! looks for these anomalies, and counts each kind separately:
 //!
 //! * **lost**: committed, and in no topic;
 //! * **phantom**: in a topic, but never committed, rolled back, or without an id;
@@ -13,7 +13,7 @@
 //!   is not
 //!   byte for byte its first occurrence.
 //!
-//! Duplicates are counted and no anomaly: how many are allowed is for the scenario to say.
+//! Duplicates are counted and are no anomaly: each scenario decides how many it allows.
 
 mod verdict;
 
@@ -39,14 +39,14 @@ pub enum LateRuns {
     Allowed,
 }
 
-/// What is known of the run that is judged.
+/// What the checker has to know of the run.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Late runs.
     pub late_runs: LateRuns,
 }
 
-/// Judges `seen` against `truth`. The order of `seen` does not matter; offsets do.
+/// Compares `seen` with `truth`. The order of `seen` does not matter; offsets do.
 pub fn check(truth: &Truth, seen: &[Seen], options: &Options) -> Verdict {
     let mut verdict = Verdict::default();
     let index = index(truth, &mut verdict);
@@ -94,8 +94,8 @@ pub fn check(truth: &Truth, seen: &[Seen], options: &Options) -> Verdict {
     verdict
 }
 
-/// The events whose commit lies at or before `confirmed`, the slot's `confirmed_flush_lsn`, and
-/// which are not in Kafka: they are lost for ever, whatever happens next. `commits` is the
+/// The events that are not in Kafka although their commit lies at or before `confirmed`, the slot's
+/// `confirmed_flush_lsn`: the server never sends them again, so they are lost. `commits` is the
 /// witness's; it must have been drained after `truth` was read, and `seen` read after `confirmed`.
 ///
 /// # Errors
@@ -120,7 +120,7 @@ pub fn confirmed_ahead(
     Ok(ahead)
 }
 
-/// Topic and key by the truth.
+/// Topic and key, as the truth has them.
 type Key<'a> = (&'a str, &'a str);
 
 /// What was read of one key, by the topic and partition it was read from.
@@ -214,7 +214,7 @@ fn printable(record: &Seen) -> Vec<(&str, Option<std::borrow::Cow<'_, str>>)> {
     record.headers.iter().map(|(name, value)| (name.as_str(), text(value))).collect()
 }
 
-/// Timestamps are left out: on a topic with append time every copy has its own.
+/// Timestamps are not compared: on a topic with append time every copy has its own.
 fn same_bytes(a: &Seen, b: &Seen) -> bool {
     (&a.topic, &a.key, &a.value, &a.headers) == (&b.topic, &b.key, &b.value, &b.headers)
 }
@@ -249,7 +249,8 @@ fn judge_order((topic, name): Key<'_>, occurrences: &[Occurrence], verdict: &mut
     }
 }
 
-/// Ranks count only events that were seen at all: what is lost is told as lost.
+/// Ranks count only events that were seen: an event that is lost is reported as lost, and not as a
+/// gap in a run, too.
 fn judge_runs(
     (topic, name): Key<'_>,
     occurrences: &[Occurrence],

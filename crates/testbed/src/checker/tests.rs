@@ -1,5 +1,5 @@
-//! The judge is judged on synthetic logs: it passes every log that a correct router can leave
-//! behind, and finds each single flaw that is put into one.
+//! Tests of the checker on synthetic logs: it passes every log that a correct router can leave, and
+//! finds each single defect that is put into one.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -70,7 +70,8 @@ fn append(records: impl IntoIterator<Item = Seen>) -> Vec<Seen> {
         .collect()
 }
 
-/// What a router leaves that is interrupted and replays from an earlier position each time.
+/// The records that a router leaves which is interrupted and replays from an earlier position each
+/// time.
 fn emissions(records: &[Seen], interruptions: &[(Index, Index)]) -> Vec<Seen> {
     let mut log = Vec::new();
     let mut from = 0;

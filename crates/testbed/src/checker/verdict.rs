@@ -1,4 +1,4 @@
-//! What the judge says: counts, a few examples of each kind, one line for people.
+//! The result of a check: counts, a few examples of each kind, and a summary in one line.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use anyhow::bail;
 
 const EXAMPLES: usize = 10;
 
-/// Anomalies of one kind: how many, and the first few in words.
+/// Anomalies of one kind: their number, and the first few in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Anomalies {
     count: usize,
@@ -55,7 +55,7 @@ pub struct Verdict {
     pub runs: Anomalies,
     /// Records that are not what was written.
     pub altered: Anomalies,
-    /// What makes the truth itself unbelievable: the run proves nothing.
+    /// Defects of the truth itself: with any of them the run proves nothing.
     pub contradictions: Anomalies,
 }
 
@@ -72,12 +72,12 @@ impl Verdict {
         ]
     }
 
-    /// Whether there is no anomaly; duplicates are none.
+    /// Whether there is no anomaly. Duplicates are none.
     pub fn is_clean(&self) -> bool {
         self.kinds().iter().all(|(_, anomalies)| anomalies.count() == 0)
     }
 
-    /// Passes a clean verdict on.
+    /// Returns the verdict if it is clean.
     ///
     /// # Errors
     ///

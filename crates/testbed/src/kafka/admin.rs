@@ -1,4 +1,4 @@
-//! Topics: made, grown, set, deleted and measured over the ordinary client.
+//! Creates, extends, configures, deletes and measures topics with the ordinary client.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const REQUEST: Duration = Duration::from_secs(5);
 const ATTEMPTS: u32 = 6;
 
-/// What every client of this crate is set to. A broker that is frozen accepts connections and never
-/// answers: a client that happens to ask it first must soon ask another one.
+/// The configuration of every client of this crate. A broker that is frozen accepts connections and
+/// never answers: a client that happens to ask that broker first must soon ask another one.
 pub(crate) fn client_config(bootstrap: &str) -> ClientConfig {
     let mut config = ClientConfig::new();
     config
@@ -41,10 +41,10 @@ fn options() -> AdminOptions {
     AdminOptions::new().operation_timeout(Some(REQUEST)).request_timeout(Some(REQUEST))
 }
 
-/// Asks the cluster for a change, and again when there is no answer: any broker may be named as the
-/// one to ask, also a frozen one, and a client keeps to it, so each attempt has a new client. A
-/// repeated request may be refused because the first one has worked; the caller then looks at the
-/// cluster to see what has become of it.
+/// Sends an admin request, and repeats it when there is no response. Each attempt has a new client,
+/// because any broker may be the one to ask, a frozen one too, and a client stays with its choice.
+/// A repeated request may be refused because the first one has worked; so the caller then reads the
+/// cluster's state.
 async fn submit<F, Fut>(bootstrap: &str, attempt: F) -> anyhow::Result<()>
 where
     F: Fn(AdminClient<DefaultClientContext>) -> Fut,
@@ -61,7 +61,7 @@ where
     bail!("the cluster did not answer {ATTEMPTS} requests")
 }
 
-/// Metadata and watermark calls block, so they have a thread of their own.
+/// Metadata and watermark calls block, so they run on a thread of their own.
 async fn with_consumer<T, F>(bootstrap: &str, call: F) -> anyhow::Result<T>
 where
     T: Send + 'static,
@@ -77,7 +77,7 @@ pub(super) async fn broker_count(bootstrap: &str) -> anyhow::Result<usize> {
         .await
 }
 
-/// Partitions of a topic, all of which have a leader.
+/// The ids of a topic's partitions. It is an error if one has no leader.
 pub(crate) fn led_partitions(consumer: &BaseConsumer, topic: &str) -> anyhow::Result<Vec<i32>> {
     let metadata = consumer.fetch_metadata(Some(topic), REQUEST)?;
     let found = metadata.topics().first().context("no metadata")?;

@@ -14,8 +14,8 @@ use crate::ports::free_port;
 use crate::process::{Process, Spec};
 use crate::wait::until_ok;
 
-/// Clusters live apart, so almost all may have one id, and storage formatted once serves every
-/// start.
+/// All clusters but a stranger's share one id, so that storage formatted once serves every start.
+/// They never meet.
 const fn cluster_id(family: Family) -> &'static str {
     match family {
         Family::Usual => "b3V0Ym94LXJvdXRlci10YQ",
@@ -26,7 +26,7 @@ const fn cluster_id(family: Family) -> &'static str {
 pub(super) const START_DEADLINE: Duration = Duration::from_secs(90);
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Short sessions and elections: see the module above for why.
+/// Short sessions and elections; the reason is in the parent module's documentation.
 const DEFAULTS: &[(&str, &str)] = &[
     ("controller.listener.names", "CONTROLLER"),
     ("inter.broker.listener.name", "DIRECT"),
@@ -57,7 +57,7 @@ pub struct Broker {
     command: Spec,
 }
 
-/// Writes the properties of every broker of a cluster; nothing runs yet.
+/// Writes the properties of every broker of a cluster, and starts none.
 pub(super) fn plan(options: &Options, jars: &Path, dir: &Path) -> anyhow::Result<Vec<Broker>> {
     ensure!(options.advertise.len() <= options.brokers, "more addresses advertised than brokers");
     let controller = free_port()?;
@@ -119,17 +119,17 @@ impl Broker {
         Ok(Self { process: None, id, family: options.family, port, proxied_port, dir, command })
     }
 
-    /// Its id.
+    /// Its `node.id`.
     pub fn id(&self) -> i32 {
         self.id
     }
 
-    /// `127.0.0.1:PORT` of the listener for clients that go through no proxy.
+    /// `127.0.0.1:PORT` of the listener that no proxy stands before.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Where the proxy that this broker advertises has to forward to.
+    /// The target for the proxy whose address this broker advertises.
     ///
     /// # Errors
     ///
@@ -199,7 +199,7 @@ impl Broker {
         }
     }
 
-    /// Starts it again on its ports and with its data, and returns when its port is open.
+    /// Starts it again with the same ports and data, and returns when its port is open.
     ///
     /// # Errors
     ///
@@ -209,7 +209,7 @@ impl Broker {
         self.listens(START_DEADLINE).await
     }
 
-    /// Stops it in order; leaderships move first. Nothing happens when it does not run.
+    /// Stops it in order: its leaderships move first. Does nothing when it does not run.
     ///
     /// # Errors
     ///
@@ -222,7 +222,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Kills it with SIGKILL. Nothing happens when it does not run.
+    /// Kills it with SIGKILL. Does nothing when it does not run.
     ///
     /// # Errors
     ///
@@ -234,7 +234,7 @@ impl Broker {
         }
     }
 
-    /// Freezes it: connections stay open and nothing answers.
+    /// Stops it with SIGSTOP: connections stay open, and nothing answers.
     ///
     /// # Errors
     ///
@@ -243,7 +243,7 @@ impl Broker {
         self.running()?.signal(Signal::STOP)
     }
 
-    /// Lets it go on after [`pause`](Self::pause).
+    /// Continues it after [`pause`](Self::pause).
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! A throw-away Apache Kafka: real brokers in KRaft mode on free ports.
 //!
 //! Brokers can be stopped, killed, frozen and started again on the same ports with their data.
-//! Session timeouts are short, because a broker killed with -9 comes back only when its old
-//! registration has expired. Broker 1 is also the controller: scenarios that take one leader away
-//! take another one.
+//! Session timeouts are short, because a broker killed with SIGKILL can register again only when
+//! its old registration has expired. Broker 1 is also the controller, so scenarios that need a
+//! partition without leader stop another broker.
 //!
 //! A client that must go through a proxy needs a broker that *advertises* the proxy. So each broker
 //! has a second listener when [`Options::advertise`] names one: start the proxy first, advertise
@@ -33,7 +33,8 @@ use crate::wait::until_ok;
 /// A Kafka cluster of its own.
 #[derive(Debug)]
 pub struct Kafka {
-    // Before `dir`: fields are dropped in order, and the brokers go before their files.
+    // Before `dir`: fields are dropped in order, and the brokers have to end before their files are
+    // removed.
     brokers: Vec<Broker>,
     _dir: TempDir,
 }
@@ -57,7 +58,7 @@ impl Kafka {
         Ok(kafka)
     }
 
-    /// The version, as its jars are called.
+    /// The version, as it stands in the names of its jars.
     ///
     /// # Errors
     ///
@@ -68,7 +69,7 @@ impl Kafka {
         Ok(name.trim_start_matches("kafka-").to_owned())
     }
 
-    /// Where clients that go through no proxy start.
+    /// Bootstrap addresses for clients that go through no proxy.
     pub fn bootstrap(&self) -> String {
         self.brokers.iter().map(Broker::address).collect::<Vec<_>>().join(",")
     }
@@ -85,8 +86,8 @@ impl Kafka {
             .with_context(|| format!("there is no broker {id}"))
     }
 
-    /// Starts every broker that does not run, on its ports and with its data, and returns when the
-    /// cluster has all of them.
+    /// Starts every broker that does not run, with the same ports and data, and returns when all of
+    /// them are registered.
     ///
     /// # Errors
     ///
@@ -131,7 +132,7 @@ impl Kafka {
         Ok(())
     }
 
-    /// Freezes every broker: connections stay open and nothing answers.
+    /// Freezes every broker with SIGSTOP: connections stay open, and nothing answers.
     ///
     /// # Errors
     ///
@@ -140,7 +141,7 @@ impl Kafka {
         self.brokers.iter_mut().try_for_each(Broker::pause)
     }
 
-    /// Lets frozen brokers go on.
+    /// Continues frozen brokers.
     ///
     /// # Errors
     ///
@@ -181,8 +182,8 @@ impl Kafka {
         admin::grow_topic(&self.bootstrap(), name, partitions).await
     }
 
-    /// Changes settings of a topic, such as `max.message.bytes`. Settings that are not named fall
-    /// back to their defaults.
+    /// Changes the configuration of a topic, such as `max.message.bytes`. What is not named returns
+    /// to its default.
     ///
     /// # Errors
     ///

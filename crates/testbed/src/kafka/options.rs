@@ -1,8 +1,8 @@
-//! How many brokers, and how they are set.
+//! How many brokers to start, and how they are configured.
 
 use crate::cache::Family;
 
-/// How the brokers' JVM is set.
+/// How the brokers' JVM is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jvm {
     /// Starts quickly and stays small.
@@ -11,7 +11,7 @@ pub enum Jvm {
     Fast,
 }
 
-/// How many brokers to start, and how they are set.
+/// How many brokers to start, and how they are configured.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub(super) brokers: usize,
@@ -55,7 +55,7 @@ impl Options {
         self
     }
 
-    /// Another cluster id than all other clusters have.
+    /// Gives it another cluster id than all other clusters have.
     #[must_use]
     pub fn stranger(mut self) -> Self {
         self.family = Family::Stranger;

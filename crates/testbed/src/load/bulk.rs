@@ -1,12 +1,13 @@
-//! Many events made by the server itself: one huge transaction, or a backlog for a measurement.
+//! Many events that the server writes by itself: one huge transaction, or a backlog for a
+//! measurement.
 
 use anyhow::{Context, ensure};
 use tokio_postgres::Client;
 
 use super::schema::Schema;
 
-/// Writes about `rows` events in one transaction (as many for each aggregate) with a ledger row
-/// each, and tells how many.
+/// Writes about `rows` events in one transaction (equally many for each aggregate) with a ledger
+/// row each, and returns how many.
 ///
 /// # Errors
 ///
@@ -35,7 +36,7 @@ pub async fn big_transaction(
         schema.columns().payload,
     );
     client.batch_execute("BEGIN").await?;
-    // In the order in which writers lock, or one of us ends in a deadlock.
+    // In the order in which writers lock, to avoid a deadlock.
     let lock = "SELECT FROM testbed.aggregate WHERE n < $1 ORDER BY n FOR UPDATE";
     let written = async {
         client.execute(lock, &[&aggregates]).await?;
@@ -62,11 +63,12 @@ pub struct Backlog {
     pub rows_per_transaction: u64,
     /// Padding in each payload.
     pub payload_bytes: u64,
-    /// The number of the first row; a later backlog on the same table goes on where one has ended.
+    /// The number of the first row; a later backlog on the same table continues where the one
+    /// before has ended.
     pub first: u64,
 }
 
-/// Writes a backlog, and tells how many rows.
+/// Writes a backlog, and returns the number of its rows.
 ///
 /// # Errors
 ///

@@ -13,7 +13,7 @@ use super::schema::{Partitioning, Schema};
 use super::transaction::Draft;
 
 const EVENT_TYPES: [&str; 3] = ["created", "paid", "shipped"];
-/// What spells differently in JSON, in COPY, in UTF-8 and in `jsonb`.
+/// Characters that JSON, COPY, UTF-8 and `jsonb` spell differently.
 const ALPHABET: [&str; 8] = ["abcdefgh", "0", " ", "é", "🦀", "\"", "\\", "\n\t"];
 
 /// Whether events may carry headers of their own.
@@ -55,7 +55,7 @@ impl Dice {
         self.random.random_range(0..self.aggregates)
     }
 
-    /// True once in so many times.
+    /// True once in so many times, on average.
     pub(super) fn one_in(&mut self, times: u32) -> bool {
         self.random.random_ratio(1, times)
     }
@@ -85,7 +85,7 @@ impl Dice {
         });
         let at = usize::from(self.random.random::<u8>());
         Draft {
-            // Not from the seed: two loads on one database must not write the same ids.
+            // Not derived from the seed: two loads on one database must not write the same ids.
             id: Uuid::new_v4(),
             aggregate,
             event_type: EVENT_TYPES.get(at % EVENT_TYPES.len()).copied().unwrap_or("created"),
@@ -94,14 +94,15 @@ impl Dice {
         }
     }
 
-    /// A JSON object with the moment of writing, for latencies, and padding of odd characters.
+    /// A JSON object with the time of writing, for latencies, and padding with special characters.
     fn payload(&mut self) -> String {
         let (min, max) = (self.bytes.min, self.bytes.max);
         let wanted = self.random.random_range(min..=max.max(min));
         let mut pad = String::with_capacity(wanted + 8);
         while pad.len() < wanted {
             let at = usize::from(self.random.random::<u8>());
-            // Mostly plain text, or the size would not be what was asked for.
+            // Mostly plain text, because special characters would change the size that was asked
+            // for.
             let odd = if at < 32 { at % ALPHABET.len() } else { 0 };
             pad.push_str(ALPHABET.get(odd).copied().unwrap_or("x"));
         }

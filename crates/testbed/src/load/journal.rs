@@ -1,4 +1,4 @@
-//! What writers know that the database does not: what they rolled back, and what failed.
+//! What writers know and the database does not: what they rolled back, and what failed.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
@@ -8,13 +8,14 @@ use uuid::Uuid;
 /// What one writer, or all of them, did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Journal {
-    /// Events whose commit was answered.
+    /// Events whose commit was acknowledged by the server.
     pub committed: u64,
-    /// Transactions whose commit was answered.
+    /// Transactions whose commit was acknowledged by the server.
     pub transactions: u64,
-    /// Ids written and rolled back: none may ever appear.
+    /// Ids that were written and rolled back: none may ever appear in Kafka.
     pub never: Vec<Uuid>,
-    /// Ids whose commit was sent and not answered: the ledger knows.
+    /// Ids whose commit was sent and not acknowledged: the ledger shows whether they were
+    /// committed.
     pub unknown: Vec<Uuid>,
     /// Transactions that failed.
     pub failures: u64,

@@ -1,9 +1,9 @@
-//! Load: writers that do to an outbox table everything that applications do.
+//! Load: writers that do everything to an outbox table that applications do.
 //!
-//! Each event carries a number within its aggregate, taken under a row lock that is kept until the
-//! commit, so numbers rise in commit order. An unpublished *ledger* gets one row per event in the
-//! same transaction; whatever happens to a connection, the ledger says what was committed. Ids that
-//! were rolled back are kept by the writers themselves: they must never appear anywhere.
+//! Each event has a number within its aggregate, taken under a row lock that is kept until the
+//! commit, so the numbers rise in commit order. An unpublished *ledger* gets one row per event in
+//! the same transaction, so the ledger shows what was committed, whatever happens to a connection.
+//! The writers themselves keep the ids that were rolled back, which must never appear anywhere.
 
 mod bulk;
 mod dice;
@@ -38,26 +38,26 @@ pub struct PayloadBytes {
 /// How fast a writer goes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
-    /// One transaction after another, each with up to this much thinking time inside.
+    /// One transaction after another, each with pauses of up to this length between its statements.
     AsFastAsPossible {
         /// The longest pause between two statements of a transaction.
         think: Duration,
     },
-    /// Single-row transactions at a fixed rate; a late writer catches up.
+    /// Single-row transactions at a fixed rate; a writer that is late catches up.
     PerSecond(f64),
 }
 
-/// What is noted beside each event.
+/// What is recorded beside each event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bookkeeping {
     /// A ledger row and an aggregate's counter, in the same transaction.
     Ledger,
-    /// Nothing: one INSERT and no more, as a measurement wants it. Each writer numbers aggregates
-    /// of its own, and the truth is read from the outbox table. Single-row transactions only.
+    /// Nothing: one INSERT and no more, for measurements. Each writer numbers aggregates of its
+    /// own, and the truth is read from the outbox table. Single-row transactions only.
     OutboxOnly,
 }
 
-/// The knobs of a load.
+/// The parameters of a load.
 #[derive(Debug, Clone)]
 pub struct Load {
     /// Concurrent writers, each with a connection.
@@ -72,7 +72,7 @@ pub struct Load {
     pub bookkeeping: Bookkeeping,
     /// Ends the load when at least this many events are committed; `None` runs until stopped.
     pub events: Option<u64>,
-    /// Where randomness starts: the same seed gives the same plans, with new ids.
+    /// Seed of the random choices: the same seed gives the same transactions, with new ids.
     pub seed: u64,
 }
 
@@ -110,7 +110,7 @@ impl Load {
     }
 }
 
-/// Writers at work. Dropping this ends them in the middle of what they do.
+/// A load in progress. Dropping it stops the writers at once.
 #[derive(Debug)]
 pub struct Running {
     stop: watch::Sender<()>,
@@ -119,12 +119,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// Events committed so far, by what the writers were told.
+    /// Events whose commit was acknowledged to the writers so far.
     pub fn committed(&self) -> u64 {
         self.progress.committed.load(Ordering::Relaxed)
     }
 
-    /// What went wrong last, when something did: broken connections are part of many scenarios.
+    /// The last error, if there was one: broken connections are part of many scenarios.
     pub fn last_error(&self) -> Option<String> {
         self.progress.last_error()
     }

@@ -1,4 +1,5 @@
-//! The tables: an outbox in the shape of a preset, and our unpublished bookkeeping beside it.
+//! The tables: an outbox with the columns of a preset, and unpublished tables beside it for
+//! checking.
 
 use anyhow::Context;
 use tokio_postgres::Client;
@@ -98,7 +99,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// `public.outbox` of a preset, with 100 aggregates of type `order`.
+    /// `public.outbox` with the columns of a preset, and 100 aggregates of type `order`.
     pub fn new(preset: Preset) -> Self {
         Self {
             table: "public.outbox".to_owned(),
@@ -142,7 +143,7 @@ impl Schema {
         self.preset.columns()
     }
 
-    /// Creates the outbox table, unless it exists, and the bookkeeping.
+    /// Creates the outbox table, unless it exists, and the tables for checking.
     ///
     /// # Errors
     ///
@@ -166,7 +167,7 @@ impl Schema {
         self.create_bookkeeping(client).await
     }
 
-    /// Creates the bookkeeping alone, for an outbox table that somebody else has made.
+    /// Creates the tables for checking alone, for an outbox table that exists.
     ///
     /// # Errors
     ///
@@ -213,8 +214,8 @@ impl Schema {
         names.join(", ")
     }
 
-    /// The expressions that a ledger row takes from an outbox row called `o`, all but `seq` and
-    /// `xid`.
+    /// The expressions by which a ledger row is taken from an outbox row called `o`: all but `seq`
+    /// and `xid`.
     pub(super) fn ledger_expressions(&self) -> String {
         let Columns { id, aggregate_type, aggregate_id, event_type, payload, headers } =
             self.columns();

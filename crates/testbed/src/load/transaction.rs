@@ -1,4 +1,4 @@
-//! The statements of one transaction, and what it means for its events when one of them fails.
+//! The statements of one transaction, and what a failure of one of them means for its events.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::schema::Schema;
 
-/// An event that is about to be written: everything but its number.
+/// An event that is not written yet: everything but its number.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
     pub(super) id: Uuid,
@@ -43,10 +43,10 @@ impl Numbered {
 /// How far a transaction has come, which decides what a failure means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Stage {
-    /// Nothing was asked to be committed: a failure rolls everything back.
+    /// No commit was sent: a failure rolls everything back.
     #[default]
     Open,
-    /// A commit was sent: without its answer, only the ledger knows.
+    /// A commit was sent: without a response to it, only the ledger shows the outcome.
     Committing,
 }
 
@@ -59,13 +59,13 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// The transaction, or what it wrote since its savepoint, is taken back.
+    /// The transaction, or what it wrote since its savepoint, is rolled back.
     pub(super) fn roll_back_to(&mut self, kept: usize) {
         self.rolled_back.extend(self.written.drain(kept..));
     }
 }
 
-/// Locks the drafts' aggregates, in one order for all writers so that none deadlocks, and numbers
+/// Locks the aggregates of the drafts, in one order for all writers to avoid deadlocks, and numbers
 /// the events. The locks stay until the transaction ends.
 pub(super) async fn number(client: &Client, drafts: &[Draft]) -> anyhow::Result<Vec<Numbered>> {
     let mut counts = BTreeMap::<i32, i64>::new();
@@ -153,12 +153,12 @@ pub(super) async fn copy(
     Ok(())
 }
 
-/// COPY's text format gives these characters a meaning of their own.
+/// Escapes the characters that have a meaning in COPY's text format.
 fn copy_escaped(field: &str) -> String {
     field.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r")
 }
 
-/// Notes rows in the ledger, as the database has stored them.
+/// Writes rows into the ledger, as the database has stored them.
 pub(super) async fn note(
     client: &Client,
     schema: &Schema,

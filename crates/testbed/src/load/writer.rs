@@ -1,4 +1,5 @@
-//! One writer: a connection, a random generator, and a journal. It survives its server.
+//! One writer: a connection, a random generator, and a journal. It reconnects when its server
+//! restarts.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,7 +30,7 @@ pub(super) struct Writer {
     dice: Dice,
     journal: Journal,
     progress: Arc<Progress>,
-    /// Numbers of this writer's own aggregates, where no ledger is kept.
+    /// Number of this writer's last event, where no ledger is kept.
     own_seq: i64,
     prepared: u64,
 }
@@ -66,7 +67,8 @@ impl Writer {
             Pace::AsFastAsPossible { .. } => None,
             Pace::PerSecond(rate) => {
                 let mut ticks = interval(Duration::from_secs_f64(1.0 / rate));
-                // The rate holds also after a stall; what is measured is not flattered by waiting.
+                // After a stall the missed transactions are made up for, so that waiting does not
+                // lower the load that is measured.
                 ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
                 Some(ticks)
             }
@@ -105,7 +107,8 @@ impl Writer {
         self.load.events.is_some_and(|wanted| committed >= wanted)
     }
 
-    /// A new session. What an earlier one left prepared is rolled back first: it holds locks.
+    /// Opens a session. What an earlier session left prepared is rolled back first, because it
+    /// holds locks.
     async fn connect(&self) -> anyhow::Result<(Session, Statement)> {
         let session = Session::open(&self.url).await?;
         let left = session
@@ -144,7 +147,8 @@ impl Writer {
             }
         }
         self.journal.failures += 1;
-        // On a connection that is gone the server rolls back by itself; the next turn reconnects.
+        // If the connection is gone, the server rolls back by itself, and the next attempt
+        // reconnects.
         drop(client.batch_execute("ROLLBACK").await);
         sleep(RECONNECT_PAUSE).await;
         Ok(())
@@ -233,8 +237,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Events that a savepoint takes back, then as many that stay, of the aggregates locked
-    /// already.
+    /// Events that are rolled back to a savepoint, then as many that stay, of the aggregates that
+    /// are locked already.
     async fn savepoint(
         &mut self,
         client: &Client,
@@ -286,7 +290,7 @@ impl Writer {
         }
     }
 
-    /// One event by one statement: numbered, written and noted, or only written.
+    /// One event in one statement: numbered, written and put into the ledger, or only written.
     async fn single(
         &mut self,
         client: &Client,
@@ -322,7 +326,7 @@ impl Writer {
 
     fn single_sql(&self) -> String {
         let schema = &self.schema;
-        // Parameter 5 is named in any case, so that the statement has it for every preset.
+        // Parameter 5 is named in either case, so that the statement has it for every preset.
         let headers = if schema.columns().headers.is_some() { ", r.h::jsonb" } else { "" };
         match self.load.bookkeeping {
             Bookkeeping::Ledger => format!(

@@ -1,4 +1,4 @@
-//! Finding the binaries of one major version.
+//! Finds the binaries of one major version.
 
 use std::path::{Path, PathBuf};
 

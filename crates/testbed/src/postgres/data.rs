@@ -15,7 +15,7 @@ use crate::process::{Process, RunAs, Spec};
 
 const SETTINGS_FILE: &str = "testbed.conf";
 
-/// Room for every scenario, and nothing that waits for a disk.
+/// Room for every scenario, and no wait for a disk.
 const DEFAULTS: &[(&str, &str)] = &[
     ("listen_addresses", "127.0.0.1"),
     ("wal_level", "logical"),
@@ -31,7 +31,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("log_replication_commands", "on"),
 ];
 
-/// The server refuses to run as root; root runs it as `postgres`.
+/// The server refuses to run as root, so root runs it as `postgres`.
 pub(super) fn run_as() -> anyhow::Result<Option<RunAs>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
@@ -79,7 +79,7 @@ pub(super) async fn copy_of(cluster: &Path, run_as: Option<RunAs>) -> anyhow::Re
     Ok(dir)
 }
 
-/// Writes the settings of this run: later lines win over earlier ones.
+/// Writes the settings of this run. Later lines override earlier ones.
 pub(super) fn write_settings<'a>(
     data: &Path,
     settings: impl Iterator<Item = (&'a str, &'a str)>,
@@ -93,7 +93,8 @@ pub(super) fn write_settings<'a>(
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Writes a file that the server accepts as a private key: its own, and nobody else's to read.
+/// Writes a file that the server accepts as a private key: owned by its user, and readable by
+/// nobody else.
 pub(super) fn write_private(
     file: &Path,
     contents: &[u8],
@@ -122,7 +123,7 @@ fn own_dir(parent: Option<&Path>, run_as: Option<RunAs>) -> anyhow::Result<TempD
     Ok(dir)
 }
 
-/// The template of this build of the server: another build, another inode of its binary.
+/// The template for this build of the server: modification time and inode of its binary name it.
 async fn template(
     binaries: &Path,
     version: u16,

@@ -1,8 +1,9 @@
 //! A throw-away PostgreSQL server of any version: real, on a free port, in a temporary directory.
 //!
-//! It can be stopped, killed and started again with its data, and it is gone when the value is
-//! dropped. `wal_level` is logical and `fsync` is off: a killed *process* loses nothing by that,
-//! only a machine would, and the slow disk of a test machine stays out of every measurement.
+//! The server can be stopped, killed and started again with its data, and is removed when the value
+//! is dropped. `wal_level` is logical and `fsync` is off: killing the *process* loses nothing by
+//! that (only a crash of the machine would), and no measurement depends on the disk of a test
+//! machine.
 
 mod binaries;
 mod data;
@@ -51,21 +52,21 @@ impl Options {
         Self { version, settings: Vec::new(), hba: Vec::new(), family: Family::Usual }
     }
 
-    /// A setting of `postgresql.conf`, stronger than the defaults of this crate.
+    /// Sets a parameter in `postgresql.conf`; it overrides the defaults of this crate.
     #[must_use]
     pub fn set(mut self, name: &str, value: &str) -> Self {
         self.settings.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Another system identifier than all other servers of its version have.
+    /// Gives it another system identifier than all other servers of its version have.
     #[must_use]
     pub fn stranger(mut self) -> Self {
         self.family = Family::Stranger;
         self
     }
 
-    /// A line of `pg_hba.conf` that is looked at before those which trust everybody.
+    /// Adds a line of `pg_hba.conf` before those which trust everybody.
     #[must_use]
     pub fn hba(mut self, line: &str) -> Self {
         self.hba.push(line.to_owned());
@@ -73,12 +74,12 @@ impl Options {
     }
 }
 
-/// How to stop the server.
+/// How to stop the server, as in `pg_ctl stop -m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Sessions are ended, walsenders are awaited, a checkpoint is written.
+    /// Ends sessions, waits for walsenders, writes a checkpoint.
     Fast,
-    /// Nothing is awaited or written; the next start recovers from the WAL.
+    /// Waits for nothing and writes nothing; the next start recovers from the WAL.
     Immediate,
 }
 
@@ -95,7 +96,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Makes a cluster with an empty database [`DATABASE`] and starts it.
+    /// Creates a cluster with an empty database [`DATABASE`] and starts it.
     ///
     /// # Errors
     ///
@@ -120,8 +121,8 @@ impl Postgres {
         Ok(postgres)
     }
 
-    /// A server with a copy of this one's files and settings, on a port of its own, which is not
-    /// started. This one must be stopped.
+    /// A server with a copy of this server's files and settings, on a port of its own, which is not
+    /// started. This server must be stopped.
     ///
     /// # Errors
     ///
@@ -143,7 +144,7 @@ impl Postgres {
     }
 
     /// Starts the server again, with its data and on its port, after [`stop`](Self::stop) or
-    /// [`kill9`](Self::kill9), and returns when it takes connections.
+    /// [`kill9`](Self::kill9), and returns when it accepts connections.
     ///
     /// # Errors
     ///
@@ -170,7 +171,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// Starts the stopped server as a standby, and makes it the primary, on a timeline of its own.
+    /// Starts the stopped server as a standby, and promotes it, which begins a new timeline.
     ///
     /// # Errors
     ///
@@ -181,11 +182,11 @@ impl Postgres {
         self.promote().await
     }
 
-    /// Makes a standby the primary, and returns when it is.
+    /// Promotes a standby, and returns when it is the primary.
     ///
     /// # Errors
     ///
-    /// Fails when it is none, or does not become the primary.
+    /// Fails when the server is no standby, or does not become the primary.
     pub async fn promote(&self) -> anyhow::Result<()> {
         let session = self.connect_to("postgres").await?;
         let promoted: bool = session.query_one("SELECT pg_promote()", &[]).await?.get(0);
@@ -193,7 +194,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// Stops the server, returns when it is gone, and tells how long that took.
+    /// Stops the server, and returns when it is gone, with the time that this took.
     ///
     /// # Errors
     ///
@@ -215,9 +216,9 @@ impl Postgres {
     }
 
     /// Kills postmaster and backends with SIGKILL and returns when all are gone and reaped: as long
-    /// as the postmaster is a zombie its lock files stop the next start. Its shared memory goes
-    /// with it, as with a host that crashes: whoever puts other files in the place of these would
-    /// lose sight of it.
+    /// as the postmaster is a zombie, its lock files prevent the next start. Its shared memory is
+    /// removed, too, as by a crash of the host: if other files took the place of these, nothing
+    /// would lead to it any more.
     ///
     /// # Errors
     ///
@@ -290,8 +291,8 @@ impl Postgres {
         self.dir.path().join("data")
     }
 
-    /// Puts a file that only the server's user may read into the data directory, such as a key for
-    /// `ssl_key_file`, and tells where.
+    /// Writes a file that only the server's user may read into the data directory, such as a key
+    /// for `ssl_key_file`, and returns its path.
     ///
     /// # Errors
     ///
@@ -302,8 +303,8 @@ impl Postgres {
         Ok(file)
     }
 
-    /// Changes settings. Those which the server takes without a restart are in force for sessions
-    /// that begin after this; the others from the next [`start_again`](Self::start_again).
+    /// Changes settings. Those which need no restart are in force for sessions that begin after
+    /// this; the others from the next [`start_again`](Self::start_again).
     ///
     /// # Errors
     ///
@@ -333,7 +334,7 @@ impl Postgres {
         Ok(session.query_one("SELECT pg_current_wal_lsn()", &[]).await?.get(0))
     }
 
-    /// What the server says of a slot, or `None` when there is no such slot.
+    /// The slot's row in `pg_replication_slots`, or `None` when there is no such slot.
     ///
     /// # Errors
     ///
@@ -356,7 +357,8 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // The server goes before what it leaves behind and before its files, which go with `dir`.
+        // The server has to end before its shared memory and its files, which go with `dir`, are
+        // removed.
         drop(self.server.take());
         leftovers::remove(&self.data_dir());
     }

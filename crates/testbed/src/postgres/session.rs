@@ -1,4 +1,4 @@
-//! A SQL session together with the task that carries its bytes.
+//! A SQL session and the task that carries its bytes.
 
 use std::ops::{Deref, DerefMut};
 
@@ -26,7 +26,7 @@ impl Session {
             .with_context(|| format!("cannot connect to {url}"))?;
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            // The client tells of a broken connection with every later call.
+            // The client reports a broken connection with every later call.
             drop(connection.await);
         });
         Ok(Self { client, _connection: tasks })

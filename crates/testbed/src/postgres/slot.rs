@@ -4,7 +4,7 @@ use anyhow::Context;
 use tokio_postgres::Client;
 use tokio_postgres::types::PgLsn;
 
-/// What the server says of a replication slot. `None` is the server's NULL.
+/// A replication slot as the server shows it. `None` is the server's NULL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotRow {
     /// Name.
@@ -17,7 +17,7 @@ pub struct SlotRow {
     pub active_pid: Option<i32>,
     /// The oldest WAL it retains.
     pub restart_lsn: Option<PgLsn>,
-    /// Up to where its consumer has confirmed.
+    /// `confirmed_flush_lsn`: the position that its consumer has confirmed.
     pub confirmed_flush_lsn: Option<PgLsn>,
     /// `reserved`, `extended`, `unreserved` or `lost`.
     pub wal_status: Option<String>,
@@ -25,7 +25,7 @@ pub struct SlotRow {
     pub safe_wal_size: Option<i64>,
 }
 
-/// Makes a logical slot: what is committed from now on is seen through it.
+/// Creates a logical slot: what is committed from now on is sent through it.
 ///
 /// # Errors
 ///

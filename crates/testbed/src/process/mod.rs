@@ -1,9 +1,10 @@
-//! Child processes that never outlive us.
+//! Child processes that never outlive their parent.
 //!
-//! A server started by a test must be gone when the test is, however it ends: dropping a
-//! [`Process`] kills exactly what it started, and where `setpriv` exists the kernel kills it when
-//! we are killed ourselves. That kernel feature watches the *thread* that started the child, and a
-//! runtime's threads come and go, so one thread that lives as long as we do starts them all.
+//! A server started by a test must be gone after the test, however the test ends: dropping a
+//! [`Process`] kills what it started, and where `setpriv` exists the kernel kills the child when
+//! the parent dies. That kernel feature (PR_SET_PDEATHSIG) watches the *thread* that started the
+//! child, and a runtime's threads come and go, so one thread that lives as long as the parent
+//! starts all of them.
 
 mod proc;
 
@@ -26,7 +27,7 @@ pub use self::proc::{
 };
 use crate::wait::eventually;
 
-/// The user a child runs as when it is not ours.
+/// The user that a child runs as, if it is not the parent's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunAs {
     /// User id.
@@ -35,7 +36,7 @@ pub struct RunAs {
     pub gid: u32,
 }
 
-/// What to start.
+/// Which program to start, and how.
 #[derive(Debug, Clone)]
 pub struct Spec {
     program: PathBuf,
@@ -105,7 +106,8 @@ impl Spec {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
-            // A Ctrl-C meant for us must not reach the servers: they end by our hand, in order.
+            // A Ctrl-C meant for the parent must not reach the servers: the parent ends them in
+            // order.
             .process_group(0);
         if let Some(user) = self.run_as {
             command.uid(user.uid).gid(user.gid).current_dir("/");
@@ -136,7 +138,7 @@ fn spawn_on_lasting_thread(mut command: Command) -> anyhow::Result<Child> {
     });
     let (answer, child) = sync_channel(1);
     let job: Job = Box::new(move || {
-        // The receiver waits right below; it cannot be gone.
+        // The receiver waits right below, so it cannot be gone.
         answer.send(command.spawn()).unwrap_or_default();
     });
     starter.send(job).ok().context("the thread that starts processes is gone")?;
@@ -185,13 +187,13 @@ impl Process {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Sends a signal; to a process that has ended already, nothing happens.
+    /// Sends a signal. Does nothing if the process has ended already.
     ///
     /// # Errors
     ///
     /// Fails when the signal may not be sent.
     pub fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
-        // Not yet reaped means that the id is still this child's and nobody else's.
+        // As long as the child is not reaped, no other process can have its id.
         if self.child.try_wait()?.is_none() {
             kill_process(self.pid, signal)
                 .with_context(|| format!("cannot signal process {}", self.pid()))?;
@@ -199,11 +201,11 @@ impl Process {
         Ok(())
     }
 
-    /// How it ended, or `None` while it runs.
+    /// Its exit status, or `None` while it runs.
     ///
     /// # Errors
     ///
-    /// Fails when the kernel does not tell.
+    /// Fails when its status cannot be read.
     pub fn try_wait(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
@@ -237,7 +239,8 @@ impl Process {
         .await
     }
 
-    /// A stopped parent forks no more, so the list of its descendants is complete when they die.
+    /// A stopped parent cannot fork, so the list of its descendants is complete when they are
+    /// killed.
     fn kill_tree(&mut self) -> anyhow::Result<Vec<Pid>> {
         if self.child.try_wait()?.is_some() {
             return Ok(Vec::new());
@@ -263,7 +266,8 @@ impl Process {
         resident_bytes(self.pid())
     }
 
-    /// The most that resident memory ever was, in bytes: no sample misses it.
+    /// The highest resident memory so far, in bytes, as the kernel counts it: no sampling misses
+    /// it.
     ///
     /// # Errors
     ///
@@ -279,7 +283,7 @@ fn raw(pid: Pid) -> u32 {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nothing useful can be done about an error here; the kernel's own kill is the second net.
+        // An error could not be handled here. The kernel's own kill is the second safeguard.
         if self.kill_tree().is_ok() {
             drop(self.child.wait());
         }

@@ -1,4 +1,4 @@
-//! What `/proc` tells of processes: memory, CPU time, bytes written, children.
+//! What `/proc` shows of processes: memory, CPU time, bytes written, children.
 
 use std::time::Duration;
 
@@ -33,8 +33,8 @@ fn process(pid: u32) -> anyhow::Result<Process> {
     Ok(Process::new(i32::try_from(pid)?)?)
 }
 
-/// Bytes that a process has passed to `write` so far, wherever they went; sockets do not count. Can
-/// still be asked of a child that has ended and was not yet waited for.
+/// Bytes that a process has passed to `write` so far, to files of any kind; sockets do not count.
+/// Can still be read of a child that has ended and was not waited for yet.
 ///
 /// # Errors
 ///
@@ -43,8 +43,7 @@ pub fn written_bytes(pid: u32) -> anyhow::Result<u64> {
     Ok(process(pid)?.io()?.wchar)
 }
 
-/// Whether a process has ended. One that nobody has waited for has ended too: a zombie holds
-/// nothing any more.
+/// Whether a process has ended. A zombie counts as ended: it holds nothing any more.
 pub fn has_ended(pid: u32) -> bool {
     process(pid).and_then(|process| Ok(process.stat()?)).map_or(true, |stat| stat.state == 'Z')
 }
@@ -58,8 +57,8 @@ pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
     Ok(time(ticks(&process(pid)?.stat()?)))
 }
 
-/// CPU time used so far by a process, its children, and those children of its own that have ended
-/// and that it took note of, such as a database server and all of its backends.
+/// CPU time used so far by a process, its children, and those of its own children that have ended
+/// and that it has waited for, such as a database server and all of its backends.
 ///
 /// # Errors
 ///
@@ -71,14 +70,14 @@ pub fn family_cpu_time(pid: u32) -> anyhow::Result<Duration> {
     Ok(time(ticks(&own) + ended + living.map(|child| ticks(&child)).sum::<u64>()))
 }
 
-/// CPU time used so far by the threads of a process that bear this name, as the kernel cuts it:
+/// CPU time used so far by the threads of a process that have this name, of which the kernel keeps
 /// fifteen bytes.
 ///
 /// # Errors
 ///
 /// Fails when the process is gone, or has no such thread.
 pub fn thread_cpu_time(pid: u32, name: &str) -> anyhow::Result<Duration> {
-    // A thread may end between being listed and being asked.
+    // A thread may end between being listed and being read.
     let threads = process(pid)?.tasks()?.filter_map(|task| task.ok()?.stat().ok());
     threads
         .filter(|stat| stat.comm == name)

@@ -1,4 +1,4 @@
-//! One connection through the proxy: two pumps and a watch on the orders.
+//! One connection through the proxy: two pumps, and a task that watches the commands.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,12 +12,12 @@ use tokio::time::{Instant, sleep_until};
 use super::{Control, Direction, Mode, Passed};
 
 const CHUNK: usize = 16 * 1024;
-/// Chunks kept for each direction: 64 MiB at most, then the sender has to wait.
+/// Chunks kept for each direction: 64 MiB at most; then the sender has to wait.
 const KEPT_CHUNKS: usize = 4096;
 
 type Chunk = (Instant, Vec<u8>);
 
-/// Carries one connection until either side closes it or an order ends it.
+/// Carries one connection until either side closes it or a command ends it.
 pub(super) async fn carry(
     client: TcpStream,
     mut orders: watch::Receiver<Control>,
@@ -38,7 +38,7 @@ pub(super) async fn carry(
         return;
     }
     let Ok(server) = TcpStream::connect(target).await else { return };
-    // Small packets pass at once: a proxy that is not asked to delay must not.
+    // Small packets pass at once: the proxy must delay only when it is asked to.
     if client.set_nodelay(true).is_err() || server.set_nodelay(true).is_err() {
         return;
     }
@@ -63,8 +63,8 @@ async fn swallow(client: &mut TcpStream) {
     while matches!(client.read(&mut buffer).await, Ok(count) if count > 0) {}
 }
 
-/// Returns when the connection is cut, or when bytes were swallowed and swallowing is over: what
-/// comes after a hole in the stream must not arrive.
+/// Returns when the connection is cut, or when bytes were dropped and that mode is over: what comes
+/// after a hole in the stream must not arrive.
 async fn ended_by_order(mut orders: watch::Receiver<Control>, lost: &AtomicBool) {
     let epoch = orders.borrow_and_update().epoch;
     while orders.changed().await.is_ok() {
@@ -138,7 +138,7 @@ impl Pump<'_> {
             }
             passed.fetch_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX), Ordering::Relaxed);
         }
-        // The sender has closed its side; tell the receiver, who may still have something to say.
+        // The sender has closed its side. The receiver learns of it, and may still send.
         drop(to.shutdown().await);
     }
 

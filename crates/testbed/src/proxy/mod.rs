@@ -1,8 +1,8 @@
-//! A TCP proxy that is the network's bad day: it pauses, cuts, refuses, delays, swallows, or holds
-//! answers back, all while running and all by command.
+//! A TCP proxy that simulates network faults: it pauses, cuts, refuses, delays and drops, or holds
+//! responses back, by command and while it runs.
 //!
-//! It listens on a loopback port of its own and forwards to a target that may change. What a
-//! command changes is in force when the call returns, but for a read or write that is under way.
+//! It listens on a loopback port of its own and forwards to a target that may change. A command is
+//! in force when its call returns, but for a read or write in progress.
 
 mod link;
 
@@ -26,7 +26,7 @@ pub enum Direction {
     Requests,
     /// From the server to the client.
     Answers,
-    /// Either way.
+    /// Both.
     Both,
 }
 
@@ -35,14 +35,15 @@ pub enum Direction {
 pub enum Mode {
     /// Everything passes.
     Forward,
-    /// Nothing is read in that direction: the sender's window fills and it has to wait.
+    /// Nothing is read in that direction: the sender's TCP window fills, and the sender has to
+    /// wait.
     Pause(Direction),
-    /// Nobody listens: connecting fails at once. Connections that are open stay.
+    /// Nothing listens: connecting fails at once. Connections that are open stay.
     Refuse,
-    /// Connections are accepted and bytes taken, and nothing arrives anywhere. Connections that
-    /// lost bytes are closed when this ends.
+    /// Connections are accepted and bytes read, and nothing is forwarded. Connections that lost
+    /// bytes are closed when this mode ends.
     BlackHole,
-    /// Requests pass; answers are taken from the server and kept, up to some megabytes for each
+    /// Requests pass. Responses are read from the server and kept, up to some megabytes for each
     /// connection, until another mode lets them pass, in order.
     HoldAnswers,
 }
@@ -56,7 +57,7 @@ struct Control {
     epoch: u64,
 }
 
-/// Bytes handed over so far.
+/// Bytes forwarded so far.
 #[derive(Debug, Default)]
 struct Passed {
     requests: AtomicU64,
@@ -136,7 +137,7 @@ impl Proxy {
         self.control.send_modify(|control| control.delay = by);
     }
 
-    /// Closes every connection now; bytes under way or held are lost. New ones are welcome.
+    /// Closes every connection now; bytes in the proxy are lost. New connections are accepted.
     pub fn cut(&self) {
         self.control.send_modify(|control| control.epoch += 1);
     }
@@ -195,7 +196,7 @@ async fn serve(
     }
 }
 
-/// The next connection; never, while nobody listens.
+/// The next connection; never returns while nothing listens.
 async fn accept(listener: Option<&TcpListener>) -> Option<tokio::net::TcpStream> {
     match listener {
         Some(listener) => listener.accept().await.ok().map(|(stream, _)| stream),

@@ -1,12 +1,11 @@
-//! The router's configuration file, as a person would write it: keys of the contract and their
-//! values.
+//! The router's configuration file, as a person would write it: keys and values as documented.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::Value;
 
-/// Keys and values; what is not named here has the product's default.
+/// Keys and values. A key that is not set here has the product's default.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
     keys: BTreeMap<String, Value>,
@@ -15,7 +14,7 @@ pub struct Config {
 
 impl Config {
     /// Sets a key outside of `[[outbox]]` by its path, such as `limits.window_events`. Strings,
-    /// numbers and lists of them are written alike in JSON and in TOML.
+    /// numbers and lists of them look the same in JSON and in TOML.
     pub fn set(&mut self, path: &str, value: impl Into<Value>) -> &mut Self {
         self.keys.insert(path.to_owned(), value.into());
         self
@@ -27,13 +26,13 @@ impl Config {
         self
     }
 
-    /// Takes over every key of `other`.
+    /// Adds every key of `other`.
     pub fn add(&mut self, other: Self) {
         self.keys.extend(other.keys);
         self.outbox.extend(other.outbox);
     }
 
-    /// Takes a key back that was set, and leaves its default.
+    /// Removes a key, so that it has its default.
     pub fn unset(&mut self, path: &str) -> &mut Self {
         self.keys.remove(path);
         self

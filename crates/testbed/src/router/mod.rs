@@ -1,6 +1,5 @@
-//! The real `outbox-router` binary as a child process, judged from outside: exit code, log, admin
-//! endpoint, `/proc`. Only the configuration contract and the names of the endpoints are known
-//! here.
+//! The real `outbox-router` binary as a child process, checked from outside: exit code, log, admin
+//! endpoint, `/proc`. Only the configuration keys and the names of the endpoints are known here.
 
 mod config;
 
@@ -45,7 +44,8 @@ pub fn binary() -> anyhow::Result<PathBuf> {
 /// A configuration file, and the processes that run with it one after another.
 #[derive(Debug)]
 pub struct Router {
-    // Before `dir`: fields are dropped in order, and the process goes before its files.
+    // Before `dir`: fields are dropped in order, and the process has to end before its files are
+    // removed.
     process: Option<Process>,
     dir: TempDir,
     binary: Option<PathBuf>,
@@ -54,8 +54,8 @@ pub struct Router {
 }
 
 impl Router {
-    /// Keeps `config`, a TOML text, in a file; nothing runs yet. The admin endpoint gets a free
-    /// port.
+    /// Writes `config`, a TOML text, to a file, and starts nothing yet. The admin endpoint gets a
+    /// free port.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl Router {
         Ok(router)
     }
 
-    /// Like [`with_config`](Self::with_config), and runs it at once.
+    /// Like [`with_config`](Self::with_config), and starts the router.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl Router {
         self
     }
 
-    /// Sets a variable of the environment for the next starts, or takes it away.
+    /// Sets a variable of the environment for the next starts, or removes it.
     pub fn set_env(&mut self, name: &str, value: Option<&str>) {
         self.environment.retain(|(known, _)| known != name);
         self.environment.extend(value.map(|value| (name.to_owned(), value.to_owned())));
@@ -137,7 +137,7 @@ impl Router {
     }
 
     /// Runs another command of the binary with the same configuration, such as `["setup",
-    /// "--apply"]`, to its end.
+    /// "--apply"]`, until it ends.
     ///
     /// # Errors
     ///
@@ -190,7 +190,7 @@ impl Router {
         &self.admin
     }
 
-    /// Asks it to drain and end.
+    /// Sends SIGTERM: the router drains and ends.
     ///
     /// # Errors
     ///
@@ -199,7 +199,7 @@ impl Router {
         self.process()?.signal(Signal::TERM)
     }
 
-    /// Freezes it: its connections stay open and it says nothing.
+    /// Stops it with SIGSTOP: its connections stay open, and it sends nothing.
     ///
     /// # Errors
     ///
@@ -208,7 +208,7 @@ impl Router {
         self.process()?.signal(Signal::STOP)
     }
 
-    /// Lets it go on after [`pause`](Self::pause).
+    /// Continues it after [`pause`](Self::pause).
     ///
     /// # Errors
     ///
@@ -254,12 +254,12 @@ impl Router {
         serde_json::from_str(&answer.body).context("/status.json is no JSON")
     }
 
-    /// Waits until `/status.json` tells `state`, and gives the whole answer.
+    /// Waits until `/status.json` shows `state`, and returns the whole answer.
     ///
     /// # Errors
     ///
-    /// Fails when that has not come true within `deadline`, or the process has ended; both with the
-    /// last lines of the log.
+    /// Fails when the state is not reached within `deadline`, or the process has ended; both with
+    /// the last lines of the log.
     pub async fn wait_state(&mut self, state: &str, deadline: Duration) -> anyhow::Result<Value> {
         self.wait_status(&format!("state {state}"), deadline, |status| {
             status.get("state").and_then(Value::as_str) == Some(state)
@@ -267,7 +267,7 @@ impl Router {
         .await
     }
 
-    /// Waits until `/status.json` fulfils a condition, and gives the whole answer.
+    /// Waits until `/status.json` fulfils a condition, and returns the whole answer.
     ///
     /// # Errors
     ///
@@ -318,7 +318,7 @@ fn sum_of_series(metrics: &str, name: &str, labels: &str) -> Option<f64> {
         .filter_map(|line| line.strip_prefix(name))
         .filter(|rest| rest.starts_with('{') || rest.starts_with(' '))
         .filter(|rest| rest.contains(labels))
-        // A label's value may hold spaces; the number follows the last brace.
+        // A label's value may contain spaces; the number follows the last brace.
         .filter_map(|rest| rest.rsplit_once('}').map_or(Some(rest), |(_, after)| Some(after)))
         .filter_map(|after| after.split_whitespace().next()?.parse::<f64>().ok())
         .reduce(|sum, value| sum + value)

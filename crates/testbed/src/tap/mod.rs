@@ -1,10 +1,10 @@
-//! Reads along what a replication client tells its server: the positions that it confirms, as they
-//! leave the client.
+//! Reads the status updates of a replication client off the wire: the positions that it confirms,
+//! as they leave the client.
 //!
-//! The slot shows what the server has *taken*. A walsender that is busy sending takes a client's
-//! status updates late, and those of a client that dies meanwhile not at all; so only the wire
-//! shows what was promised. A tap listens on a port of its own, forwards everything both ways, and
-//! notes the highest flush position of all standby status updates.
+//! The slot shows what the server has *processed*. A walsender that is busy sending processes a
+//! client's status updates late, and those of a client that dies meanwhile not at all; so only the
+//! wire shows what was confirmed. A tap listens on a port of its own, forwards everything both
+//! ways, and notes the highest flush position of all standby status updates.
 
 mod updates;
 
@@ -63,12 +63,12 @@ impl Tap {
         PgLsn::from(self.noted.told.load(Ordering::Acquire))
     }
 
-    /// As [`told`](Self::told), and begins anew.
+    /// Returns [`told`](Self::told), and resets it.
     pub fn take_told(&self) -> PgLsn {
         PgLsn::from(self.noted.told.swap(0, Ordering::AcqRel))
     }
 
-    /// Waits until every connection is closed and everything that went into it is noted.
+    /// Waits until every connection is closed and everything that was sent on it is noted.
     ///
     /// # Errors
     ///
@@ -98,8 +98,8 @@ async fn serve(listener: TcpListener, target: String, noted: Arc<Noted>) {
     }
 }
 
-/// Carries one connection until one side is gone. Nothing is kept back, so that the other side
-/// learns of it as it would without us.
+/// Carries one connection until one side is gone. Nothing is held back, so that the other side
+/// learns of the end as it would without the tap.
 async fn carry(client: TcpStream, target: &str, noted: &Noted) {
     let Ok(server) = TcpStream::connect(target).await else { return };
     if client.set_nodelay(true).is_err() || server.set_nodelay(true).is_err() {
@@ -110,18 +110,18 @@ async fn carry(client: TcpStream, target: &str, noted: &Noted) {
     let up = note_all(from_client, to_server, noted);
     let down = async {
         drop(tokio::io::copy(&mut from_server, &mut to_client).await);
-        // The client learns that the server is gone, and closes its side; a dead one hears nothing.
+        // The client learns that the server is gone, and closes its side; a dead client does not.
         drop(to_client.shutdown().await);
     };
     tokio::pin!(up, down);
     tokio::select! {
         () = &mut up => {}
-        // What the client said before is still to be read.
+        // What the client sent before still has to be read.
         () = &mut down => up.await,
     }
 }
 
-/// Forwards what the client says, until it closes its side or the server is gone.
+/// Forwards what the client sends, until it closes its side or the server is gone.
 async fn note_all(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, noted: &Noted) {
     let mut updates = Updates::default();
     let mut note = |bytes: &[u8]| {
@@ -133,8 +133,8 @@ async fn note_all(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, noted: 
     while let Ok(length @ 1..) = client.read(&mut chunk).await {
         let bytes = chunk.get(..length).unwrap_or_default();
         note(bytes);
-        // A client that is not reading learns from the answer to what it writes that nobody is
-        // there.
+        // A client that does not read learns from the response to its write that the other end is
+        // gone.
         let written = server.write_all(bytes).await;
         if written.is_err() || !matches!(server.as_ref().take_error(), Ok(None)) {
             break;

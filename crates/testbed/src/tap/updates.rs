@@ -1,10 +1,10 @@
-//! Finds standby status updates in what a client sends, however the bytes are cut.
+//! Finds standby status updates in what a client sends, wherever the reads split it.
 
-/// Codes in the place of a protocol version, after which the client starts anew: requests for TLS
-/// and for GSSAPI.
+/// Codes in place of a protocol version, after which the client sends its start-up message again:
+/// requests for TLS and for GSSAPI.
 const ENCRYPTION_REQUESTS: [u32; 2] = [80_877_103, 80_877_104];
 
-/// How far a client's stream has been understood.
+/// How far a client's stream has been parsed.
 #[derive(Debug, Default)]
 pub(super) struct Updates {
     phase: Phase,
@@ -21,8 +21,8 @@ enum Phase {
 }
 
 impl Updates {
-    /// Takes the next bytes, and gives the highest flush position of the updates that are complete
-    /// with them.
+    /// Takes the next bytes, and returns the highest flush position of the updates that they
+    /// complete.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Option<u64> {
         self.rest.extend_from_slice(bytes);
         let mut highest = None;
@@ -34,7 +34,8 @@ impl Updates {
         highest
     }
 
-    /// The message at the front, if it is whole: what follows it, how long it is, what it confirms.
+    /// The message at the front, if it is complete: the phase after it, its length, and the
+    /// position that it confirms.
     fn next(&self) -> Option<(Phase, usize, Option<u64>)> {
         match self.phase {
             Phase::StartUp => {

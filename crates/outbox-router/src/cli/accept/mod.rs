@@ -1,8 +1,9 @@
-//! `accept`: a person says that what is missing is known, and the router goes on.
+//! `accept`: a person states that the rows that a gap lost are known, and the router goes on.
 //!
-//! The record of it is a baseline as complete as the first one, so slot, publication and tables
-//! must be right *now*: what happens after that look is noticed at the next start. It is looked at
-//! twice, before the question and after the answer, because a person may take an hour.
+//! An acceptance writes a baseline as complete as the first one, so slot, publication and tables
+//! must be right *now*: whatever changes after they were read is noticed at the next start. They
+//! are read twice, before the question and after the answer, because a person may take an hour to
+//! answer.
 
 mod rows;
 mod show;
@@ -27,21 +28,21 @@ use crate::{
     shell::{Seen, Source},
 };
 
-/// How long a router that streams may take to see the gap: it looks every five seconds.
+/// How long to wait until a streaming router has noticed the gap; it checks every five seconds.
 const PATIENCE: Duration = Duration::from_secs(8);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Everything that an acceptance is made from.
+/// What an acceptance is made from.
 struct Facts {
     stored: Stored,
-    /// As it lies in Kafka.
+    /// The witness as it is in Kafka.
     recorded: Witness,
-    /// The same with what nobody has written down.
+    /// The same, with the gaps that a router would find now and that are not written down yet.
     record: Witness,
     seen: Seen,
 }
 
-/// Shows what is open, asks, and closes it.
+/// Shows what is open, asks for confirmation, and writes the acceptance.
 pub(super) async fn accept(
     args: &AcceptArgs,
     config: &Config,
@@ -96,8 +97,9 @@ pub(super) async fn accept(
     Ok(Exit::Done)
 }
 
-/// Looks when nobody streams, if that is soon: a router that streams sees an open gap within
-/// seconds, and stops. One that does not is refused later.
+/// Reads source and record, and waits up to [`PATIENCE`] until no router streams: a streaming
+/// router notices an open gap within seconds, and stops. If it does not stop, the acceptance is
+/// refused later.
 async fn look_at_rest(
     config: &Config,
     records: &Records,
@@ -127,7 +129,7 @@ fn names(open: &[Open]) -> Vec<String> {
     open.iter().map(Open::name).collect()
 }
 
-/// What is to be closed: all, or what was named. `None` when something else was named.
+/// The open items to close: those that `--gap` names, or all. `None` if a named one is not open.
 fn choose(args: &AcceptArgs, open: &[Open]) -> Option<Vec<Open>> {
     let is =
         |name: &super::GapName, open: &Open| open.code() == name.code && open.lsn() == name.lsn;
@@ -140,7 +142,7 @@ fn choose(args: &AcceptArgs, open: &[Open]) -> Option<Vec<Open>> {
     Some(open.iter().filter(is_chosen).cloned().collect())
 }
 
-/// The record of the acceptance.
+/// The witness with the acceptance in it.
 fn decide(
     args: &AcceptArgs,
     config: &Config,
@@ -169,7 +171,7 @@ fn confirmed(slot: &str, terminal: &mut Terminal<'_>) -> Result<bool, Trouble> {
     Ok(answer.trim() == slot)
 }
 
-/// The user and the host, as far as the system tells them.
+/// `user@host`, as far as the environment and the system say.
 fn person(environment: &Environment) -> String {
     let named = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| environment.get(name));
     let user = named.map_or_else(user, str::to_owned);
@@ -178,7 +180,7 @@ fn person(environment: &Environment) -> String {
     format!("{user}@{host}")
 }
 
-/// The owner of this process.
+/// The user that owns this process: the name from `/etc/passwd`, else the uid.
 fn user() -> String {
     let Ok(process) = fs::metadata("/proc/self") else { return "unknown".to_owned() };
     let uid = process.uid().to_string();

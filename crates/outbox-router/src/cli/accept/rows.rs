@@ -1,6 +1,6 @@
-//! How many rows are given up, where that can be told: a table that the role may read, with a
-//! column that says when its rows were made. It is an estimate: a row may be made long before it is
-//! committed.
+//! Counts the rows that a gap may have lost, in tables that the role may read and that have a
+//! column with the time at which a row was created. The count is an estimate: a row may be created
+//! long before it is committed.
 
 use std::time::Duration;
 
@@ -19,27 +19,28 @@ use crate::{
     postgres::{quote_identifier, quote_table},
 };
 
-/// What was found of one table.
+/// The count of one table.
 pub(super) struct Counted {
     pub(super) table: TableName,
-    /// Or why it is not known.
+    /// The count, or why there is none.
     pub(super) rows: Result<Rows, String>,
 }
 
-/// How many.
+/// Rows by the time at which they were created.
 pub(super) struct Rows {
     pub(super) column: String,
-    /// In the interval of the gap.
+    /// Created within the gap's interval.
     pub(super) within: i64,
-    /// From its beginning to this moment: until a new slot is made, what is committed is missing
-    /// too.
+    /// Created since the interval began: until a new slot is created, rows that are committed after
+    /// the interval are missing, too.
     pub(super) until_now: i64,
 }
 
-/// A large table without an index may take for ever, and a person waits.
+/// `statement_timeout` of each count: a large table without an index may take very long, and a
+/// person waits.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the column is called in tables that we have seen, ours first.
+/// Names of that column in outbox tables that we have seen; the name that `setup` uses is first.
 const COLUMNS: [&str; 7] =
     ["created_at", "occurred_at", "inserted_at", "createdat", "occurredat", "created", "timestamp"];
 

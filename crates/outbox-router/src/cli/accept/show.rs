@@ -1,4 +1,4 @@
-//! What `accept` says.
+//! What `accept` prints.
 
 use std::io;
 
@@ -16,13 +16,13 @@ use crate::{
 
 type Out<'o> = &'o mut (dyn io::Write + Send);
 
-/// Whose record it is.
+/// The pipeline that the record belongs to.
 pub(super) fn pipeline(config: &Config, database: &str, out: Out<'_>) -> io::Result<()> {
     let (name, slot) = (&config.name, &config.postgres.slot);
     writeln!(out, "pipeline  {name}, database {database}, slot {slot}")
 }
 
-/// One thing that is open.
+/// One open gap, or an open beginning.
 pub(super) fn open(open: &Open, out: Out<'_>) -> io::Result<()> {
     writeln!(out, "\nopen      {}", open.name())?;
     match open {
@@ -38,7 +38,7 @@ pub(super) fn open(open: &Open, out: Out<'_>) -> io::Result<()> {
     }
 }
 
-/// What lies in the interval.
+/// The rows in the interval of a gap.
 pub(super) fn rows(counted: &[Counted], out: Out<'_>) -> io::Result<()> {
     for Counted { table, rows } in counted {
         match rows {
@@ -53,7 +53,7 @@ pub(super) fn rows(counted: &[Counted], out: Out<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// What an acceptance means.
+/// What follows from the acceptance.
 pub(super) fn consequence(next: &Witness, chosen: &[Open], out: Out<'_>) -> io::Result<()> {
     let gaps = || {
         chosen.iter().filter_map(|open| match open {
@@ -87,7 +87,8 @@ pub(super) fn consequence(next: &Witness, chosen: &[Open], out: Out<'_>) -> io::
     )
 }
 
-/// What is no gap, and will not be told again: the record begins anew.
+/// Alterations that are no gap. They are not reported again, because the acceptance begins a new
+/// record.
 pub(super) fn alterations(told: &[Failure], out: Out<'_>) -> io::Result<()> {
     for failure in told {
         writeln!(out, "\nalso      {}: {}", failure.code, failure.message)?;
@@ -95,7 +96,7 @@ pub(super) fn alterations(told: &[Failure], out: Out<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// What was done.
+/// What was accepted, and what is still open.
 pub(super) fn done(next: &Witness, chosen: &[Open], out: Out<'_>) -> io::Result<()> {
     let by = next.accepted.last().map_or("somebody", |acceptance| &acceptance.by);
     for open in chosen {
@@ -114,12 +115,12 @@ pub(super) fn done(next: &Witness, chosen: &[Open], out: Out<'_>) -> io::Result<
     Ok(())
 }
 
-/// There is nothing to do.
+/// Nothing is open.
 pub(super) fn nothing(record: &Witness, out: Out<'_>) -> io::Result<()> {
     writeln!(out, "nothing is open: everything before {} is acknowledged", record.position)
 }
 
-/// Something is open, but not what was named.
+/// A gap that `--gap` names is not open; lists what is.
 pub(super) fn unknown(named: &[GapName], open: &[Open], out: Out<'_>) -> io::Result<()> {
     let is_open = |name: &&GapName| {
         !open.iter().any(|open| open.code() == name.code && open.lsn() == name.lsn)
@@ -133,7 +134,7 @@ pub(super) fn unknown(named: &[GapName], open: &[Open], out: Out<'_>) -> io::Res
     writeln!(out, "  hint: name one of these by --gap, or accept all of them without --gap")
 }
 
-/// Nobody watches.
+/// There is no terminal to ask on, and `--yes` was not given.
 pub(super) fn nobody_to_ask(chosen: &[Open]) -> Failure {
     let code = chosen.first().map_or(Code::WitnessMissing, Open::code);
     let gaps: String = chosen.iter().map(|open| format!(" --gap {}", open.name())).collect();
@@ -141,13 +142,13 @@ pub(super) fn nobody_to_ask(chosen: &[Open]) -> Failure {
         .hint(format!("outbox-router accept{gaps} --yes"))
 }
 
-/// Somebody else was faster, or something else has happened.
+/// What is open has changed while the person answered.
 pub(super) fn changed() -> Failure {
     Failure::new(Code::SlotMoved, "nothing was accepted: what is open has changed meanwhile")
         .hint("outbox-router accept shows it as it is now")
 }
 
-/// There is nothing to write it into.
+/// There is no state topic to write the acceptance to.
 pub(super) fn keeps_none() -> Failure {
     Failure::new(
         Code::WitnessMissing,
@@ -157,7 +158,7 @@ pub(super) fn keeps_none() -> Failure {
     .hint("publish the missing rows from the table, then set kafka.state_topic and restart the router")
 }
 
-/// Nothing is written under this name.
+/// The state topic has no record of this pipeline.
 pub(super) fn no_record(topic: &TopicName) -> Failure {
     Failure::new(
         Code::WitnessMissing,

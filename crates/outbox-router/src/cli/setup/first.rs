@@ -1,7 +1,7 @@
-//! The first record of a pipeline: made beside the slot, so that the router never begins without
-//! one. From then on the slot cannot be moved, dropped or made again without being noticed. Whether
-//! that has happened before to a slot that is older than its record, nobody knows: a person accepts
-//! it.
+//! The first record of a pipeline. It is created together with the slot, so that the router never
+//! begins without a record. From then on it is noticed if the slot is advanced, dropped or
+//! re-created. For a slot that is older than its record, nothing shows whether that has happened
+//! before: a person has to accept this (`outbox-router accept`).
 
 use std::io;
 
@@ -24,7 +24,7 @@ use crate::{
 
 type Out<'o> = &'o mut (dyn io::Write + Send);
 
-/// Makes it, unless there is one.
+/// Creates the first record, unless there is one.
 pub(super) async fn record(
     part: RecordPart,
     made: Made,
@@ -60,7 +60,7 @@ async fn find(
     let source = prepare::source(config, access.endpoint("setup")?);
     let (seen, mut stored) = record::see(&records, &source).await?;
     records.make_topic().await?;
-    // Only a topic that is there tells which cluster it is of.
+    // The id of the cluster is known only when the topic exists.
     if stored.record.is_none() {
         stored = records.read().await?;
     }
@@ -77,8 +77,7 @@ async fn make(
 ) -> Result<(), Trouble> {
     let topic = records.topic();
     let baseline = record::baseline(config, seen, &[]).map_err(|failure| {
-        // A router that streams moves the slot on while this is written, and keeps a record of its
-        // own.
+        // A router that streams advances the slot meanwhile, and writes a record of its own.
         if failure.code == Code::SlotInUse { failure } else { missing(topic, &failure) }
     })?;
     let first = Witness {
@@ -91,13 +90,13 @@ async fn make(
     Ok(())
 }
 
-/// There is one, and it stays as it is.
+/// Reports the record that exists, which stays as it is.
 fn tell(known: &Witness, out: Out<'_>) -> io::Result<()> {
     writeln!(out, "record: there already, everything before {} is acknowledged", known.position)?;
     tell_open(known, out)
 }
 
-/// What waits for a person, and what closes it.
+/// Reports what is open, and what closes it.
 fn tell_open(record: &Witness, out: Out<'_>) -> io::Result<()> {
     for open in record.open() {
         let what = match &open {
@@ -114,7 +113,7 @@ fn tell_open(record: &Witness, out: Out<'_>) -> io::Result<()> {
     writeln!(out, "  {first}, then: outbox-router accept")
 }
 
-/// PostgreSQL is done, Kafka is not.
+/// PostgreSQL is set up, but the first record could not be written.
 fn missing(topic: &TopicName, failure: &Failure) -> Failure {
     let mut hint = "when that is mended: outbox-router setup --apply again, before the router is \
                     started; then outbox-router accept closes K022, since nothing says whether \

@@ -1,10 +1,10 @@
-//! `setup`: makes what a router needs in PostgreSQL, and the first record in the state topic; or
+//! `setup`: creates what a router needs in PostgreSQL, and the first record in the state topic; or
 //! prints the SQL for it.
 //!
-//! The publication comes before the slot, always: the slot decodes WAL with the catalog of its
-//! time, and a publication made after the slot's position does not exist for it. May be run again:
-//! what is there already is checked, and changed only by adding a table to the publication. What
-//! does not fit is refused with the statement that mends it.
+//! The publication is always created before the slot: the slot decodes WAL with the catalog as it
+//! was at each position, and a publication created later does not exist there. `setup` may be run
+//! again: it checks what exists, and changes it only by adding a table to the publication. What
+//! does not fit is refused, with the statement that corrects it.
 
 mod first;
 mod preflight;
@@ -25,11 +25,11 @@ use super::{
 use crate::config::Config;
 use slot::Made;
 
-/// Statements on tables wait for locks that long; the application's writers queue behind them
-/// meanwhile.
+/// Statements on tables wait no longer than this for a lock, because the application's writers
+/// queue behind them meanwhile.
 const PATIENCE: &str = "set lock_timeout = '5s'; set statement_timeout = '60s'";
 
-/// Prints or applies.
+/// Prints the SQL, or runs it and creates the first record.
 pub(super) async fn setup(
     args: &SetupArgs,
     config: &Config,
@@ -55,7 +55,7 @@ async fn apply(
     let version = with_connection(access, "setup", async |client| {
         client.batch_execute(PATIENCE).await?;
         let version = preflight::server(client).await?;
-        // Looked at before anything is made, so that a refusal leaves nothing behind.
+        // Checked before anything is created, so that a refusal leaves nothing behind.
         let slot = slot::find(client, name).await?;
         if let Some(slot) = &slot {
             slot.fits(name)?;

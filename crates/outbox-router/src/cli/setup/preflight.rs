@@ -1,4 +1,4 @@
-//! Whether the server can have a logical slot at all, before anything is made on it.
+//! Checks whether the server can have a logical slot at all, before anything is created on it.
 
 use relay::{Code, Failure};
 use tokio_postgres::Client;
@@ -8,7 +8,7 @@ use super::Trouble;
 /// The first version with everything that the statements use.
 const OLDEST: i32 = 13_00_00;
 
-/// The server's version, if it is fit.
+/// The server's version (`server_version_num`), if the server fits.
 pub(super) async fn server(client: &Client) -> Result<i32, Trouble> {
     let query = "select current_setting('server_version_num')::int4, current_setting('wal_level'), \
                  pg_is_in_recovery()";

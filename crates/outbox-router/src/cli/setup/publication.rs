@@ -1,5 +1,5 @@
-//! The publication: made, or found to fit, or refused. A publication that hides inserts of an
-//! outbox table loses them in silence, so every way of hiding them is looked for.
+//! The publication: created, found to fit, or refused. Inserts that a publication does not publish
+//! are lost without any error, so every way in which it can leave them out is checked.
 
 use crate::postgres::quote_identifier;
 use std::io;
@@ -10,7 +10,7 @@ use tokio_postgres::{Client, Row};
 use super::Trouble;
 use crate::cli::sql;
 
-/// Row filters, column lists and whole schemas exist since then.
+/// The first version with row filters, column lists and publications of whole schemas.
 const FILTERS_SINCE: i32 = 15_00_00;
 
 /// A publication as the catalog has it.
@@ -41,7 +41,7 @@ enum Partitions {
 struct Member {
     name: TableName,
     kind: String,
-    /// What keeps rows of it back: the text of the filter.
+    /// The row filter as SQL; `None` where all rows are published.
     filter: Option<String>,
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn find(
     }))
 }
 
-/// Tables by themselves, and those that a published schema brings.
+/// Tables that the publication names, and tables of the schemas that it publishes.
 fn members_query(version: i32) -> String {
     let (filter, schemas) = if version >= FILTERS_SINCE {
         (
@@ -91,7 +91,7 @@ fn member(row: &Row) -> Result<Member, tokio_postgres::Error> {
     })
 }
 
-/// Makes the publication.
+/// Creates the publication.
 pub(super) async fn create(
     client: &Client,
     name: &str,
@@ -104,7 +104,7 @@ pub(super) async fn create(
     Ok(())
 }
 
-/// Checks a publication that is there, and adds the tables that it lacks.
+/// Checks a publication that exists, and adds the tables that it lacks.
 pub(super) async fn fit(
     client: &Client,
     name: &str,
@@ -170,8 +170,8 @@ impl Publication {
     }
 }
 
-/// A slot without its publication: a new one would not exist in the WAL that the slot still has to
-/// send.
+/// The slot exists, but not its publication: one that is created now would not exist in the WAL
+/// that the slot still has to send.
 pub(super) fn made_too_late(publication: &str, slot: &str) -> Failure {
     let message = format!(
         "the slot {slot} is there already, but the publication {publication} is not: made now, it \

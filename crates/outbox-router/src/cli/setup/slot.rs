@@ -1,6 +1,7 @@
-//! The slot: found to fit, or made. Making one waits for every transaction that is open in the
-//! whole cluster, for as long as that takes and without a word; so it is done on a connection of
-//! its own, with a limit, while another connection looks who is in the way and says so.
+//! The slot: found to fit, or created. Creating a slot waits until every transaction that is open
+//! in the cluster has ended, without a limit and without a message. So it is done on a connection
+//! of its own with a `statement_timeout`, while another connection reports which transactions it
+//! waits for.
 
 use crate::wording;
 use std::{collections::BTreeSet, io, pin::pin, time::Duration};
@@ -14,18 +15,18 @@ use crate::cli::{
     sql,
 };
 
-/// When the slot came.
+/// When the slot was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Made {
-    /// It was missing, and this command has made it.
+    /// This command has created it.
     Now,
-    /// It was there when this command came: what happened to it before, only a record says.
+    /// It existed already: only a record shows what happened to it before.
     Before,
 }
 
-/// A slot that is there.
+/// A slot that exists.
 pub(super) struct Slot {
-    /// Where it stands.
+    /// Its `confirmed_flush_lsn`, or `no position`.
     pub(super) position: String,
     plugin: Option<String>,
     database: Option<String>,
@@ -79,7 +80,7 @@ impl Slot {
     }
 }
 
-/// Makes the slot, telling meanwhile who keeps it waiting.
+/// Creates the slot, and meanwhile reports which transactions it waits for.
 pub(super) async fn create(
     access: Access<'_>,
     name: &str,
@@ -115,7 +116,8 @@ pub(super) async fn create(
     Ok(())
 }
 
-/// What was open for more than a second, and what the creating backend waits for at this moment.
+/// Transactions that have been open for more than a second, those that the creating backend waits
+/// for at this moment, and prepared transactions.
 const BLOCKERS: &str = "\
     select a.pid, nullif(a.application_name, ''), a.datname::text, \
       extract(epoch from clock_timestamp() - a.xact_start)::int8, \
@@ -148,7 +150,7 @@ async fn tell_blockers(
     Ok(())
 }
 
-/// Who it is, and what ends it.
+/// Who holds the transaction open, and the statement that ends it.
 fn blocker(row: &Row) -> Result<(String, String), tokio_postgres::Error> {
     let age = |seconds: Option<i64>| {
         let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
@@ -175,7 +177,7 @@ fn blocker(row: &Row) -> Result<(String, String), tokio_postgres::Error> {
     Ok((who, format!("select pg_terminate_backend({pid})")))
 }
 
-/// PostgreSQL removes a slot whose creation did not end.
+/// The slot was not created. PostgreSQL removes a slot whose creation did not complete.
 fn not_made(
     error: &tokio_postgres::Error,
     name: &str,

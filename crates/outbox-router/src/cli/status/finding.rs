@@ -1,6 +1,6 @@
-//! What is told to a person.
+//! What `status` reports to a person.
 
-/// Something that is wrong.
+/// Something that is wrong, or that a person should know.
 pub(super) struct Finding {
     pub(super) code: Option<String>,
     pub(super) message: String,

@@ -1,4 +1,4 @@
-//! One look: PostgreSQL and the router are asked at once, and then the record.
+//! One reading: PostgreSQL and the router are asked at the same time, the record after the router.
 
 use relay::Failure;
 use serde_json::Value;
@@ -16,17 +16,17 @@ use crate::{
     config::Config,
 };
 
-/// Everything that one look found.
+/// Everything that one reading found.
 pub(super) struct Status {
-    /// What PostgreSQL says, or why it does not.
+    /// What PostgreSQL reports, or why it could not be read.
     pub(super) sample: Result<Sample, Box<Failure>>,
-    /// The router's own `/status.json`, where it answers.
+    /// The router's own `/status.json`; `None` where no router of this slot answers.
     pub(super) router: Option<Value>,
     /// What is open and what was accepted.
     pub(super) record: Recorded,
 }
 
-/// Looks once.
+/// Reads once.
 pub(super) async fn look(config: &Config, access: Access<'_>) -> Result<Status, Trouble> {
     let slot = config.postgres.slot.as_str();
     let sampled =
@@ -47,7 +47,8 @@ pub(super) async fn look(config: &Config, access: Access<'_>) -> Result<Status, 
     Ok(Status { sample, router, record })
 }
 
-/// A router of another slot may listen where ours would: what it says is not about us.
+/// Whether the answer is about this slot: a router of another slot may listen at the same address.
+/// An answer that names no slot counts.
 fn follows(router: &Value, slot: &str) -> bool {
     let theirs = router.get("slot").and_then(|slot| slot.get("name")?.as_str());
     theirs.is_none_or(|theirs| theirs == slot)

@@ -1,6 +1,6 @@
-//! `status`: how far behind, who is to blame, how long until PostgreSQL drops the slot, what to
-//! type. PostgreSQL is asked in any case, so that it works with the router down; a router that
-//! answers adds its state and reason.
+//! `status`: how far behind the slot is, who is to blame, how long until PostgreSQL drops the slot,
+//! and what to type. PostgreSQL is always asked, so that the command works while the router is
+//! down; a router that answers adds its state and reason.
 
 mod finding;
 mod look;
@@ -16,10 +16,10 @@ use super::{Audience, Exit, Form, Repeat, StatusArgs, Terminal, Trouble, connect
 use crate::config::Config;
 use look::{Status, look};
 
-/// Between two looks of `--watch`.
+/// Time between two readings of `--watch`.
 const PERIOD: Duration = Duration::from_secs(2);
 
-/// Looks once, or again and again.
+/// Reads and shows once, or every two seconds.
 pub(super) async fn status(
     args: &StatusArgs,
     config: &Config,
@@ -32,7 +32,8 @@ pub(super) async fn status(
     }
 }
 
-/// Until Ctrl-C, which also ends a look that hangs: the signal is listened for all the time.
+/// Repeats until Ctrl-C. This also ends a reading that hangs, because the signal is awaited all the
+/// time.
 async fn watch(
     form: Form,
     config: &Config,
@@ -43,8 +44,8 @@ async fn watch(
     let mut exit = Exit::Done;
     loop {
         let clear = match terminal.audience {
-            // To the top left corner, and clear; written only when there is something to show
-            // instead.
+            // Moves the cursor to the top left corner and clears the screen; written only when
+            // there is something to show instead.
             Audience::Person => "\x1b[H\x1b[2J",
             Audience::Machine => "",
         };
@@ -73,7 +74,7 @@ async fn once(
     show(form, &look(config, access).await?, config, terminal)
 }
 
-/// Shows a look; findings decide the exit code.
+/// Shows one reading; findings decide the exit code.
 fn show(
     form: Form,
     status: &Status,

@@ -1,4 +1,5 @@
-//! What the pipeline's record says: by the router, where it answers and has read it, else by Kafka.
+//! What the pipeline's record says: from the router, if it answers and has read the record, else
+//! from Kafka.
 
 use std::{io, time::Duration};
 
@@ -18,30 +19,31 @@ const PATIENCE: Duration = Duration::from_secs(4);
 
 /// What is known of the record.
 pub(super) enum Recorded {
-    /// None is kept.
+    /// No record is kept: `kafka.state_topic` is empty.
     Off,
-    /// The state topic has none.
+    /// The state topic has no record of this pipeline.
     Absent,
-    /// Why nobody could be asked.
+    /// The record could not be read, and why.
     Unknown(String),
-    /// It is there.
+    /// The record exists.
     Known(Record),
 }
 
 /// The record, as far as it is shown.
 #[derive(Default)]
 pub(super) struct Record {
-    /// Everything before it is acknowledged.
+    /// Everything before this LSN is acknowledged; `nothing` where the router has not read the
+    /// topic yet.
     pub(super) position: String,
-    /// What nobody has accepted, the gaps first.
+    /// What is not accepted yet, the gaps first.
     pub(super) open: Vec<Opened>,
-    /// What somebody has accepted, the latest last.
+    /// What was accepted, the latest last.
     pub(super) accepted: Vec<Accepted>,
-    /// Whether the router could not write all of it down yet.
+    /// Whether the router has open gaps that it could not write down yet.
     pub(super) is_unwritten: bool,
 }
 
-/// Something that waits for a person.
+/// A gap, or a beginning without a record, that waits for a person.
 pub(super) struct Opened {
     /// `CODE@LSN`.
     pub(super) name: String,
@@ -49,7 +51,7 @@ pub(super) struct Opened {
     pub(super) hint: Option<String>,
 }
 
-/// Something that was accepted.
+/// A gap or beginning that was accepted.
 pub(super) struct Accepted {
     name: String,
     by: String,
@@ -72,7 +74,7 @@ impl Opened {
     }
 }
 
-/// Asks whoever knows.
+/// Asks the router, else Kafka.
 pub(super) async fn find(config: &Config, access: Access<'_>, router: Option<&Value>) -> Recorded {
     if let Some(told) = router.and_then(|router| by_router(router.get("witness")?)) {
         return told;
@@ -94,7 +96,7 @@ pub(super) async fn find(config: &Config, access: Access<'_>, router: Option<&Va
     }
 }
 
-/// `None` where the router does not know either.
+/// What the router reports of the record; `None` where the router has not read it yet.
 fn by_router(witness: &Value) -> Option<Recorded> {
     let text = |value: &Value, key: &str| Some(value.get(key)?.as_str()?.to_owned());
     let each = |key: &str| witness.get(key).and_then(Value::as_array).into_iter().flatten();
@@ -121,7 +123,7 @@ fn by_router(witness: &Value) -> Option<Recorded> {
     let is_unwritten = witness.get("gaps_recorded").and_then(Value::as_bool) == Some(false);
     let position = match text(witness, "position") {
         Some(position) => position,
-        // It has not read the topic yet, and found nothing by itself.
+        // The router has not read the topic yet, and has found no gap itself.
         None if open.is_empty() => return None,
         None => "nothing".to_owned(),
     };
@@ -156,7 +158,7 @@ impl Record {
 }
 
 impl Recorded {
-    /// What waits for a person.
+    /// What is open.
     pub(super) fn open(&self) -> &[Opened] {
         match self {
             Self::Known(record) => &record.open,
@@ -164,7 +166,7 @@ impl Recorded {
         }
     }
 
-    /// For people.
+    /// The lines of the text output.
     pub(super) fn text(&self, config: &Config, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
         let topic = config.kafka.state_topic.as_ref().map_or("", |topic| topic.as_str());
         match self {
@@ -194,7 +196,7 @@ impl Recorded {
         }
     }
 
-    /// For machines.
+    /// The member `record` of the JSON output.
     pub(super) fn json(&self) -> Value {
         let (known, why) = match self {
             Self::Off => ("off", None),

@@ -1,4 +1,4 @@
-//! A look and its verdict, for people and for machines.
+//! One reading and its verdict, as text for people and as JSON for machines.
 
 use std::{io, time::Duration};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{finding::Finding, look::Status, sample::Slot, verdict::Verdict};
 use crate::{config::Config, wording};
 
-/// For people: the four answers in their order, then what they rest on.
+/// The text output: the four answers in their order, then what they are based on.
 pub(super) fn text(
     status: &Status,
     verdict: &Verdict,
@@ -80,7 +80,7 @@ fn seconds_to_limit(slot: &Slot) -> Option<u64> {
     slot.safe_wal_bytes?.checked_div(slot.wal_rate?)
 }
 
-/// For machines: one object.
+/// The JSON output: one object.
 pub(super) fn json(status: &Status, verdict: &Verdict, config: &Config) -> Value {
     let sample = status.sample.as_ref().ok();
     let slot = sample.and_then(|sample| sample.slot.as_ref()).map(|slot| {

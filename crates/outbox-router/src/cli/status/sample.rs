@@ -1,5 +1,5 @@
-//! What PostgreSQL knows of the slot, in one query that every version understands, and how fast WAL
-//! grows.
+//! What PostgreSQL reports about the slot, in one query that every version understands, and how
+//! fast WAL grows.
 
 use std::time::Duration;
 
@@ -7,39 +7,41 @@ use tokio_postgres::{Client, Row};
 
 use crate::cli::Trouble;
 
-/// One look at the server.
+/// One reading of the server.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
-    /// The end of WAL.
+    /// The end of WAL; on a standby, the end of what it has replayed.
     pub(super) current_wal_lsn: String,
-    /// The slot, where it exists.
+    /// The slot; `None` where it does not exist.
     pub(super) slot: Option<Slot>,
 }
 
-/// The slot.
+/// The slot's row of `pg_replication_slots`.
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
     pub(super) confirmed_flush_lsn: Option<String>,
     /// Current WAL position − `confirmed_flush_lsn`.
     pub(super) bytes_behind: u64,
-    /// Current WAL position − `restart_lsn`: what the disk pays.
+    /// Current WAL position − `restart_lsn`: the WAL that is kept on disk.
     pub(super) retained_bytes: Option<u64>,
-    /// What may be written until the slot is in danger; `None`: no limit is set.
+    /// `safe_wal_size`: bytes of WAL that may be written until the slot is in danger; `None`: no
+    /// limit is set, or the slot is lost.
     pub(super) safe_wal_bytes: Option<u64>,
     pub(super) wal_status: Option<String>,
-    /// On versions that have it.
+    /// Why the slot was invalidated, from PostgreSQL 17 on; on 16 `conflicting`, if the slot
+    /// conflicted with recovery.
     pub(super) invalidation_reason: Option<String>,
     pub(super) holder: Option<Holder>,
-    /// WAL bytes a second, where a limit makes it worth measuring.
+    /// Bytes of WAL written in a second; measured only where a limit is set.
     pub(super) wal_rate: Option<u64>,
 }
 
-/// Who streams from the slot.
+/// The walsender that streams from the slot.
 #[derive(Debug, Clone)]
 pub(super) struct Holder {
     pub(super) pid: i32,
     pub(super) application: Option<String>,
-    /// Not yet sent to it, where the role may see that.
+    /// Bytes of WAL not yet sent to the client; `None` where the role may not see that.
     pub(super) unsent_bytes: Option<u64>,
 }
 
@@ -57,11 +59,11 @@ const QUERY: &str = "\
       left join pg_stat_activity a on a.pid = s.active_pid \
       left join pg_stat_replication r on r.pid = s.active_pid";
 
-/// Between the two looks that the rate is made of.
+/// Time between the two readings that the rate is computed from.
 const RATE_OVER: Duration = Duration::from_secs(1);
 
-/// Looks at the slot, and, where PostgreSQL will drop it some day, for a second at the speed of
-/// WAL.
+/// Reads the slot. Where PostgreSQL limits the WAL that it keeps for slots, also measures for a
+/// second how fast WAL grows.
 pub(super) async fn take(client: &Client, slot: &str) -> Result<Sample, Trouble> {
     let mut sample = read(&client.query_one(QUERY, &[&slot]).await?)?;
     if let Some(slot) = &mut sample.slot
@@ -79,7 +81,8 @@ pub(super) async fn take(client: &Client, slot: &str) -> Result<Sample, Trouble>
 fn read(row: &Row) -> Result<Sample, Trouble> {
     let bytes = |column: usize| -> Result<Option<u64>, Trouble> {
         let value: Option<i64> = row.try_get(column)?;
-        // A standby may not have replayed what the slot has confirmed: nothing is behind then.
+        // A standby may not have replayed what the slot has confirmed: then the difference is
+        // negative, and nothing is behind.
         Ok(value.map(|value| u64::try_from(value).unwrap_or_default()))
     };
     let holder = match row.try_get::<_, Option<i32>>(8)? {

@@ -1,12 +1,12 @@
-//! What a router that answers says is wrong, in its `/status.json`: why it does not go on, and what
-//! its monitor finds.
+//! What the router reports in its `/status.json`: why it does not go on, and what its monitor
+//! finds.
 
 use relay::{Code, Failure, State, source::publication::is_note};
 use serde_json::Value;
 
 use super::finding::Finding;
 
-/// Why it does not go on, where it does not.
+/// Why the router does not go on; `None` unless its state is blocked or failed.
 pub(super) fn stuck(router: Option<&Value>) -> Option<Finding> {
     let router = router?;
     let state = state(router)?;
@@ -20,7 +20,7 @@ pub(super) fn stuck(router: Option<&Value>) -> Option<Finding> {
     Some(Finding { code, message, hint })
 }
 
-/// What it is doing, where it is not stuck.
+/// The router's state, with its reason if there is one.
 pub(super) fn doing(router: Option<&Value>) -> Option<Finding> {
     let router = router?;
     let state = state(router)?;
@@ -30,14 +30,14 @@ pub(super) fn doing(router: Option<&Value>) -> Option<Finding> {
     Some(Finding { message: format!("{state}: {}", reason.message), ..reason })
 }
 
-/// What its monitor finds wrong with slot, publication and tables.
+/// What the router's monitor finds wrong with slot, publication and tables.
 pub(super) fn defects(router: Option<&Value>) -> Vec<Finding> {
     let mut defects = of_monitor(router, "findings");
     defects.retain(|finding| !is_only_told(finding));
     defects
 }
 
-/// What its monitor finds, and what was altered, that stops nothing.
+/// What the router's monitor finds, and what was altered, without stopping anything.
 pub(super) fn notes(router: Option<&Value>) -> Vec<Finding> {
     let mut notes = of_monitor(router, "findings");
     notes.retain(is_only_told);
@@ -45,7 +45,7 @@ pub(super) fn notes(router: Option<&Value>) -> Vec<Finding> {
     notes
 }
 
-/// The state, in its own word.
+/// The state, as the router names it.
 pub(super) fn state(router: &Value) -> Option<&str> {
     router.get("state")?.as_str()
 }

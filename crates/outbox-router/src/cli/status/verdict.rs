@@ -1,5 +1,5 @@
-//! From numbers to an answer: what is wrong, whose turn it is, and what to type. Plain functions of
-//! one look.
+//! Turns one reading into an answer: what is wrong, who has to act, and what to type. Plain
+//! functions of the reading.
 
 use std::fmt;
 
@@ -16,18 +16,18 @@ use crate::{config::Config, wording};
 
 /// The answer.
 pub(super) struct Verdict {
-    /// Whose turn it is.
+    /// Who has to act.
     pub(super) blame: Blame,
     /// What is wrong; empty when all is well.
     pub(super) findings: Vec<Finding>,
-    /// What people should know, and what stops nothing.
+    /// What a person should know, although it stops nothing.
     pub(super) notes: Vec<Finding>,
 }
 
-/// Whose turn it is.
+/// Who has to act, and why.
 pub(super) struct Blame {
     pub(super) who: Who,
-    /// What for.
+    /// The reason, for a message.
     pub(super) why: String,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Who {
 }
 
 impl Who {
-    /// For machines.
+    /// The word in the JSON output.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Nobody => "nobody",
@@ -53,7 +53,7 @@ impl Who {
         }
     }
 
-    /// For people.
+    /// The name in the text output.
     const fn name(self) -> &'static str {
         match self {
             Self::Nobody => "nobody",
@@ -75,7 +75,7 @@ impl fmt::Display for Blame {
     }
 }
 
-/// Judges one look.
+/// Makes the verdict on one reading.
 pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
     let mut findings = Vec::new();
     let router = status.router.as_ref();
@@ -105,7 +105,7 @@ pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
                 Who::Unknown.because("there is no slot")
             }
             Some(slot) => {
-                // What has stopped a router that is there stands below.
+                // The reason why a router that answers has stopped is added below.
                 if slot.holder.is_none() && !is_lost(slot) && stuck.is_none() {
                     findings.push(unread(status, moved.as_ref(), config));
                 }
@@ -121,7 +121,7 @@ pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
             findings.push(defect);
         }
     }
-    // The record says it with the interval, and with what closes it.
+    // The entry of the record replaces such a finding: it names the interval, and what closes it.
     let open = status.record.open();
     findings
         .retain(|finding| !open.iter().any(|open| finding.code.as_deref() == Some(open.code())));
@@ -129,10 +129,10 @@ pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
     Verdict { blame, findings, notes: told::notes(router) }
 }
 
-/// As the hints of the core name it.
+/// The command, as the hints of the core name it.
 const ACCEPT: &str = "outbox-router accept";
 
-/// What waits for a person, with the command that names it.
+/// The finding of an open gap, with the command that accepts it.
 fn open_finding(open: &Opened) -> Finding {
     let accept = format!("{ACCEPT} --gap {}", open.name);
     let hint = match &open.hint {
@@ -143,7 +143,8 @@ fn open_finding(open: &Opened) -> Finding {
     Finding { code: Some(open.code().to_owned()), message: open.message.clone(), hint: Some(hint) }
 }
 
-/// A slot that nobody holds stands past the record: what a router would find at its next start.
+/// The finding that the slot, held by nobody, stands past the record; a router would find it at its
+/// next start.
 fn moved(status: &Status, config: &Config) -> Option<Finding> {
     let (Ok(sample), Recorded::Known(record)) = (&status.sample, &status.record) else {
         return None;
@@ -168,8 +169,9 @@ fn moved(status: &Status, config: &Config) -> Option<Finding> {
     })
 }
 
-/// Nobody reads the slot, and no router that answers has stopped. To drop it is proposed only where
-/// it is known that no rows are at risk and where no router would miss it.
+/// The finding that nobody reads the slot, although no router that answers has stopped. Dropping
+/// the slot is proposed only where no router answers and where it is known that no rows are at
+/// risk.
 fn unread(status: &Status, moved: Option<&Finding>, config: &Config) -> Finding {
     let unread =
         format!("nobody reads the slot {}, and PostgreSQL keeps WAL for it", config.postgres.slot);
@@ -233,15 +235,15 @@ fn slot_findings(slot: &Slot, config: &Config, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether the slot is dead.
+/// Whether the slot is lost or invalidated.
 pub(super) fn is_lost(slot: &Slot) -> bool {
     slot.wal_status.as_deref() == Some("lost") || slot.invalidation_reason.is_some()
 }
 
-/// Below this, what is under way is what is always under way.
+/// Bytes behind below which the router keeps up: so much is always under way.
 const UNDER_WAY: u64 = 1 << 20;
 
-/// Whom the router itself would have act.
+/// Who has to act, as the router itself reports it.
 fn router_blame(status: &Status) -> Option<Who> {
     let word = status.router.as_ref()?.get("blame")?.as_str()?;
     [Who::Postgres, Who::Router, Who::Kafka].into_iter().find(|who| who.as_str() == word)
@@ -253,7 +255,7 @@ fn blame(slot: &Slot, stuck: Option<&Finding>, status: &Status) -> Blame {
         return Who::Postgres.because("it removed WAL that the slot needed");
     }
     if let Some(finding) = stuck {
-        // `K…` is Kafka's; whatever else stops a router is the router's to say.
+        // A code `K…` concerns Kafka; whatever else stops a router is the router's to report.
         let kafka = finding.code.as_deref().is_some_and(|code| code.starts_with('K'));
         let who = if kafka { Who::Kafka } else { Who::Router };
         return router.unwrap_or(who).because(&finding.message);

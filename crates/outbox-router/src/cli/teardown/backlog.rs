@@ -1,4 +1,4 @@
-//! What the slot has still to send, by the server's own word.
+//! What the slot has still to send, as the server reports it.
 
 use std::{io, time::Duration};
 
@@ -8,36 +8,36 @@ use tokio_postgres::{Client, Error};
 
 use crate::cli::{connect::failure, sql};
 
-/// For all looks together. Decoding starts where the slot's oldest transaction began, which may be
-/// far back.
+/// Limit for all readings together. Decoding starts where the slot's oldest transaction began,
+/// which may be far back.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How many messages are looked at until one is a row. Most slots say it with the first look; one
-/// that has to send five million transactions without a row is given up: its server would keep half
-/// a gigabyte for the answer.
+/// How many messages each reading asks for, until one of them is an insert. The first reading
+/// suffices for most slots. A slot that has to send five million transactions without an insert is
+/// given up, because its server would keep half a gigabyte for the answer.
 const LOOKS: [i32; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 /// What a slot has not delivered.
 pub(super) enum Backlog {
     /// No row.
     Nothing,
-    /// One at least.
+    /// At least one row.
     Rows,
-    /// Nobody could say, and why.
+    /// It is not known, and why.
     Unknown(Failure),
 }
 
 impl Backlog {
-    /// Asks, and takes nothing from the slot.
+    /// Asks the server; the slot does not move.
     pub(super) async fn of(client: &Client, slot: &str, publication: &str) -> Self {
         let peeked = peek(client, slot, publication).await;
-        // The limit ends here, also where the statement has failed.
+        // The rollback ends the limit, also where the statement has failed.
         let ended = client.batch_execute("rollback").await;
         let backlog = peeked.and_then(|backlog| ended.map(|()| backlog));
         backlog.unwrap_or_else(|error| Self::Unknown(failure(&error)))
     }
 
-    /// Says it before the question.
+    /// Reports the backlog before the person is asked.
     pub(super) fn tell(&self, slot: &str, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
         match self {
             Self::Nothing => Ok(()),
@@ -50,10 +50,10 @@ impl Backlog {
         }
     }
 
-    /// Whether the slot that was dropped leaves nothing behind.
+    /// Checks that the dropped slot had delivered every committed row.
     ///
     /// # Errors
-    /// It does, or nobody knows.
+    /// It had not, or that is not known.
     pub(super) fn is_delivered(&self, slot: &str) -> Result<(), Failure> {
         let message = match self {
             Self::Nothing => return Ok(()),
@@ -75,7 +75,7 @@ async fn peek(client: &Client, slot: &str, publication: &str) -> Result<Backlog,
     client.batch_execute("begin").await?;
     let until = Instant::now() + PATIENCE;
     for messages in LOOKS {
-        // 0 would be no limit.
+        // A `statement_timeout` of 0 would be no limit.
         let left = until.saturating_duration_since(Instant::now()).as_millis().max(1);
         client.batch_execute(&format!("set local statement_timeout = {left}")).await?;
         let row = client.query_one(&sql::peek(slot, publication, messages), &[]).await?;

@@ -1,12 +1,11 @@
 //! `teardown`: drops the slot and the publication, or prints the SQL for it. Dropping a slot cannot
-//! be undone: what it has not delivered is not delivered by any other, so a person types its name
-//! first.
+//! be undone, and no other slot delivers what it has not delivered; so a person types the slot's
+//! name first.
 //!
-//! The record of a pipeline that is retired in good order goes with the slot: a router would find
-//! everything as it was left, and the server has no committed row left to send. Every other stays,
-//! also where the server cannot say: whoever makes the slot again must be told; unless somebody
-//! says that nobody will (`--forget`). What is committed between the last look and the drop nobody
-//! sees.
+//! The record is deleted with the slot if a router would find everything as it was left, and if the
+//! server has no committed row left to send. Otherwise, also where the server cannot say, the
+//! record stays, so that it is reported when the slot is re-created; `--forget` deletes it
+//! nevertheless. Rows that are committed between the last reading and the drop are not noticed.
 
 use crate::wording;
 use relay::{Code, Failure};
@@ -24,7 +23,7 @@ use record::{Dropped, Retiring};
 mod backlog;
 mod record;
 
-/// Prints or applies.
+/// Prints the SQL, or runs it and decides about the record.
 pub(super) async fn teardown(
     args: &TeardownArgs,
     config: &Config,
@@ -70,7 +69,7 @@ fn print(
     Ok(Exit::Done)
 }
 
-/// `None`: nobody confirmed it.
+/// `None`: the person did not confirm it.
 async fn apply(
     client: &Client,
     args: &TeardownArgs,

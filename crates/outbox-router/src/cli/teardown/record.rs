@@ -1,4 +1,4 @@
-//! What becomes of the record when the slot is dropped.
+//! What happens to the record when the slot is dropped.
 
 use std::io;
 
@@ -16,24 +16,25 @@ use crate::{
     shell::Seen,
 };
 
-/// When the slot went.
+/// When the slot was dropped.
 pub(super) enum Dropped {
-    /// It was there, and this command has dropped it, with this still to send.
+    /// By this command, with this still to send.
     Now(Backlog),
-    /// It was gone when this command came.
+    /// Before this command: the slot did not exist.
     Before,
 }
 
-/// What is remembered of the source from before the slot is dropped.
+/// The source as it was read before the slot is dropped.
 pub(super) enum Retiring {
-    /// The record is not to be touched, and why.
+    /// The record stays as it is, and why.
     Kept(String),
     /// The source as it was, or why that is not known.
     Seen(Box<Records>, Box<Result<Seen, Failure>>),
 }
 
 impl Retiring {
-    /// Nothing that is wrong here keeps the slot from being dropped: a disk may be full.
+    /// Reads the source. A failure here does not keep the slot from being dropped: a full disk may
+    /// be the reason to drop it.
     pub(super) async fn before(part: RecordPart, config: &Config, access: Access<'_>) -> Self {
         if part == RecordPart::Skip {
             return Self::Kept("left as it is".to_owned());
@@ -49,7 +50,8 @@ impl Retiring {
         Self::Seen(Box::new(records), Box::new(seen))
     }
 
-    /// Deletes the record of a pipeline that leaves nothing open, or that is given up.
+    /// Deletes the record if nothing is open and everything was delivered, or if the pipeline is
+    /// given up.
     pub(super) async fn after(
         self,
         dropped: Dropped,
@@ -110,7 +112,7 @@ async fn see(config: &Config, access: Access<'_>, records: &Records) -> Result<S
     Ok(seen)
 }
 
-/// Somebody has dropped it, perhaps this command when it was typed before.
+/// The slot was dropped before, perhaps by an earlier run of this command.
 fn delivered_unknown(slot: &str) -> Failure {
     let message = format!(
         "the slot {slot} was not there: whether it had delivered every committed row is not known"
@@ -118,7 +120,7 @@ fn delivered_unknown(slot: &str) -> Failure {
     Failure::new(Code::SlotMissing, message)
 }
 
-/// PostgreSQL is done, Kafka is not.
+/// The objects in PostgreSQL are dropped, but the record could not be read or deleted.
 fn still_there(failure: &Failure) -> Failure {
     Failure::new(
         failure.code,

@@ -1,4 +1,4 @@
-//! `columns.ROLE`: one key for each role that the core knows.
+//! `columns.ROLE`: one key for each role that `relay` knows.
 
 use relay::{ColumnNames, Preset, Role};
 

@@ -1,4 +1,4 @@
-//! The trait of all kinds.
+//! The trait that every kind of key implements.
 
 use super::super::{
     entry::Entry,
@@ -17,7 +17,7 @@ pub(in super::super) struct Named {
 
 /// What a key of type `T` takes.
 pub(in super::super) trait Kind<T> {
-    /// Takes the key out of its table; `None` when it is absent, or wrong and reported.
+    /// Removes the key from its table; `None` when it is absent, or wrong and reported.
     fn read(&self, key: Name, from: &mut Section, problems: &mut Problems<'_>) -> Option<T>;
 
     /// Writes the key, if it is set.

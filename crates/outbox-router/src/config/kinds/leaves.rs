@@ -14,16 +14,16 @@ use super::{
     kind::{Kind, Name, Named},
 };
 
-/// A kind without further keys.
+/// A kind of key that holds no further keys.
 pub(in super::super) struct Leaf<T> {
     take: Take<T>,
-    /// As TOML; `None` when it is not set.
+    /// The value as TOML; `None` when it is not set.
     print: Print<T>,
     /// Type, range and unit.
     takes: String,
     /// For a key that is not set by default, as TOML.
     example: Option<String>,
-    /// What applies while it is not set, where that is worth a line.
+    /// What applies while the key is not set; printed as a comment.
     unset: Option<&'static str>,
     secrecy: Secrecy,
 }
@@ -84,7 +84,7 @@ pub(in super::super) fn text<T: 'static>(
     Leaf::new(takes, take, move |value| Some(quoted(&print(value))))
 }
 
-/// One of a few words.
+/// One of the listed words.
 pub(in super::super) fn choice<T: Copy + PartialEq>(
     choices: &'static [(&'static str, T)],
 ) -> Leaf<T> {
@@ -117,7 +117,8 @@ pub(in super::super) fn count(range: RangeInclusive<u64>) -> Leaf<u64> {
     )
 }
 
-/// A whole number that the broker chooses when it is left out, which Kafka calls −1.
+/// A whole number; where it is left out, the broker chooses. Kafka's CreateTopics request expresses
+/// that as −1 (KIP-464).
 pub(in super::super) fn brokers_count<T>(range: RangeInclusive<u64>, example: u64) -> Leaf<T>
 where
     T: TryFrom<u64> + From<i8> + PartialOrd + ToString,

@@ -47,7 +47,7 @@ pub(in super::super) struct Several {
     none: &'static str,
 }
 
-/// `[[key]]`, any number of times; `none` says what it means that there is none.
+/// `[[key]]`, any number of times; `none` says what applies without any.
 pub(in super::super) const fn sections(none: &'static str) -> Several {
     Several { none }
 }
@@ -73,7 +73,7 @@ impl<T: Table> Kind<Vec<T>> for Several {
     }
 }
 
-/// A table within a section that means something by being there: `key = { … }`.
+/// A table within a section whose presence has a meaning of its own: `key = { … }`.
 pub(in super::super) struct Inline;
 
 /// `key = { … }`, or nothing.

@@ -1,4 +1,4 @@
-//! `kafka.properties.*`: names that librdkafka knows, not we.
+//! `kafka.properties.*`: names that librdkafka defines, not this program.
 
 use super::{
     super::{
@@ -10,7 +10,7 @@ use super::{
     kind::{Kind, Name, Named},
 };
 
-/// Any property of librdkafka; each line is a property that is often set.
+/// Any property of librdkafka; the pairs are names and values that are often set.
 pub(in super::super) struct AnyProperty(&'static [(&'static str, &'static str)]);
 
 pub(in super::super) const fn properties(

@@ -1,11 +1,11 @@
-//! What librdkafka's and the brokers' error codes mean to us: one table with our code, the words
-//! and what to type.
+//! One table from the error codes of librdkafka and the brokers to the router's codes, with message
+//! and hint.
 
 use rdkafka::types::RDKafkaErrorCode as E;
 use relay::{Code, Failure};
 
-/// One row of the table. `{topic}`, `{brokers}` and `{reason}` stand for what is known of the case
-/// at hand.
+/// One row of the table. `{topic}`, `{brokers}` and `{reason}` in its texts are filled in for each
+/// failure.
 struct Meaning {
     code: Code,
     errors: &'static [E],
@@ -151,7 +151,7 @@ const MEANINGS: &[Meaning] = &[
     },
 ];
 
-/// For every error that the table does not name.
+/// The row for every error that the table does not name.
 const OTHERWISE: Meaning = Meaning {
     code: Code::DeliveryFailed,
     errors: &[],
@@ -159,16 +159,16 @@ const OTHERWISE: Meaning = Meaning {
     hint: Some("kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}"),
 };
 
-/// Errors that a record merely shares with the one that caused them.
+/// Errors that a record reports because another record failed.
 const COLLATERAL: &[E] =
     &[E::PurgeQueue, E::PurgeInflight, E::InvalidDifferentRecord, E::Fatal, E::GaplessGuarantee];
 
-/// Whether a report with this error is about a bystander: the culprit is another record.
+/// Whether a record with this error failed only because another record did.
 pub(super) fn is_collateral(error: E) -> bool {
     COLLATERAL.contains(&error)
 }
 
-/// The cluster as messages name it: what one types after `--bootstrap-server`.
+/// The cluster as messages name it: the argument of `--bootstrap-server`.
 #[derive(Debug, Clone)]
 pub(super) struct Cluster {
     brokers: Box<str>,
@@ -179,13 +179,13 @@ impl Cluster {
         Self { brokers: bootstrap_servers.into() }
     }
 
-    /// What one types after `--bootstrap-server`.
+    /// The argument of `--bootstrap-server`.
     pub(super) fn brokers(&self) -> &str {
         &self.brokers
     }
 
-    /// The failure that an error amounts to. `detail` is librdkafka's own text, empty where it has
-    /// none.
+    /// The failure for an error. `detail` is librdkafka's own text; where it is empty, the error's
+    /// description is used.
     pub(super) fn failure(&self, error: E, topic: Option<&str>, detail: &str) -> Failure {
         let meaning =
             MEANINGS.iter().find(|meaning| meaning.errors.contains(&error)).unwrap_or(&OTHERWISE);
@@ -205,7 +205,7 @@ impl Cluster {
         }
     }
 
-    /// A success report without an offset.
+    /// The failure for a success report without an offset.
     pub(super) fn ack_without_offset(&self, topic: Option<&str>) -> Failure {
         let (topic, brokers) = (topic.unwrap_or("(unknown)"), &self.brokers);
         let message = format!(

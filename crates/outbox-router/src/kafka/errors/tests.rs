@@ -1,12 +1,11 @@
-//! Every error that librdkafka and the brokers know, and what it means to us.
+//! Every error of librdkafka and the brokers, and the router's code for it.
 
 use rdkafka::types::RDKafkaRespErr;
 
 use super::*;
 
-/// Written by hand, beside the table: whoever moves an error from one code to another does so
-/// twice. An error that a newer librdkafka brings fails the test until somebody has thought about
-/// it.
+/// Written by hand and not derived from the table, so that moving an error to another code takes
+/// two edits. An error that a newer librdkafka adds fails the test until it is placed.
 const MEANT: &[(Code, &[E])] = &[
     (
         Code::KafkaUnreachable,
@@ -88,8 +87,8 @@ const MEANT: &[(Code, &[E])] = &[
 ];
 
 /// Errors of consumers, groups, transactions, tokens and administration, which a producer does not
-/// meet; and those that say too little to act on, for which the topic and the broker's own words
-/// must do.
+/// meet; and errors too general for a code of their own, where the message has only the topic and
+/// the broker's text.
 const OTHERS: &[E] = &[
     E::BadMessage,
     E::BadCompression,
@@ -211,7 +210,7 @@ fn all() -> Vec<E> {
         .filter(|raw| *raw != 0)
         .filter_map(|raw| RDKafkaRespErr::try_from(raw).ok())
         .map(E::from)
-        // Marks of the enumeration, not errors.
+        // Markers of the enumeration, not errors.
         .filter(|error| !matches!(error, E::Begin | E::End | E::EndAll))
         .collect()
 }

@@ -1,5 +1,5 @@
-//! Admin requests on the producer's own client: no second client with its own threads, connections
-//! and TLS handshakes for two questions that are asked once per topic. They block.
+//! Admin requests on the producer's own client; they block. A second client would cost threads,
+//! connections and TLS handshakes of its own, for two requests that are made once per topic.
 
 use std::{
     ffi::{CStr, CString, c_char, c_int},
@@ -18,16 +18,16 @@ use super::{
     raw,
 };
 
-/// A topic to be made.
+/// A topic to create.
 pub(in super::super) struct NewTopic<'t> {
     pub(in super::super) name: &'t TopicName,
     pub(in super::super) partitions: c_int,
-    /// -1 leaves it to the brokers' `default.replication.factor` (KIP-464, from Kafka 2.4 on).
+    /// -1 uses the brokers' `default.replication.factor` (KIP-464, from Kafka 2.4 on).
     pub(in super::super) replication_factor: c_int,
     pub(in super::super) settings: &'t [(&'t str, &'t str)],
 }
 
-/// An admin request that was not granted, with the broker's words.
+/// Why an admin request failed, with the text of the broker or of librdkafka.
 #[derive(Debug)]
 pub(in super::super) struct AdminError {
     pub(in super::super) code: RDKafkaErrorCode,
@@ -35,7 +35,7 @@ pub(in super::super) struct AdminError {
 }
 
 impl Producer {
-    /// Asks the controller to make a topic and waits for its answer.
+    /// Asks the controller to create a topic, and waits for the answer.
     pub(in super::super) fn create_topic(
         &self,
         topic: &NewTopic<'_>,
@@ -79,9 +79,9 @@ impl Producer {
         }
     }
 
-    /// The values of some of a topic's settings, as that broker has them; `None` for one that it
-    /// does not name. (librdkafka would ask the controller, which needs one to be there; every
-    /// broker knows.)
+    /// The values of some of a topic's settings, as `broker` has them; `None` for a setting that
+    /// the broker does not name. By default librdkafka would ask the controller, which may be
+    /// missing at the moment; every broker knows the settings.
     pub(in super::super) fn topic_settings<const N: usize>(
         &self,
         name: &TopicName,
@@ -193,7 +193,7 @@ impl Drop for NativeTopic {
     }
 }
 
-/// The options of one request and the queue that its answer comes to.
+/// The options of one request, and the queue that receives its answer.
 pub(super) struct AdminRequest {
     options: NonNull<sys::rd_kafka_AdminOptions_t>,
     queue: NonNull<sys::rd_kafka_queue_t>,
@@ -217,8 +217,8 @@ impl AdminRequest {
         };
         let request = Self { options, queue, timeout_ms };
         let mut text: [c_char; 256] = [0; 256];
-        // SAFETY: the options are alive; `text` is writable for its length. Its failure would leave
-        // the default.
+        // SAFETY: the options are alive; `text` is writable for its length. If the call fails, the
+        // default timeout stays.
         unsafe {
             sys::rd_kafka_AdminOptions_set_request_timeout(
                 request.options.as_ptr(),
@@ -238,7 +238,7 @@ impl AdminRequest {
         self.queue.as_ptr()
     }
 
-    /// Names the broker to ask instead of the controller.
+    /// Sends the request to `broker` instead of the controller.
     pub(super) fn ask(&self, broker: i32) -> Result<(), AdminError> {
         let mut text: [c_char; 256] = [0; 256];
         // SAFETY: the options are alive; `text` is writable for its length and, on failure, ended
@@ -258,7 +258,7 @@ impl AdminRequest {
         }
     }
 
-    /// Waits for the answer, a little longer than librdkafka itself does.
+    /// Waits for the answer, one second longer than librdkafka itself does.
     pub(super) fn answer(&self) -> Result<Event, AdminError> {
         let wait_ms = self.timeout_ms.saturating_add(1_000);
         // SAFETY: the queue is alive.

@@ -1,4 +1,4 @@
-//! What a producer and a reader are both made of: the native client's queue, and no callbacks.
+//! What a producer and a reader have in common: the native client's main queue, and no callbacks.
 
 use std::{
     fs::File,
@@ -10,15 +10,15 @@ use std::{
 use rdkafka::{ClientContext, client::Client};
 use rdkafka_sys as sys;
 
-/// Callbacks of rdkafka are not used: all events come through [`super::Producer::serve`].
+/// rdkafka's callbacks are not used: all events are taken from the main queue.
 pub(super) struct NoCallbacks;
 
 impl ClientContext for NoCallbacks {}
 
-/// The queue through which a client tells everything.
+/// The queue that receives all events of a client.
 pub(super) struct MainQueue(pub(super) NonNull<sys::rd_kafka_queue_t>);
 
-/// What an eventfd is written: a count of one.
+/// What librdkafka writes to the eventfd: a count of one.
 pub(super) const SIGNAL: [u8; 8] = 1_u64.to_ne_bytes();
 
 impl MainQueue {

@@ -1,4 +1,4 @@
-//! What a native event says, as values: delivery reports, errors of the client, log lines.
+//! Native events as Rust values: delivery reports, errors of the client, log lines.
 
 use std::{
     ffi::{CStr, c_char, c_int},
@@ -10,8 +10,8 @@ use rdkafka_sys as sys;
 
 use super::raw;
 
-/// Which topic a report is about: the address of the native topic object, which lives as long as
-/// its handle.
+/// Identifies the topic of a report by the address of the native topic object, which lives as long
+/// as its handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in super::super) struct TopicAddress(usize);
 
@@ -23,7 +23,7 @@ impl TopicAddress {
 
 /// One delivery report.
 pub(in super::super) struct Report {
-    /// What was given to [`super::Producer::produce`].
+    /// The opaque value that was given to [`super::Producer::produce`].
     pub(in super::super) opaque: u64,
     pub(in super::super) topic: TopicAddress,
     pub(in super::super) partition: i32,
@@ -35,16 +35,16 @@ pub(in super::super) struct Report {
 pub(in super::super) enum Delivery {
     /// It is in the log of all in-sync replicas, at an offset that the broker named.
     Stored,
-    /// librdkafka infers success: the broker stored something later, or called the batch a
-    /// duplicate.
+    /// librdkafka infers success: the broker stored a later batch, or called this one a duplicate.
     Inferred,
     Failed(RDKafkaErrorCode),
 }
 
 impl Delivery {
-    /// A message's offset is invalid, below zero, until a produce response without an error names
-    /// the batch's first. (One that calls the batch a duplicate names none, -1, from which
-    /// librdkafka counts on: its first record is caught, and that closes the sink.)
+    /// A message's offset is invalid (below zero) until a produce response without an error names
+    /// the first offset of the batch. A response that calls the batch a duplicate names -1, and
+    /// librdkafka numbers the records from there: the first is recognised here, and that closes the
+    /// sink.
     #[inline]
     fn of(error: Option<RDKafkaErrorCode>, offset: i64) -> Self {
         match error {
@@ -64,20 +64,21 @@ pub(in super::super) struct ClientError {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Severity {
-    /// librdkafka goes on trying.
+    /// librdkafka keeps retrying.
     Passing,
     /// The producer will never produce again.
     Fatal,
 }
 
-/// Takes what [`super::Producer::serve`] finds in the main queue.
+/// Receives what [`super::Producer::serve`] takes from the main queue.
 pub(in super::super) trait Events {
     fn report(&mut self, report: Report);
     fn client_error(&mut self, error: ClientError);
     fn log(&mut self, level: i32, facility: &str, text: &str);
 }
 
-/// An event that was taken from a queue, destroyed when dropped, also when a visitor panics.
+/// An event that was taken from a queue. Dropping it destroys it, even when an implementation of
+/// [`Events`] panics.
 pub(super) struct Event(pub(super) NonNull<sys::rd_kafka_event_t>);
 
 impl Event {
@@ -144,7 +145,7 @@ impl Drop for Event {
     }
 }
 
-/// `None` is success. A code that librdkafka does not know is [`RDKafkaErrorCode::Unknown`].
+/// `None` is success. A code that the bindings do not know becomes [`RDKafkaErrorCode::Unknown`].
 pub(super) fn error_code(raw: c_int) -> Option<RDKafkaErrorCode> {
     (raw != 0).then(|| {
         RDKafkaRespErr::try_from(raw).map_or(RDKafkaErrorCode::Unknown, RDKafkaErrorCode::from)

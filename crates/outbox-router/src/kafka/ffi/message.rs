@@ -1,4 +1,4 @@
-//! A record as librdkafka takes it.
+//! A record in the form that librdkafka takes.
 
 use std::{
     ffi::{c_char, c_void},
@@ -8,17 +8,17 @@ use std::{
 use rdkafka_sys as sys;
 use relay::Record;
 
-/// Everything but the headers.
+/// A record without its headers.
 pub(in super::super) struct Message<'m> {
     pub(in super::super) partition: i32,
     pub(in super::super) key: &'m [u8],
     pub(in super::super) value: Option<&'m [u8]>,
-    /// Milliseconds since 1970. 0, which is [`Record::NOW`], makes librdkafka take the time at
-    /// which the record is enqueued.
+    /// Milliseconds since 1970. With 0, which is [`Record::NOW`], librdkafka uses the time at which
+    /// the record is enqueued.
     pub(in super::super) timestamp_ms: i64,
 }
 
-/// Headers on their way to librdkafka; null where the record has none.
+/// Native headers, not yet owned by librdkafka; null where the record has none.
 pub(in super::super) struct NativeHeaders(*mut sys::rd_kafka_headers_t);
 
 impl NativeHeaders {
@@ -56,7 +56,7 @@ impl NativeHeaders {
         self.0
     }
 
-    /// After a successful produce they are librdkafka's.
+    /// Gives up ownership: after a successful produce librdkafka owns the headers.
     pub(super) fn given_away(self) {
         std::mem::forget(self);
     }

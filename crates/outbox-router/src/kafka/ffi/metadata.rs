@@ -1,5 +1,4 @@
-//! What the brokers say of all topics that the producer has handles of, in one request instead of
-//! one for each.
+//! Metadata and ids of many topics in one request instead of one for each.
 
 use std::{
     collections::HashMap,
@@ -22,20 +21,21 @@ use super::{
 
 /// One answer to [`Producer::known_topics`].
 pub(in super::super) struct KnownTopics {
-    /// Partitions by name, or why they are not known.
+    /// Partition counts by topic name, or why they are not known.
     pub(in super::super) topics: HashMap<String, Result<i32, RDKafkaErrorCode>>,
-    /// Which broker said so.
+    /// The id of the broker that answered, or of another if that is not known; -1 without any.
     pub(in super::super) broker: i32,
 }
 
-/// The id that a topic got when it was made (KIP-516): another one of the same name has another.
+/// The id that a topic got when it was created (KIP-516). A re-created topic of the same name has
+/// another id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicUuid(i64, i64);
 
 impl Producer {
     /// Asks any broker for the topics that this client has handles of, and waits for the answer.
-    /// Without a handle of any topic it must not be asked: librdkafka then allows brokers to make
-    /// topics that were merely looked for.
+    /// Must not be called without any handle: librdkafka would then allow brokers to create topics
+    /// that were only looked up.
     pub(in super::super) fn known_topics(
         &self,
         timeout: Duration,
@@ -60,8 +60,8 @@ impl Producer {
         Ok(metadata.read())
     }
 
-    /// The ids of topics, in the order of `names`, as that broker has them; none for a topic that
-    /// is not there, or where the broker is older than Kafka 2.8.
+    /// The ids of topics as `broker` has them, in the order of `names`; `None` for a topic that
+    /// does not exist, or where the broker is older than Kafka 2.8.
     pub(in super::super) fn topic_uuids(
         &self,
         names: &[&TopicName],
@@ -140,7 +140,8 @@ impl Metadata {
                     let topic = (*metadata).topics.add(index);
                     let error = error_code(ptr::addr_of!((*topic).err).cast::<c_int>().read());
                     let partitions = (*topic).partition_cnt;
-                    // Partitions without a leader count; a topic that is being made has none yet.
+                    // Partitions without a leader count. A topic that is being created has no
+                    // partitions yet.
                     let answer = match error {
                         None | Some(RDKafkaErrorCode::LeaderNotAvailable) => Ok(partitions),
                         Some(error) => Err(error),
@@ -162,9 +163,9 @@ impl Drop for Metadata {
     }
 }
 
-/// The broker that gave an answer, to ask it again. librdkafka does not know the id of a broker
-/// that it has just reached by its bootstrap address: then any other of the cluster, which has an
-/// id.
+/// The broker that gave an answer, for a further request. librdkafka does not know the id of a
+/// broker that it has just reached by a bootstrap address (`origin` is negative); then another
+/// broker of the cluster, whose id is known.
 pub(in super::super) fn answering(origin: i32, mut others: impl Iterator<Item = i32>) -> i32 {
     if origin >= 0 { origin } else { others.next().unwrap_or(origin) }
 }

@@ -1,14 +1,14 @@
-//! The one module with unsafe code: the calls into librdkafka that rdkafka's safe surface lacks or
-//! does too slowly.
+//! The only module with unsafe code: calls into librdkafka that rdkafka's safe interface lacks or
+//! makes too slowly.
 //!
-//! Why not `BaseProducer`: its `send` looks the topic up by name and builds a header object of its
-//! own, its `poll` neither batches reports nor says when the queue is empty. Here a record costs
-//! one call with a cached topic handle, reports are read straight from the event that carries them,
-//! and an eventfd says when there are any. rdkafka's `Client` still makes and destroys the native
-//! client; nothing but [`Producer::serve`] ever polls its main queue.
+//! rdkafka's `BaseProducer` was rejected: its `send` looks the topic up by name and builds a header
+//! object of its own, and its `poll` neither batches reports nor shows when the queue is empty.
+//! Here a record costs one call with a cached topic handle, reports are read directly from the
+//! event that carries them, and an eventfd signals that there are events. rdkafka's `Client` still
+//! makes and destroys the native client; only [`Producer::serve`] polls its main queue.
 //!
-//! Error codes cross the border as integers: the bindings declare them as Rust enums with gaps, and
-//! a code that a newer broker invents would be undefined behaviour.
+//! Error codes are read from C as integers. The bindings declare them as Rust enums with gaps, and
+//! a code of a newer broker that the enum lacks would be undefined behaviour.
 #![allow(unsafe_code, reason = "librdkafka is a C library; every call states why it is sound")]
 
 mod admin;

@@ -1,4 +1,4 @@
-//! The producer: records in, events of its main queue out. Nothing here waits.
+//! The native producer: takes records, and gives the events of its main queue. Nothing here waits.
 
 use std::{
     ffi::{CString, c_void},
@@ -29,8 +29,8 @@ use super::{
 
 /// A native producer with its main queue and the eventfd that the queue signals.
 pub(in super::super) struct Producer {
-    // In the order in which they must go: the queue lets go of the eventfd before the client joins
-    // its threads, and the eventfd is closed when nobody can write to it any more.
+    // Fields are dropped in this order: the queue releases the eventfd before the client joins its
+    // threads, and the eventfd is closed when no thread can write to it any more.
     queue: MainQueue,
     pub(super) client: Client<NoCallbacks>,
     wakeup: File,
@@ -44,7 +44,7 @@ pub(in super::super) enum Served {
 }
 
 impl Producer {
-    /// Makes the native client; it connects in the background.
+    /// Makes the native client, which connects in the background.
     pub(in super::super) fn open(config: &ClientConfig) -> KafkaResult<Arc<Self>> {
         let native = config.create_native_config()?;
         let events = sys::RD_KAFKA_EVENT_DR | sys::RD_KAFKA_EVENT_ERROR | sys::RD_KAFKA_EVENT_LOG;
@@ -57,13 +57,13 @@ impl Producer {
         Ok(Arc::new(Self { queue, client, wakeup }))
     }
 
-    /// For metadata.
+    /// rdkafka's client, for metadata and fatal errors.
     pub(in super::super) fn client(&self) -> &Client<impl ClientContext> {
         &self.client
     }
 
-    /// A handle for `name`. Does not wait; librdkafka asks for the topic's metadata unless it has
-    /// it.
+    /// A handle for the topic `name`. Does not wait; librdkafka requests the topic's metadata in
+    /// the background unless it has it.
     pub(in super::super) fn topic(self: &Arc<Self>, name: &TopicName) -> Option<TopicHandle> {
         let name = CString::new(name.as_str()).ok()?;
         // SAFETY: the client is alive, `name` ends with NUL and is copied, a null configuration
@@ -90,7 +90,7 @@ impl Producer {
         self.enqueue(topic, &message, NativeHeaders::of(record), opaque)
     }
 
-    /// Enqueues a copy of `message`. On failure librdkafka has kept nothing of it.
+    /// Enqueues a copy of `message`. On failure librdkafka keeps nothing of it.
     #[inline]
     pub(in super::super) fn enqueue(
         &self,
@@ -103,7 +103,7 @@ impl Producer {
             Some(value) => (value.as_ptr().cast::<c_void>(), value.len()),
             None => (ptr::null(), 0),
         };
-        // An integer dressed as a pointer: never dereferenced, by librdkafka or here.
+        // An integer passed as a pointer, which neither librdkafka nor this program dereferences.
         let opaque =
             ptr::without_provenance_mut::<c_void>(usize::from_ne_bytes(opaque.to_ne_bytes()));
         // SAFETY: every tag is followed by arguments of the types that `rd_kafka_producev` reads
@@ -143,8 +143,8 @@ impl Producer {
         }
     }
 
-    /// Takes one event from the main queue, if there is one, and shows `events` what is in it: up
-    /// to a whole batch of reports. Does not wait.
+    /// Takes one event from the main queue, if there is one, and passes its content to `events`:
+    /// for reports, up to a whole batch. Does not wait.
     pub(in super::super) fn serve(&self, events: &mut impl Events) -> Served {
         // SAFETY: the queue is alive as long as `self`; a timeout of 0 does not wait.
         let event = unsafe { sys::rd_kafka_queue_poll(self.queue.0.as_ptr(), 0) };
@@ -173,7 +173,7 @@ impl Producer {
         unsafe { sys::rd_kafka_purge(self.client.native_ptr(), what) };
     }
 
-    /// The eventfd for waiting on.
+    /// The eventfd, registered with tokio, to wait for events.
     ///
     /// # Panics
     /// Outside a tokio runtime that does I/O.
@@ -186,7 +186,7 @@ impl Producer {
         Ok(signal?)
     }
 
-    /// Takes the eventfd's signal back. `WouldBlock` when there was none.
+    /// Resets the eventfd. `WouldBlock` when it was not signalled.
     pub(in super::super) fn take_signal(&self) -> io::Result<()> {
         (&self.wakeup).read_exact(&mut [0; SIGNAL.len()])
     }
@@ -198,7 +198,7 @@ impl AsRawFd for Producer {
     }
 }
 
-/// A topic of one producer, which it keeps alive.
+/// A topic of one producer. The handle keeps the producer alive.
 pub(in super::super) struct TopicHandle {
     topic: NonNull<sys::rd_kafka_topic_t>,
     _producer: Arc<Producer>,

@@ -1,4 +1,4 @@
-//! The same symbols as the bindings have, with the integer that C returns instead of a Rust enum.
+//! Some symbols of the bindings, declared with the integer that C returns instead of a Rust enum.
 
 use std::ffi::c_int;
 

@@ -1,10 +1,10 @@
-//! A consumer of one partition, for a moment: no group, no commits.
+//! A short-lived consumer of one partition, without a group and without commits.
 //!
-//! Why not rdkafka's `BaseConsumer`: it assigns partitions only to a member of a group, and
+//! rdkafka's `BaseConsumer` was rejected: it assigns partitions only to a member of a group, and
 //! librdkafka asks for the coordinator of that group as soon as the client exists. That needs a
-//! permission on a group that is never used, and on a new cluster it makes the topic
+//! permission on a group that is never used, and on a new cluster it creates the topic
 //! `__consumer_offsets`. librdkafka's simple consumer (`rd_kafka_consume_start_queue`) reads a
-//! partition and asks for nothing else.
+//! partition and requests nothing else.
 
 use std::{
     ffi::{CString, c_int},
@@ -33,7 +33,7 @@ pub(in super::super) struct Reader {
     partition: i32,
     phase: Phase,
     topic: NonNull<sys::rd_kafka_topic_t>,
-    // Dropped in this order, and after the topic.
+    // Dropped in this order, after `Drop` has destroyed the topic.
     queue: MainQueue,
     client: Client<NoCallbacks>,
 }
@@ -44,19 +44,18 @@ enum Phase {
     Reading,
 }
 
-/// What [`Reader::next`] finds.
+/// The result of [`Reader::next`].
 pub(in super::super) enum Fetched {
     Record(FetchedRecord),
-    /// There is no further record at present: the log ends at this offset, by the broker that was
-    /// asked.
+    /// There is no further record at present: according to the broker, the log ends at this offset.
     End {
         offset: i64,
     },
-    /// The client, or the partition's leader, complains.
+    /// An error of the client or of the partition's leader.
     Complaint(ClientError),
 }
 
-/// A record as the broker has it.
+/// A record as the broker stores it.
 pub(in super::super) struct FetchedRecord {
     pub(in super::super) offset: i64,
     pub(in super::super) timestamp_ms: i64,
@@ -89,12 +88,12 @@ impl Reader {
         Ok(Self { partition, phase: Phase::Idle, topic, queue, client })
     }
 
-    /// For watermarks and the cluster's id.
+    /// rdkafka's client, for watermarks and the cluster's id.
     pub(in super::super) fn client(&self) -> &Client<impl rdkafka::ClientContext> {
         &self.client
     }
 
-    /// Reads from this offset on. Called once.
+    /// Starts reading at this offset. Called once.
     pub(in super::super) fn start(&mut self, offset: i64) -> Result<(), RDKafkaErrorCode> {
         // SAFETY: topic and queue are alive; the partition's events go to the client's own queue.
         let outcome = unsafe {
@@ -112,7 +111,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Waits for the next record, up to `timeout`. Log lines go to the log; `None` may come early.
+    /// Waits for the next record, up to `timeout`. Log lines go to the log. May return `None`
+    /// before the time is up.
     pub(in super::super) fn next(&self, timeout: Duration) -> Option<Fetched> {
         let timeout_ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
         // SAFETY: the queue is alive as long as `self`.
@@ -164,7 +164,7 @@ fn record_of(event: &Event) -> Option<FetchedRecord> {
     }
 }
 
-/// Where in the partition an error was met.
+/// The offset at which an error event occurred.
 fn offset_of(event: &Event) -> Option<i64> {
     // SAFETY: the event is alive; what it returns is ours, and destroyed once.
     unsafe {
@@ -175,7 +175,7 @@ fn offset_of(event: &Event) -> Option<i64> {
     }
 }
 
-/// A copy; `None` for null, which in Kafka is not the same as empty.
+/// A copy of the bytes; `None` for null, which in Kafka differs from empty.
 ///
 /// # Safety
 /// `start` is null, or readable for `len` bytes.

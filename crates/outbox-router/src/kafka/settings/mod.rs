@@ -1,5 +1,6 @@
-//! From the router's configuration to librdkafka's: what is pinned because a promise rests on it,
-//! what is only a good default, and what follows from the router's limits.
+//! Makes librdkafka's configuration from the router's: properties that are pinned because a
+//! guarantee depends on them, defaults that a user may change, and sizes that follow from the
+//! router's limits.
 
 mod reader;
 
@@ -15,26 +16,26 @@ use relay::Timestamp;
 
 use super::overrides::{self, SettingRefused};
 
-/// Everything the Kafka side needs to know.
+/// The configuration of everything that connects to Kafka.
 #[derive(Clone)]
 pub struct KafkaSettings {
-    /// The router's name, as brokers see it in their logs and quotas.
+    /// The router's name, which brokers use in logs and quotas.
     pub client_id: String,
     /// Comma-separated `host:port`.
     pub bootstrap_servers: String,
-    /// librdkafka properties of the user's. May hold secrets.
+    /// librdkafka properties that the user has set. May hold secrets.
     pub properties: BTreeMap<String, String>,
-    /// How to make topics that do not exist; `None` never makes any.
+    /// How to create missing topics; `None` never creates a topic for events.
     pub create_topics: Option<CreateTopics>,
-    /// Which time records carry: the commit time as soon as one outbox says so.
+    /// Which time records carry. `Commit` if at least one outbox says so.
     pub timestamp: Timestamp,
-    /// `limits.window_bytes`: what may be unacknowledged.
+    /// `limits.window_bytes`: how much may be unacknowledged.
     pub window_bytes: usize,
     /// `limits.row_bytes`: the largest row.
     pub row_bytes: usize,
 }
 
-/// How a topic is made.
+/// How a topic is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CreateTopics {
     /// Partitions of a new topic.
@@ -43,7 +44,7 @@ pub struct CreateTopics {
     pub replication_factor: i32,
 }
 
-/// A promise of the router's rests on each of these.
+/// A guarantee of the router depends on each of these, so they cannot be changed.
 const PINNED: &[(&str, &str)] = &[
     ("acks", "all"),
     ("allow.auto.create.topics", "false"),
@@ -51,63 +52,64 @@ const PINNED: &[(&str, &str)] = &[
     ("enable.gapless.guarantee", "true"),
     ("enable.idempotence", "true"),
     // A consumer's property that `rd_kafka_query_watermark_offsets` obeys in a producer, too: the
-    // end of the state topic must not stay before somebody's open transaction.
+    // end of the state topic must not stay before an open transaction of another client.
     ("isolation.level", "read_uncommitted"),
     ("message.timeout.ms", "0"),
     ("retries", "2147483647"),
     ("statistics.interval.ms", "0"),
 ];
 
-/// Better than librdkafka's for this use; anyone may differ.
+/// Defaults that suit this use better than librdkafka's. A user may change them.
 const DEFAULTS: &[(&str, &str)] = &[
-    // Any wait, however short, is rounded up to a millisecond by librdkafka's timers. Batches form
-    // without it: the task hands over in one go what one coalesced read of WAL brought, and behind
-    // requests in flight more gathers.
+    // librdkafka's timers round any linger up to a millisecond. Batches form without it: the task
+    // produces at once everything that one coalesced read of WAL brought, and more gathers behind
+    // requests in flight.
     ("linger.ms", "0"),
-    // A request holds one partition, and a broker works at one request of a connection at a time.
-    // Beside the broker two are better, since batches grow meanwhile; three milliseconds away two
-    // are four times as late as five.
+    // A request holds one partition, and a broker handles one request of a connection at a time.
+    // Close to the broker two are better, because batches grow meanwhile; at a distance of three
+    // milliseconds, two are four times as late as five.
     ("max.in.flight.requests.per.connection", "5"),
     ("reconnect.backoff.ms", "50"),
     ("reconnect.backoff.max.ms", "2000"),
     ("retry.backoff.ms", "50"),
     ("retry.backoff.max.ms", "1000"),
-    // A broker that went away without a word is given up after these instead of one minute.
+    // A broker that disappeared without closing its connections is given up after these instead of
+    // after one minute.
     ("request.timeout.ms", "15000"),
     ("socket.connection.setup.timeout.ms", "10000"),
     ("socket.timeout.ms", "30000"),
     ("socket.keepalive.enable", "true"),
     ("socket.nagle.disable", "true"),
-    // A topic that vanishes from the metadata for a while (controller restarts) does not fail what
-    // is queued for it.
+    // A topic that is missing in the metadata for a while (a controller restarts) does not fail the
+    // records that are queued for it.
     ("topic.metadata.propagation.max.ms", "60000"),
     ("topic.metadata.refresh.interval.ms", "30000"),
 ];
 
-/// librdkafka's own default, and what every broker takes unless it was configured for less.
+/// librdkafka's default of `batch.size`. Every broker accepts it unless configured for less.
 const BATCH_BYTES: usize = 1_000_000;
 
-/// What a record on the wire has beside its row: a request's and a batch's frame, varints, header
-/// names that come from the configuration.
+/// What a record on the wire takes beside its row: the framing of request and batch, varints, and
+/// header names from the configuration.
 const RECORD_OVERHEAD: usize = 64 * 1024;
 
 /// librdkafka's bounds for `message.max.bytes`.
 const MESSAGE_BYTES_MIN: usize = 1_000_000;
 const MESSAGE_BYTES_MAX: usize = 1_000_000_000;
 
-/// The least that one record holds of the window: [`relay::Record::held_bytes`] of an empty one.
+/// The least that one record holds of the window: [`relay::Record::held_bytes`] of an empty record.
 const HELD_BYTES_MIN: usize = 256;
 
 impl KafkaSettings {
-    /// Checks everything that can be known without a broker.
+    /// Checks everything that can be checked without a broker.
     ///
     /// # Errors
-    /// The first property that is refused, by us or by librdkafka.
+    /// The first property that the router or librdkafka refuses.
     pub fn check(&self) -> Result<(), SettingRefused> {
         self.client_config().map(drop)
     }
 
-    /// Whether neither TLS nor SASL was asked for.
+    /// Whether `security.protocol` is plaintext: neither TLS nor SASL.
     pub(super) fn is_plaintext(&self) -> bool {
         self.properties
             .get("security.protocol")
@@ -122,7 +124,7 @@ impl KafkaSettings {
             .any(|codec| codec != "none")
     }
 
-    /// The largest batch that these settings allow, before any topic's own limit.
+    /// The largest batch that these settings allow, apart from a topic's own limit.
     pub fn batch_bytes(&self) -> usize {
         let given = self.properties.get("batch.size");
         given.and_then(|size| size.trim().parse().ok()).unwrap_or(BATCH_BYTES)
@@ -147,8 +149,8 @@ impl KafkaSettings {
         Ok(properties)
     }
 
-    /// What follows from the limits. The queue takes whatever the window admits, and one more
-    /// record: the window, not the queue, is what holds the router back.
+    /// Sets what follows from the limits. The queue has room for all that the window admits and one
+    /// more record, so that the window, and not the queue, limits the router.
     fn size(&self, properties: &mut BTreeMap<String, String>) -> Result<(), SettingRefused> {
         let queue_bytes = self.window_bytes.saturating_add(self.row_bytes);
         let mut set = |key: &str, value: usize| properties.insert(key.into(), value.to_string());
@@ -172,7 +174,7 @@ impl KafkaSettings {
     }
 }
 
-/// The configuration with these properties, if librdkafka accepts it.
+/// The configuration with these properties, if librdkafka accepts them.
 fn checked(properties: BTreeMap<String, String>) -> Result<ClientConfig, SettingRefused> {
     let mut config: ClientConfig = properties.into_iter().collect();
     config.set_log_level(match config.get("debug") {
@@ -183,7 +185,7 @@ fn checked(properties: BTreeMap<String, String>) -> Result<ClientConfig, Setting
     Ok(config)
 }
 
-/// librdkafka's largest integer.
+/// Limits a value to librdkafka's largest integer.
 fn bounded(value: usize) -> usize {
     value.clamp(1, 2_147_483_647)
 }
@@ -200,7 +202,8 @@ fn number(
         .map_err(|_| SettingRefused { key: key.into(), why: "it is not a number of bytes".into() })
 }
 
-/// Unknown names and values out of range, in librdkafka's words.
+/// Turns librdkafka's error about an unknown name or a value out of range into a refusal, in
+/// librdkafka's words.
 fn accepted_by_librdkafka<T>(outcome: KafkaResult<T>) -> Result<(), SettingRefused> {
     match outcome {
         Ok(_) => Ok(()),

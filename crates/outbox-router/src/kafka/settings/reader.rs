@@ -4,7 +4,7 @@ use rdkafka::ClientConfig;
 
 use super::{KafkaSettings, SettingRefused, checked};
 
-/// The properties that concern connections, not records, by how they begin: what a reader shares
+/// Prefixes of the properties that concern connections and not records. The reader shares these
 /// with the producer.
 const OF_CONNECTIONS: &[&str] = &[
     "api.version.",
@@ -28,8 +28,8 @@ const OF_CONNECTIONS: &[&str] = &[
     "topic.metadata.refresh.",
 ];
 
-/// For reading the state topic once, soon and whole. A user's consumer properties are not asked
-/// for.
+/// The properties for reading the state topic once, quickly and completely. Consumer properties
+/// that a user has set are not used.
 const READER: &[(&str, &str)] = &[
     ("allow.auto.create.topics", "false"),
     ("auto.offset.reset", "earliest"),
@@ -37,8 +37,8 @@ const READER: &[(&str, &str)] = &[
     ("enable.auto.commit", "false"),
     ("enable.auto.offset.store", "false"),
     ("enable.partition.eof", "true"),
-    // Where the last offset has no record, as after somebody's transaction, the broker waits this
-    // long before it says so.
+    // Where the last offset has no record, as after a transaction, the broker waits this long
+    // before it answers.
     ("fetch.wait.max.ms", "10"),
     ("fetch.error.backoff.ms", "50"),
     ("isolation.level", "read_uncommitted"),
@@ -50,7 +50,8 @@ const READER: &[(&str, &str)] = &[
 impl KafkaSettings {
     /// librdkafka's configuration for a client that reads.
     pub(in crate::kafka) fn reader_config(&self) -> Result<ClientConfig, SettingRefused> {
-        // Not from the producer's `ClientConfig`, which hands out secrets only as `[sanitized]`.
+        // Not taken from the producer's `ClientConfig`, which returns secrets only as
+        // `[sanitized]`.
         let mut properties = self.librdkafka_properties()?;
         properties
             .retain(|key, _| OF_CONNECTIONS.iter().any(|beginning| key.starts_with(beginning)));
@@ -77,7 +78,7 @@ mod tests {
         let config = settings.reader_config().unwrap();
         let native = config.create_native_config().unwrap();
         for (key, value) in READER {
-            // librdkafka's own word for it.
+            // librdkafka's own name for it.
             let expected = if *value == "earliest" { "smallest" } else { *value };
             assert_eq!(native.get(key).unwrap(), expected, "{key}");
         }

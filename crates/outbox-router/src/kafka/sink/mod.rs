@@ -1,19 +1,20 @@
-//! [`KafkaSink`]: the port to Kafka as the streaming task owns it.
+//! [`KafkaSink`]: the producer, as the streaming task owns it.
 //!
-//! It never blocks and never leaves a gap: the first error of any kind closes it, drops everything
-//! that was not yet acknowledged, and refuses whatever is offered afterwards. Acknowledgements that
-//! still arrive then are true and are passed on; everything else is replayed from the slot in
-//! another session.
+//! The sink never blocks and never leaves a gap: at the first error of any kind it closes, drops
+//! everything that is not yet acknowledged, and refuses every further record. Acknowledgements that
+//! still arrive are valid and are passed on; everything else is sent again from the slot's
+//! position, in another session.
 //!
-//! An acknowledgement is a success report *with an offset*: the broker said where the record is.
-//! librdkafka reports success also for a batch that was refused when a later one of the same
-//! partition is stored, and for one that the broker calls a duplicate. The first conclusion is
-//! wrong where the broker's memory of the producer began in between, as with a topic that is
-//! deleted and made again: the later batch is then the first that it sees. Both come without an
-//! offset, are nobody's word that the record is there, and close the sink like a failure.
+//! An acknowledgement is a success report *with an offset*, by which the broker says where the
+//! record is. librdkafka also reports success in two other cases: for a refused batch when a later
+//! batch of the same partition is stored, and for a batch that the broker calls a duplicate. The
+//! first inference is wrong where the broker's state of the producer began in between, as with a
+//! topic that is deleted and re-created: the later batch is then the first that the broker sees.
+//! Both reports come without an offset, do not prove that the record is stored, and close the sink
+//! like a failure.
 //!
-//! The same lack of memory would let a record overtake an earlier one; `bound` says how that is
-//! prevented.
+//! Where a broker holds no state of the producer, a record could also overtake an earlier one;
+//! `bound` prevents that.
 
 mod reports;
 mod state;
@@ -41,13 +42,14 @@ use reports::{Pass, Reports};
 pub use trouble::DeliveryTrouble;
 use trouble::Phase;
 
-/// Produces records and collects their acknowledgements. See the module's promises.
+/// Produces records and collects their acknowledgements. The module's documentation states its
+/// guarantees.
 pub struct KafkaSink {
     producer: Arc<Producer>,
     signal: AsyncFd<Arc<Producer>>,
     reports: Reports,
-    /// Whether [`KafkaSink::wait_acks`] may wait: only after the queue was read to its end and all
-    /// trouble was told.
+    /// Whether [`KafkaSink::wait_acks`] returns at once. It may wait only after the queue was read
+    /// to its end and any failure was reported.
     backlog: Backlog,
 }
 
@@ -58,7 +60,7 @@ enum Backlog {
 }
 
 impl KafkaSink {
-    /// Wraps a producer, within a tokio runtime that does I/O.
+    /// Wraps a producer. Must be called within a tokio runtime that does I/O.
     pub(super) fn new(
         producer: Arc<Producer>,
         cluster: Cluster,
@@ -73,19 +75,19 @@ impl KafkaSink {
             client_errors: ClientErrors::default(),
             state: None,
         };
-        // The signal tells of the first event in an *empty* queue, and log lines may already be in
-        // it.
+        // librdkafka signals the first event in an *empty* queue, and the queue may already hold
+        // log lines.
         Ok(Self { producer, signal, reports, backlog: Backlog::Some })
     }
 
-    /// Takes over a topic that was looked up, with its `max.message.bytes` where that is known. One
-    /// that was looked up before may have been made anew since, so that its partitions know nothing
-    /// of this producer: each is sent one record at first, as of any new topic.
+    /// Takes over a topic that was looked up, with its `max.message.bytes` where that is known. A
+    /// topic that was bound before may have been re-created since, and its partitions may hold no
+    /// state of this producer. So each partition is sent one record first, as with any new topic.
     pub fn bind_topic(&mut self, id: TopicId, name: &TopicName, max_message_bytes: Option<usize>) {
         if !self.reports.topics.contains(id) {
             match self.producer.topic(name) {
-                // librdkafka gives the same topic for the same name: its reports could not be told
-                // apart.
+                // librdkafka returns the same topic object for the same name, so reports about
+                // events and state could not be distinguished.
                 Some(_) if self.reports.is_state(name) => return self.mixed_up(name),
                 Some(handle) => self.reports.topics.insert(id, name, handle),
                 None => return self.fail(None, Some(id), RDKafkaErrorCode::InvalidTopic),
@@ -94,21 +96,21 @@ impl KafkaSink {
         self.reports.topics.renew(id, max_message_bytes);
     }
 
-    /// Whether the topic takes smaller batches than the producer makes, and so may have little on
-    /// its way.
+    /// Whether the topic takes smaller batches than the producer makes, so that little of it may be
+    /// in flight.
     pub fn holds_back(&self, id: TopicId) -> bool {
         self.reports.topics.is_limited(id)
     }
 
-    /// Takes note of the id of a topic in use. When it is another topic than before, its partitions
-    /// are new, and what was looked up of the former one is out of date.
+    /// Records the id of a topic in use. After [`Identity::Another`] the topic's partitions count
+    /// as new, and what was looked up of the former topic is out of date.
     pub fn identify_topic(&mut self, id: TopicId, uuid: TopicUuid) -> Identity {
         self.reports.topics.identify(id, uuid)
     }
 
-    /// Collects what has arrived, without waiting, until some `limit` reports are read (the event
-    /// that reaches the limit is read to its end: one batch). Returns the first failure, once, as
-    /// soon as it is clear which record caused it.
+    /// Collects what has arrived, without waiting, until about `limit` reports are read (the event
+    /// that reaches the limit, one batch, is read to its end). Returns the first failure, once, as
+    /// soon as it is known which record caused it.
     pub fn poll_acks(&mut self, acks: &mut Acks, limit: usize) -> Option<DeliveryTrouble> {
         self.take_signal();
         let open = self.reports.is_open();
@@ -129,7 +131,7 @@ impl KafkaSink {
     }
 
     /// Waits until [`KafkaSink::poll_acks`] has something to read; may return early. Cancel-safe:
-    /// it takes nothing, the signal stands until the next poll.
+    /// the signal stays set until the next poll.
     pub async fn wait_acks(&self) {
         if self.backlog == Backlog::Some {
             return;
@@ -141,36 +143,35 @@ impl KafkaSink {
         }
     }
 
-    /// Records that were enqueued and not yet reported, successful or not; one for the state topic
-    /// included.
+    /// How many records were enqueued and not yet reported, including one for the state topic.
     pub fn unacked(&self) -> usize {
         self.reports.unacked
     }
 
-    /// Whether Kafka answers, as far as librdkafka's client_errors tell.
+    /// Whether Kafka answers, as far as librdkafka's errors show.
     pub fn health(&self) -> Health<'_> {
         self.reports.client_errors.health()
     }
 
-    /// The cluster answered a question: whatever it was, it is over.
+    /// The cluster answered a request, so earlier errors no longer count.
     pub fn clear_health(&mut self) {
         self.reports.client_errors.clear();
     }
 
-    /// Nobody answered a question.
+    /// No broker answered a request, for this reason.
     pub fn note_down(&mut self, failure: Failure) {
         self.reports.client_errors.unanswered(failure);
     }
 
-    /// Drops what is in flight and destroys the producer, unless a [`TopicDirectory`] is still at
-    /// work, which then does so when it ends. Blocks for as long as librdkafka takes to join its
-    /// threads.
+    /// Drops what is in flight and destroys the producer. If a [`TopicDirectory`] or a
+    /// [`StateTopic`] is still in use, the last of them destroys the producer instead. Blocks for
+    /// as long as librdkafka takes to join its threads.
     pub fn close(self) {
         self.producer.purge();
         drop(self);
     }
 
-    /// Asks the cluster about topics, through this sink's own client.
+    /// A directory that asks the cluster about topics through this sink's own client.
     pub fn directory(&self, settings: &KafkaSettings) -> TopicDirectory {
         TopicDirectory::new(Arc::clone(&self.producer), self.reports.cluster.clone(), settings)
     }
@@ -181,15 +182,15 @@ impl KafkaSink {
         StateTopic::new(producer, cluster, settings, name)
     }
 
-    /// Takes the signal back *before* the queue is read: what arrives from then on signals anew.
+    /// Resets the signal *before* the queue is read, so that whatever arrives afterwards signals
+    /// again.
     fn take_signal(&self) {
         while self.signal.try_io(Interest::READABLE, |producer| producer.take_signal()).is_ok() {}
     }
 
-    /// Closes the sink because of a record that could not even be enqueued.
+    /// Closes the sink because a record could not be enqueued.
     fn fail(&mut self, ticket: Option<&Ticket>, topic: Option<TopicId>, error: RDKafkaErrorCode) {
-        // After a fatal error every call says no more than that there was one; the client knows
-        // which.
+        // After a fatal error every call returns only `Fatal`; the client names the error.
         let (error, detail) =
             self.producer.client().fatal_error().unwrap_or((error, String::new()));
         self.reports.fail(ticket.map(Ticket::transaction), topic, error, &detail);
@@ -209,8 +210,8 @@ impl RecordSink for KafkaSink {
         };
         let bytes = ticket.held_bytes();
         if !place.is_open(bytes) {
-            // The report that opens it is an acknowledgement, after which the record is offered
-            // again; or it closes the sink.
+            // The report that opens the partition is an acknowledgement, after which the record is
+            // offered again, or a failure, which closes the sink.
             return Err(Refusal { ticket, reason: RefusalReason::Probing });
         }
         let opaque = ticket.into_opaque();
@@ -219,7 +220,7 @@ impl RecordSink for KafkaSink {
             self.reports.unacked += 1;
             return Ok(());
         };
-        // It never entered the producer, so this is still the only copy of the ticket.
+        // The record was not enqueued, so this is still the only copy of the ticket.
         let ticket = Ticket::from_opaque(opaque);
         if error == RDKafkaErrorCode::QueueFull {
             return Err(Refusal { ticket, reason: RefusalReason::Full });

@@ -1,4 +1,5 @@
-//! What delivery reports and errors of the client say, taken together.
+//! Accumulates delivery reports and errors of the client into acknowledgements and at most one
+//! failure.
 
 use rdkafka::types::RDKafkaErrorCode;
 use relay::{Acks, Ticket, TopicId, TransactionRef};
@@ -15,7 +16,7 @@ use crate::kafka::{
     log,
 };
 
-/// What the reports have told so far.
+/// The sink's state, as far as it follows from reports.
 pub(super) struct Reports {
     pub(super) topics: Topics,
     pub(super) cluster: Cluster,
@@ -44,7 +45,7 @@ impl Reports {
         });
     }
 
-    /// A record counts as delivered, but no broker said so of this record.
+    /// Closes the sink: librdkafka reports a record as delivered, but without an offset.
     #[cold]
     pub(super) fn missing_offset(&mut self, transaction: TransactionRef, topic: TopicId) {
         self.phase.explain(|| {
@@ -77,12 +78,12 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// A report about a topic that no event goes to.
+    /// Handles a report about a topic that is not bound for events: the state topic.
     #[cold]
     fn unbound(&mut self, report: &Report) {
         if self.reports.state_report(report).is_none() {
-            // Cannot be: a report comes from a topic that was produced to. Not to be counted for a
-            // success.
+            // Cannot happen, because only topics that were produced to are reported. It must not
+            // count as a success.
             let transaction = Ticket::from_opaque(report.opaque).transaction();
             let error = RDKafkaErrorCode::UnknownTopic;
             let detail = "a report names a topic that is not known here";

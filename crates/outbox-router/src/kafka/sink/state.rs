@@ -1,5 +1,5 @@
-//! Records of the state topic on their way through the sink: the same producer and the same
-//! promises as for events, but no tickets. At most one is in flight.
+//! Writes records of the state topic, with the same producer and the same guarantees as events, but
+//! without tickets. At most one is in flight.
 
 use rdkafka::types::RDKafkaErrorCode;
 use relay::{Code, Failure, Record, RefusalReason, TopicName};
@@ -16,8 +16,7 @@ use crate::kafka::{
 };
 
 impl KafkaSink {
-    /// Makes the handle of the state topic, which [`crate::kafka::StateTopic::open`] has found.
-    /// Does nothing when it exists.
+    /// Makes the handle of the state topic. Does nothing when the handle exists.
     pub fn bind_state(&mut self, name: &TopicName) {
         if self.reports.is_state(name) {
             return;
@@ -34,13 +33,14 @@ impl KafkaSink {
         }
     }
 
-    /// Enqueues a record for the state topic; without a value it removes the key. `write` comes
-    /// back through [`KafkaSink::written_state`] when the broker has acknowledged it. Does not
-    /// wait.
+    /// Enqueues a record for the state topic; a record without a value deletes the key.
+    /// [`KafkaSink::written_state`] returns `write` once the broker has acknowledged the record.
+    /// Does not wait.
     ///
     /// # Errors
-    /// [`RefusalReason::Probing`] while another one is in flight, [`RefusalReason::Full`], or
-    /// [`RefusalReason::Closed`], as well as when no state topic is bound.
+    /// [`RefusalReason::Probing`] while another record for the state topic is in flight,
+    /// [`RefusalReason::Full`] when the producer's queue is full, and [`RefusalReason::Closed`]
+    /// when the sink is closed or no state topic is bound.
     pub fn write_state(
         &mut self,
         key: &[u8],
@@ -74,7 +74,7 @@ impl KafkaSink {
         }
     }
 
-    /// Closes the sink: what would go to the topic is not ours alone.
+    /// Closes the sink, because events are routed to the state topic.
     pub(super) fn mixed_up(&mut self, name: &TopicName) {
         self.reports.phase.explain(|| {
             let message = format!("events are routed to {name}, which is the state topic");
@@ -86,8 +86,7 @@ impl KafkaSink {
         self.backlog = Backlog::Some;
     }
 
-    /// The number of the latest record for the state topic that was acknowledged since this was
-    /// asked last.
+    /// The number of the latest write to the state topic that was acknowledged since the last call.
     pub fn written_state(&mut self) -> Option<u64> {
         self.reports.state.as_mut()?.written.take()
     }
@@ -98,7 +97,7 @@ impl Reports {
         self.state.as_ref().is_some_and(|state| state.name == *name)
     }
 
-    /// Takes a report about the state topic; `None` when it is about another one.
+    /// Takes a report about the state topic; `None` when it is about another topic.
     #[cold]
     pub(super) fn state_report(&mut self, report: &Report) -> Option<()> {
         let state = self.state.as_mut().filter(|state| state.is_about(report.topic))?;

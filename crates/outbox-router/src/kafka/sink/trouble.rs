@@ -1,33 +1,35 @@
-//! Why a sink is closed, and when that can be told.
+//! Why a sink is closed, and when the cause is known.
 
 use rdkafka::types::RDKafkaErrorCode;
 use relay::{Failure, TopicId, TransactionRef};
 
 use crate::kafka::errors::is_collateral;
 
-/// Why the sink is closed: the first failure, told once.
+/// Why the sink is closed: the first failure, reported once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryTrouble {
     /// The transaction of the record that failed; `None` when the producer as a whole did.
     pub transaction: Option<TransactionRef>,
     /// The topic that the record was for.
     pub topic: Option<TopicId>,
-    /// What happened.
+    /// The failure, with code, message and hint.
     pub failure: Failure,
 }
 
-/// From the first failure on the sink is closed; what remains is to say why.
+/// Whether the sink is open. From the first failure on it is closed, and the other phases lead to
+/// reporting why.
 pub(super) enum Phase {
     Open,
-    /// Bystanders have failed. The culprit's own report is on its way, unless there is none: then
-    /// this is told when everything is accounted for.
+    /// Only records that failed because of another one were reported. The report of the record that
+    /// caused it is expected; if there is none, this failure is reported once every record in
+    /// flight is.
     Unexplained(DeliveryTrouble),
     Explained(DeliveryTrouble),
     Told,
 }
 
 impl Phase {
-    /// Notes a failure, whose trouble is put into words only if it is the one to be told.
+    /// Records a failure. `trouble` is called only if this failure is to be reported.
     pub(super) fn fail(
         &mut self,
         error: RDKafkaErrorCode,
@@ -40,7 +42,7 @@ impl Phase {
         }
     }
 
-    /// Notes what closes the sink, unless that is known already.
+    /// Records the cause that closes the sink, unless a cause is known already.
     pub(super) fn explain(&mut self, trouble: impl FnOnce() -> DeliveryTrouble) {
         if matches!(self, Self::Open | Self::Unexplained(_)) {
             *self = Self::Explained(trouble());

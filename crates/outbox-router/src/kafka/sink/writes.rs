@@ -1,15 +1,15 @@
-//! What a sink remembers of its records for the state topic.
+//! What a sink keeps about its writes to the state topic.
 
 use relay::TopicName;
 
 use crate::kafka::ffi::{TopicAddress, TopicHandle};
 
-/// The state topic, and what became of the records for it.
+/// The state topic and the write in flight.
 pub(super) struct StateWrites {
     pub(super) name: TopicName,
     pub(super) handle: TopicHandle,
     pub(super) flight: Flight,
-    /// Acknowledged and not yet asked for.
+    /// The number of the latest acknowledged write, until it is taken.
     pub(super) written: Option<u64>,
 }
 

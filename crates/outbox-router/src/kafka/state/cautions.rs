@@ -1,32 +1,35 @@
-//! What speaks against a state topic without making it useless: said once, and the router goes on.
+//! Cautions about a state topic: settings that are a risk but do not prevent its use. They are
+//! logged once, and the router goes on.
 
 use relay::{Code, Failure, TopicName};
 
 use crate::kafka::{errors::Cluster, topics::Known};
 
-/// From here on a record of any pipeline fits that has not thousands of tables: Kafka's own
-/// default, but for its overhead.
+/// Below this `max.message.bytes` there is a caution. The record of any pipeline without thousands
+/// of tables fits; Kafka's default, 1048588, is slightly larger.
 ///
-/// A record names every table that the publication had when it was last well, once as published and
-/// once, where it is an outbox, as it is: some 200 bytes each, 400 with the longest names. A
-/// publication FOR ALL TABLES has them all. It names up to 500 topics with their partition counts,
-/// 250 bytes each. The rest is some kilobytes, and more only where a gap's message is long.
+/// A record names every table that the publication had when it was last without defects: once as
+/// published and, for an outbox, once more as it is. Each takes some 200 bytes, 400 with the
+/// longest names. A publication FOR ALL TABLES names all tables. A record also names up to 500
+/// topics with their partition counts, 250 bytes each. The rest is some kilobytes, and more only
+/// where a gap's message is long.
 const AMPLE_RECORD_BYTES: usize = 1_000_000;
 
-/// What is suggested where that does not do: some ten thousand tables.
+/// The `max.message.bytes` that the hint proposes when a record was too large: enough for some ten
+/// thousand tables.
 pub(super) const LARGE_RECORD_BYTES: usize = 4 << 20;
 
-/// As many as Kafka's own topics have.
+/// As many replicas as Kafka's internal topics have by default.
 const REPLICAS: usize = 3;
 
-/// A topic's settings, as far as the broker tells them.
+/// A topic's settings; `None` where the broker does not report one.
 pub(super) struct Told<'s> {
     pub(super) policy: Option<&'s str>,
     pub(super) record_bytes: Option<usize>,
     pub(super) in_sync: Option<usize>,
 }
 
-/// What is to be said of the topic.
+/// The cautions about the topic.
 pub(super) fn cautions(
     cluster: &Cluster,
     name: &TopicName,
@@ -89,7 +92,8 @@ pub(super) fn alter(cluster: &Cluster, name: &TopicName, setting: &str) -> Strin
     )
 }
 
-/// The commands that give the topic more replicas; the one that there is stays the leader.
+/// The commands that give the topic more replicas. The present replica stays the first, the
+/// preferred leader.
 fn reassign(cluster: &Cluster, name: &TopicName, known: &Known) -> String {
     let others = known.brokers.iter().filter(|id| !known.replicas.contains(id));
     let replicas: Vec<String> =

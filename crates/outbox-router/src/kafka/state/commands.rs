@@ -1,4 +1,4 @@
-//! The state topic for commands, which have no sink: each call has a client of its own.
+//! Access to the state topic for commands, which have no sink: each call makes a client of its own.
 
 use std::{sync::Arc, thread, time::Duration};
 
@@ -21,9 +21,10 @@ use crate::{
     warning::warn,
 };
 
-/// How long one record may take, a new partition's election of a leader included.
+/// How long the acknowledgement of one record may take, including the leader election of a new
+/// partition.
 const ACK_WITHIN: Duration = Duration::from_secs(15);
-/// Between two looks for the acknowledgement.
+/// The wait between two polls for the acknowledgement.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// Reads the state topic, which must exist. See [`StateTopic::read`].
@@ -38,11 +39,12 @@ pub fn read_state(
     state_topic(settings, name)?.read(prefix)
 }
 
-/// Writes records (key and value; no value removes the key) one after the other, and returns when
-/// all are acknowledged. Makes the topic if it is missing.
+/// Writes records (key and value; no value deletes the key) one after the other, and returns when
+/// all are acknowledged. Creates the topic if it is missing.
 ///
 /// # Errors
-/// As [`StateTopic::open`]; or a record was not acknowledged, and those after it were not written.
+/// As [`StateTopic::open`], or the producer cannot start, or a record was not acknowledged; then
+/// those after it were not written.
 pub fn put_state(
     settings: &KafkaSettings,
     name: &TopicName,
@@ -57,7 +59,7 @@ pub fn put_state(
         Writer { topic: &topic, handle, client_errors: ClientErrors::default(), outcome: None };
     let written =
         records.iter().try_for_each(|(key, value)| writer.write(producer, key, value.as_deref()));
-    // What is still on its way would otherwise be waited for when the producer is destroyed.
+    // Otherwise destroying the producer would wait for what is still in flight.
     producer.purge();
     written
 }
@@ -79,13 +81,13 @@ fn state_topic(settings: &KafkaSettings, name: &TopicName) -> Result<StateTopic,
     Ok(StateTopic::new(producer, cluster, settings, name.clone()))
 }
 
-/// Writes one record at a time: the first tells the partition of the producer, and the next cannot
-/// overtake it.
+/// Writes one record at a time, so that no record can overtake an earlier one while the partition
+/// holds no state of the producer.
 struct Writer<'t> {
     topic: &'t StateTopic,
     handle: TopicHandle,
     client_errors: ClientErrors,
-    /// Of the record that is on its way.
+    /// The outcome of the record in flight, once it is known.
     outcome: Option<Result<(), Failure>>,
 }
 

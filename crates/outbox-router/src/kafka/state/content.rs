@@ -1,36 +1,36 @@
-//! What is known of the state topic once it was read.
+//! The result of reading the state topic.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::kafka::ffi::FetchedRecord;
 
-/// What the state topic holds.
+/// The records of the state topic, and the extent of its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateRead {
-    /// The id that the cluster gave itself; empty where the brokers do not tell any.
+    /// The cluster's id; empty where the brokers do not report one.
     pub cluster_id: String,
-    /// The first offset that the topic had then.
+    /// The first offset of the topic at the time of the read.
     pub begin: i64,
-    /// The offset after the last record at the time of the call.
+    /// The offset after the last record at the time of the read.
     pub end: i64,
     /// The latest record of each key, in the order of the topic.
     pub records: Vec<StateRecord>,
-    /// The last record that was read, of whatever key: to read on from there.
+    /// The last record that was read, of any key, from where a later read may go on.
     pub last: Option<Anchor>,
 }
 
-/// Where the state topic ends, and whose it is.
+/// Where the state topic ends, and in which cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateEnd {
-    /// As in [`StateRead`], by the producer's client.
+    /// As in [`StateRead`], but from the producer's client.
     pub cluster_id: String,
     /// The offset after the last record.
     pub offset: i64,
 }
 
 impl StateRead {
-    /// Whether the topic still ends where it did, in the same cluster. A copy of the topic in
-    /// another cluster may have the same offsets.
+    /// Whether the topic ends `further` records after this read, in the same cluster. The cluster
+    /// is compared because a copy of the topic in another cluster may have the same offsets.
     pub fn ends_at(&self, end: &StateEnd, further: i64) -> bool {
         end.offset == self.end + further && end.cluster_id == self.cluster_id
     }
@@ -43,15 +43,15 @@ pub struct StateRecord {
     pub key: Vec<u8>,
     /// As written.
     pub value: Vec<u8>,
-    /// Where in the topic.
+    /// The record's offset in the topic.
     pub offset: i64,
 }
 
-/// One record, whoever wrote it, by which a log is recognised.
+/// Identifies one record of the log, to recognise the same log later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Anchor {
     pub(super) offset: i64,
-    /// Of time, key and value.
+    /// The hash of time, key and value.
     hash: u64,
 }
 

@@ -1,10 +1,11 @@
 //! The state topic: one compacted partition that keeps the latest record of each key. This module
-//! knows how such a topic is made, read and written, not what the records mean.
+//! creates, reads and writes such a topic; it does not know what the records mean.
 //!
-//! Only `cleanup.policy=compact` will do, as for the topics of Kafka Connect: with `compact,delete`
-//! the record of a pipeline that has nothing to say for `retention.ms` would be deleted.
+//! Only `cleanup.policy=compact` is accepted, as for the topics of Kafka Connect: with
+//! `compact,delete` the record of a pipeline that writes nothing for `retention.ms` would be
+//! deleted.
 //!
-//! [`StateTopic`] and the functions for commands block; the streaming task writes through
+//! [`StateTopic`] and the functions for commands block. The streaming task writes through
 //! [`super::KafkaSink::write_state`].
 
 mod cautions;
@@ -29,17 +30,17 @@ use super::{
     topics::{ANSWER_WITHIN, Known, TopicDirectory, Unknown, code_of},
 };
 
-/// All records are in this partition: one log is one order.
+/// The partition of all records: a single log gives them one order.
 pub(super) const PARTITION: i32 = 0;
 
-/// The settings that a state topic is made with. `min.insync.replicas` is the broker's: it goes
-/// with the number of brokers.
+/// The settings that a state topic is created with. `min.insync.replicas` is left to the broker's
+/// default, because it depends on the number of brokers.
 ///
-/// A reader reads everything that is not compacted yet, so what these settings bound is the time a
-/// start takes. Compaction leaves the active segment alone: it is closed after 4 MiB, well above
-/// the least that Kafka 4 takes (1 MiB, KIP-1030), or after ten minutes, so that a pipeline that
-/// writes little is compacted too, for six small files an hour that the cleaner merges again. It
-/// then runs as soon as a tenth of the log is new instead of half of it.
+/// A reader reads everything that is not compacted yet, so these settings limit the time of a
+/// start. Compaction leaves the active segment alone. That segment is closed after 4 MiB, well
+/// above the least that Kafka 4 accepts (1 MiB, KIP-1030), or after ten minutes, so that a pipeline
+/// that writes little is compacted, too; the price is six small files an hour, which the cleaner
+/// merges again. Compaction runs as soon as a tenth of the log is new instead of half of it.
 const SETTINGS: &[(&str, &str)] = &[
     ("cleanup.policy", "compact"),
     ("segment.bytes", "4194304"),
@@ -47,13 +48,13 @@ const SETTINGS: &[(&str, &str)] = &[
     ("min.cleanable.dirty.ratio", "0.1"),
 ];
 
-/// The least `max.message.bytes` that a state topic may have: the record of a pipeline with a
-/// handful of tables and topics has a few kilobytes. What others may need, and how large a record
-/// can become, is in `cautions`.
+/// The least `max.message.bytes` that a state topic may have. The record of a pipeline with a
+/// handful of tables and topics has a few kilobytes. `cautions` describes larger pipelines and how
+/// large a record can become.
 const RECORD_BYTES: usize = 64 * 1024;
 
-/// Reads the state topic and sees to it that there is one, from any thread. It keeps the sink's
-/// producer alive: let go of it before the sink is closed.
+/// Creates, checks and reads the state topic, from any thread. It keeps the sink's producer alive,
+/// so it has to be dropped before the sink is closed.
 #[derive(Clone)]
 pub struct StateTopic {
     directory: TopicDirectory,
@@ -73,13 +74,13 @@ impl StateTopic {
         Self { directory, settings: settings.clone(), name }
     }
 
-    /// Sees to it that the topic exists, whether or not `create_topics` is set, and that it is fit
-    /// for its purpose. What speaks against it all the same is returned, to be said.
+    /// Creates the topic if it is missing, whether or not `create_topics` is set, and checks its
+    /// settings. Returns cautions to be logged, which do not prevent its use.
     ///
     /// # Errors
-    /// [`Code::TopicMissing`] when it is missing and cannot be made, [`Code::StateTopicUnsuitable`]
-    /// when it is not a compacted topic of one partition, [`Code::TopicForbidden`], or nobody
-    /// answers.
+    /// [`Code::TopicMissing`] when the topic is missing and cannot be created,
+    /// [`Code::StateTopicUnsuitable`] when it is not a compacted topic of one partition or its
+    /// `max.message.bytes` is too small, [`Code::TopicForbidden`], or [`Code::KafkaUnreachable`].
     pub fn open(&self) -> Result<Vec<Failure>, Failure> {
         let known = match self.directory.metadata(&self.name) {
             Ok(known) => known,
@@ -89,16 +90,17 @@ impl StateTopic {
         self.check(&known)
     }
 
-    /// Where the topic ends: whether anybody wrote since [`StateTopic::read`].
+    /// Reads where the topic ends, which shows whether it was written to since
+    /// [`StateTopic::read`].
     ///
     /// # Errors
-    /// The topic is missing or forbidden, or nobody answers.
+    /// The topic is missing or forbidden, or no broker answers.
     pub fn end(&self) -> Result<StateEnd, Failure> {
         let client = self.directory.producer().client();
         let (_, offset) = client
             .fetch_watermarks(self.name.as_str(), PARTITION, Timeout::After(ANSWER_WITHIN))
             .map_err(|error| self.failure(code_of(&error), ""))?;
-        // Of the latest metadata that the client has had, of whatever topic.
+        // From the latest metadata that the client has received, of any topic. Does not wait.
         let cluster_id = client.fetch_cluster_id(Duration::ZERO).unwrap_or_default();
         Ok(StateEnd { cluster_id, offset })
     }
@@ -159,7 +161,7 @@ impl StateTopic {
     }
 
     fn failure(&self, error: RDKafkaErrorCode, detail: &str) -> Failure {
-        // The first partition is there whenever the topic is.
+        // A topic always has its first partition, so an unknown partition means a missing topic.
         let error = if error == RDKafkaErrorCode::UnknownPartition {
             RDKafkaErrorCode::UnknownTopicOrPartition
         } else {
@@ -168,7 +170,8 @@ impl StateTopic {
         let topic = Some(self.name.as_str());
         let failure = self.directory.cluster().failure(error, topic, detail);
         if failure.code == Code::KafkaUnreachable && detail.is_empty() {
-            // It may be this partition's own trouble: no leader, or too few replicas.
+            // The partition alone may be unavailable (no leader, or too few replicas), so the
+            // message names the topic.
             let detail = format!("{error} (state topic {})", self.name);
             return self.directory.cluster().failure(error, topic, &detail);
         }
@@ -189,8 +192,7 @@ fn unsuitable(name: &TopicName, why: &str, hint: String) -> Failure {
     Failure::new(Code::StateTopicUnsuitable, format!("the state topic {name} {why}")).hint(hint)
 }
 
-/// What to type where the state topic is missing or forbidden differs from what helps with other
-/// topics.
+/// Replaces message and hint where the state topic needs others than a topic of events does.
 pub(super) fn explain(
     failure: Failure,
     cluster: &Cluster,
@@ -228,13 +230,13 @@ pub(super) fn explain(
     failure
 }
 
-/// The command that makes the topic as the router does.
+/// The shell command that creates the topic as the router does.
 pub fn state_topic_command(settings: &KafkaSettings, name: &TopicName) -> String {
     command(&settings.bootstrap_servers, name, replication_factor(settings))
 }
 
 fn command(brokers: &str, name: &TopicName, replication_factor: Option<i32>) -> String {
-    // Left out, it is the broker's own.
+    // Without the option the broker's `default.replication.factor` applies.
     let factor = replication_factor
         .map(|factor| format!(" --replication-factor {factor}"))
         .unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Reading the state topic: from its beginning to its end, or on from where it was read before.
+//! Reads the state topic from its beginning to its end, or on from where an earlier read ended.
 
 use std::{thread, time::Duration};
 
@@ -17,15 +17,15 @@ use crate::kafka::{
     topics::code_of,
 };
 
-/// How long the cluster may be silent while it is read: as long as any other question may take.
+/// How long the cluster may be silent during a read: as long as any other request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// For some 100 ms a topic that was made a moment ago has no leader, or the broker that is asked
-/// has not heard of it.
+/// How long a missing topic is asked for again. For some 100 ms after its creation a topic has no
+/// leader, or is unknown to the broker that is asked.
 const APPEARS_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What fetching came to.
+/// The result of fetching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Whole,
@@ -33,16 +33,16 @@ enum Outcome {
 }
 
 impl StateTopic {
-    /// The latest record of each key that begins with `prefix`, between the beginning and the end
-    /// that the topic has now. A key whose latest record has no value is not there.
+    /// Reads the latest record of each key that begins with `prefix`, between the present beginning
+    /// and end of the topic. A key whose latest record has no value is left out.
     ///
-    /// It connects anew, so the cluster's id is that of the cluster which answers now: a producer's
-    /// client keeps the id that its latest metadata told, and its connections to a former cluster
-    /// for as long as they last.
+    /// Each call makes a new connection, so the cluster's id is that of the cluster that answers
+    /// now. A producer's client keeps the id of its latest metadata, and its connections to a
+    /// former cluster for as long as they last.
     ///
     /// # Errors
-    /// [`Code::KafkaUnreachable`] when nothing comes for some seconds; or the topic is missing or
-    /// forbidden.
+    /// [`Code::KafkaUnreachable`] when no broker answers for some seconds, or the log changes
+    /// during the read; or the topic is missing or forbidden.
     pub fn read(&self, prefix: &[u8]) -> Result<StateRead, Failure> {
         let reader = self.reader()?;
         let (begin, end) = self.watermarks(&reader)?;
@@ -62,8 +62,8 @@ impl StateTopic {
         Ok(StateRead { cluster_id, begin, end, records, last })
     }
 
-    /// The same, when the topic held `known` of the same prefix before: only what is new is read,
-    /// unless anything speaks for another log than the one that was read then.
+    /// The same, given `known`, an earlier result for the same prefix: reads only what is new, or
+    /// everything where the log may not be the one that was read then.
     ///
     /// # Errors
     /// As [`StateTopic::read`].
@@ -72,7 +72,7 @@ impl StateTopic {
         let reader = self.reader()?;
         let (begin, end) = self.watermarks(&reader)?;
         let cluster_id = cluster_id(&reader);
-        // Records that somebody has deleted from the beginning are among those that are known.
+        // A moved beginning means that records were deleted there, and `known` may still hold them.
         if begin == known.begin && end >= known.end && cluster_id == known.cluster_id {
             let mut reading = Reading::on(prefix, end, &known.records, anchor);
             if self.fetch(reader, anchor.offset, end, &mut reading)? == Outcome::Whole {
@@ -155,16 +155,16 @@ impl StateTopic {
                 Progress::More => {}
                 Progress::Done => return Ok(Outcome::Whole),
                 Progress::AnotherLog => return Ok(Outcome::AnotherLog),
-                // A leader that was elected a moment ago may not know yet that its last records
-                // count, and it hands them out as soon as it does. To count its word for the end
-                // would miss them.
+                // A leader that was just elected may not know yet that its last records are
+                // committed, and sends them as soon as it does. To accept its end of the log would
+                // miss them.
                 Progress::EndsEarly if self.watermarks(&reader)?.1 >= end => {}
                 Progress::EndsEarly => return Ok(Outcome::AnotherLog),
             }
         }
     }
 
-    /// Why nothing comes: what the client complained of last, if it did.
+    /// Why no broker answers: the client's most informative error, if there is one.
     fn silence(&self, reader: &Reader, mut client_errors: ClientErrors, error: E) -> Failure {
         let failure = self.failure(error, "");
         if failure.code != Code::KafkaUnreachable {
@@ -186,12 +186,13 @@ impl StateTopic {
     }
 }
 
-/// Of the cluster that answers now; empty where the brokers do not tell any.
+/// The id of the cluster that answers now; empty where the brokers do not report one.
 fn cluster_id(reader: &Reader) -> String {
     reader.client().fetch_cluster_id(Timeout::After(PATIENCE)).unwrap_or_default()
 }
 
-/// What a question about a partition's offsets meets while its leader is being found.
+/// Whether the error is one that a request for offsets gets while the partition's leader is being
+/// found.
 fn is_passing(error: E) -> bool {
     matches!(
         error,

@@ -1,11 +1,13 @@
-//! What a reading of the state topic has come to, record by record.
+//! Processes a read of the state topic record by record, and decides whether the log is the one
+//! that was read before.
 //!
-//! A topic is read on from where it was read before only as long as it is beyond doubt the same
-//! log. It may have been deleted and made again, cut by an election that lost records, and have
-//! grown past the old end in either case; and compaction may have taken a deletion away that nobody
-//! has read. So reading on begins with the last record that was read, which has to be there
-//! unchanged, and goes on without a missing offset. Whatever differs (compaction of what is new,
-//! the marker of somebody's transaction) costs one reading of everything, and is seldom.
+//! A read continues an earlier one only if the log is certainly the same. The topic may have been
+//! deleted and re-created, or truncated by an election that lost records, and in either case have
+//! grown past the old end since. Compaction may also have removed a deletion (a record without a
+//! value) that was not read yet. So a read that continues starts with the last record that was
+//! read, which has to be there unchanged, and no offset after it may be missing. Any difference
+//! (new records that are compacted already, a transaction marker) costs one read of the whole
+//! topic, which is rare.
 
 use std::collections::HashMap;
 
@@ -15,7 +17,7 @@ use crate::kafka::ffi::FetchedRecord;
 /// See the module's documentation.
 pub(super) struct Reading<'p> {
     prefix: &'p [u8],
-    /// Records from here on are not asked for.
+    /// Records at this offset and after it are ignored.
     end: i64,
     by_key: HashMap<Vec<u8>, (i64, Vec<u8>)>,
     last: Option<Anchor>,
@@ -24,34 +26,34 @@ pub(super) struct Reading<'p> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Course {
-    /// From the beginning: compaction leaves holes.
+    /// Reading from the beginning, where compaction leaves holes.
     Anew,
-    /// The record that was read last comes first.
+    /// Reading on: the first record must be the one that was read last.
     Anchored,
-    /// It was there, and what follows must be without holes.
+    /// Reading on: that record was there, and the offsets after it must have no holes.
     On,
 }
 
-/// What follows from what was fetched.
+/// What a fetched record, or the reported end of the log, means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     /// There is more to come.
     More,
-    /// Everything up to the end was seen.
+    /// Everything up to the end was read.
     Done,
-    /// The log ends earlier than it did.
+    /// The log ends before the end that was asked for.
     EndsEarly,
-    /// It is not the log that it was.
+    /// The log is not the one that was read before.
     AnotherLog,
 }
 
 impl<'p> Reading<'p> {
-    /// Of everything up to `end`.
+    /// A read of everything up to `end`.
     pub(super) fn anew(prefix: &'p [u8], end: i64) -> Self {
         Self { prefix, end, by_key: HashMap::new(), last: None, course: Course::Anew }
     }
 
-    /// Of what came after `anchor`, up to which `known` are the latest records.
+    /// A read of what comes after `anchor`. `known` are the latest records up to `anchor`.
     pub(super) fn on(prefix: &'p [u8], end: i64, known: &[StateRecord], anchor: Anchor) -> Self {
         let by_key = known.iter().map(|record| {
             let StateRecord { key, value, offset } = record.clone();
@@ -61,7 +63,7 @@ impl<'p> Reading<'p> {
         Self { prefix, end, by_key, last, course: Course::Anchored }
     }
 
-    /// A record came.
+    /// Takes a fetched record.
     pub(super) fn record(&mut self, record: FetchedRecord) -> Progress {
         let anchor = Anchor::of(&record);
         let is_next = match (self.course, self.last) {
@@ -83,11 +85,11 @@ impl<'p> Reading<'p> {
         if anchor.offset + 1 >= self.end { Progress::Done } else { Progress::More }
     }
 
-    /// The broker says that the log ends here.
+    /// Takes the broker's report that the log ends at `offset`.
     pub(super) fn ends(&self, offset: i64) -> Progress {
         let is_whole = match (self.course, self.last) {
-            // The last offsets may have no record: compaction leaves them, markers of transactions
-            // are none.
+            // The last offsets may have no record, because of compaction or because transaction
+            // markers are not returned as records.
             (Course::Anew, _) => true,
             (Course::Anchored, _) | (Course::On, None) => false,
             (Course::On, Some(last)) => last.offset + 1 >= self.end,
@@ -107,7 +109,7 @@ impl<'p> Reading<'p> {
         }
     }
 
-    /// The latest record of each key, in the order of the topic; and the last of all.
+    /// The latest record of each key, in the order of the topic, and the last record of any key.
     pub(super) fn found(self) -> (Vec<StateRecord>, Option<Anchor>) {
         let record = |(key, (offset, value))| StateRecord { key, value, offset };
         let mut records: Vec<_> = self.by_key.into_iter().map(record).collect();

@@ -123,8 +123,8 @@ pub(super) fn number(
     sink.produce(&Record { partition, ..record(value.as_bytes(), &row) }, ticket)
 }
 
-/// Produces `count` numbers from `first` on, however often the sink says that it has no room yet,
-/// and collects what is acknowledged meanwhile. Fails on any trouble.
+/// Produces `count` numbers from `first` on, retrying while the sink has no room, and collects what
+/// is acknowledged meanwhile. Fails on any trouble.
 pub(super) async fn give(
     sink: &mut KafkaSink,
     acks: &mut Acks,
@@ -206,7 +206,7 @@ impl RequestLog {
         Self { lines, _subscriber: tracing::subscriber::set_default(subscriber) }
     }
 
-    /// The names of those sent since this was asked last, such as `ProduceRequest`.
+    /// The names of the requests sent since the last call, such as `ProduceRequest`.
     pub(super) fn sent(&mut self, sink: &mut KafkaSink) -> Vec<String> {
         sink.poll_acks(&mut Acks::default(), usize::MAX);
         let lines = std::mem::take(&mut *self.lines.lock().unwrap());

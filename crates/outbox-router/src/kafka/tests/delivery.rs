@@ -1,4 +1,4 @@
-//! What is given arrives as it was, and is acknowledged once.
+//! A record arrives as it was produced, and is acknowledged once.
 
 use rdkafka::{
     Message,
@@ -156,8 +156,8 @@ async fn one_record_at_a_time_wakes_the_waiter_every_time() {
     assert_eq!(acked(&acks), 300);
 }
 
-/// One batch at a time: a real broker refuses what was on its way behind a failed batch by its
-/// sequence number. The mock cluster takes it, which is another test's matter.
+/// One batch at a time: a real broker refuses by its sequence number what was in flight behind a
+/// failed batch. The mock cluster accepts it, which another test handles.
 #[tokio::test]
 async fn passing_errors_are_retried_until_the_log_is_complete_and_in_order() {
     use RDKafkaRespErr as E;

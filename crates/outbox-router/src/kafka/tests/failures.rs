@@ -1,4 +1,4 @@
-//! The first failure closes the sink, and nothing gets past it.
+//! The first failure closes the sink, and nothing is produced after it.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::kafka::{
     open,
 };
 
-/// The canary: order rests on gapless, which librdkafka marks as experimental. librdkafka alone,
-/// without the purge that the sink adds: one batch is refused for good while nothing else is on its
-/// way (else its sequence numbers would give the gap away), and nothing that is produced later may
-/// reach the log.
+/// Order depends on `enable.gapless.guarantee`, which librdkafka marks as experimental, so this
+/// test checks librdkafka alone, without the purge that the sink adds. One batch is refused for
+/// good while nothing else is in flight (otherwise the broker would notice the gap by sequence
+/// numbers), and nothing that is produced later may reach the log.
 #[tokio::test]
 async fn gapless_stops_the_producer_after_a_rejected_batch() {
     let (cluster, bystander) = Cluster::with_orders(1);
@@ -80,8 +80,8 @@ fn one_record_at_a_time(cluster: &Cluster) -> KafkaSettings {
     settings
 }
 
-/// As a real broker does: what was already on its way behind the refused batch is out of sequence.
-/// (The mock cluster does not look at sequence numbers, so it has to be told.)
+/// As with a real broker, what was already in flight behind the refused batch is out of sequence.
+/// (The mock cluster does not check sequence numbers, so the test sets these errors.)
 fn refuse_one_batch(cluster: &Cluster, error: RDKafkaRespErr) {
     let behind = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER; 10];
     let errors: Vec<_> = std::iter::once(error).chain(behind).collect();

@@ -1,4 +1,4 @@
-//! The sink against librdkafka's mock cluster: the faults here cannot be had from a real broker on
+//! The sink against librdkafka's mock cluster, for faults that a real broker cannot produce on
 //! demand.
 
 mod cluster;

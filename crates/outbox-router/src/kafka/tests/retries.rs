@@ -1,4 +1,4 @@
-//! Passing errors: what librdkafka tries again, and what must not come of it.
+//! Transient errors: what librdkafka retries, and what that must not cause.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use tokio::time;
 use super::cluster::{Cluster, acked, give, number, orders, orders_name, ticket, until};
 use crate::kafka::{Identity, KafkaSink};
 
-/// One record in a request, and answers so slow that the next request is on its way before the
-/// first is answered.
+/// One record in a request, and answers so slow that the next request is sent before the first is
+/// answered.
 fn one_behind_the_other(partitions: i32) -> (Cluster, KafkaSink) {
     let (cluster, bystander) = Cluster::with_orders(partitions);
     bystander.close();
@@ -26,8 +26,8 @@ fn refuse_one_batch_for_now(cluster: &Cluster) {
     cluster.mock.request_errors(RDKafkaApiKey::Produce, &[error]);
 }
 
-/// As when a topic is deleted and made again: the first batch meets none, the next, already on its
-/// way, an empty one.
+/// As when a topic is deleted and re-created: the first batch meets no topic; the next, already in
+/// flight, meets an empty one.
 #[tokio::test]
 async fn a_record_is_not_acknowledged_because_a_later_one_was_stored() {
     let (cluster, mut sink) = one_behind_the_other(1);
@@ -52,7 +52,7 @@ async fn a_record_is_not_acknowledged_because_a_later_one_was_stored() {
     assert!(!acknowledged.contains(&ticket(1).transaction()), "{acknowledged:?}");
 }
 
-/// A real broker, too, takes any first sequence number of a producer that it does not know.
+/// A real broker, too, accepts any first sequence number of a producer that it does not know.
 #[tokio::test]
 async fn the_first_record_of_a_partition_is_not_overtaken_when_it_is_refused() {
     let (cluster, mut sink) = one_behind_the_other(2);
@@ -106,8 +106,8 @@ async fn a_partition_that_was_idle_for_a_day_is_sent_one_record_at_first() {
     assert_eq!(cluster.read_numbers(0), (0..10).collect::<Vec<_>>());
 }
 
-/// A topic that was deleted and made again knows nothing of this producer, whatever the former one
-/// knew.
+/// A topic that was deleted and re-created holds no state of this producer, whatever the former
+/// topic held.
 #[tokio::test]
 async fn a_topic_that_was_looked_up_again_is_sent_one_record_at_first() {
     let (cluster, mut sink) = one_behind_the_other(1);

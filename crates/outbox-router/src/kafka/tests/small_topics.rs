@@ -62,7 +62,7 @@ async fn what_is_on_its_way_to_a_small_topics_partition_fits_one_batch() {
         give(&mut sink, beside(), 0, 400).unwrap();
     }
     all_acked(&mut sink, &mut acks).await;
-    // How small a record is compressed, the broker alone sees: one may always be tried.
+    // Only the broker sees the compressed size, so a single record may always be sent.
     give(&mut sink, orders(), 0, 5_000).unwrap();
     assert_eq!(give(&mut sink, orders(), 0, 1).unwrap_err().reason, RefusalReason::Probing);
     all_acked(&mut sink, &mut acks).await;
@@ -105,7 +105,7 @@ async fn a_limit_that_is_raised_holds_nothing_back_any_more() {
     for _ in 0..2 {
         give(&mut sink, orders(), 0, 400).unwrap();
     }
-    // Looked up again while records are on their way, which still count.
+    // The topic is looked up again while records are in flight; these still count.
     sink.bind_topic(orders(), &orders_name(), Some(SMALL));
     assert_eq!(give(&mut sink, orders(), 0, 400).unwrap_err().reason, RefusalReason::Probing);
     sink.bind_topic(orders(), &orders_name(), Some(3_000));

@@ -101,7 +101,7 @@ async fn a_refused_state_record_closes_the_sink_like_any_other_failure() {
     for (error, code) in [
         (E::RD_KAFKA_RESP_ERR_INVALID_RECORD, Code::RecordRefused),
         (E::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, Code::TopicForbidden),
-        // librdkafka takes it for a success, but no broker said where the record is.
+        // librdkafka reports success, but no broker has named the record's offset.
         (E::RD_KAFKA_RESP_ERR_DUPLICATE_SEQUENCE_NUMBER, Code::AckWithoutOffset),
     ] {
         let (cluster, mut sink) = with_state();
@@ -197,7 +197,8 @@ async fn a_topic_of_two_partitions_keeps_no_state() {
     assert!(failure.hint.unwrap().contains("--delete --topic outbox-router.state"));
 }
 
-/// A broker that does not tell a topic's settings, as the mock cluster and one that forbids to ask.
+/// A broker that does not report a topic's settings, such as the mock cluster, or a broker that
+/// refuses the request.
 #[tokio::test]
 async fn a_topic_of_which_little_is_told_is_used_with_a_word_about_it() {
     let cluster = Cluster::of(3);

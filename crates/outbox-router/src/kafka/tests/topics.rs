@@ -60,7 +60,7 @@ async fn a_topic_that_is_not_there_is_seen_as_gone() {
     assert_eq!(directory.see(&[name]), Ok(vec![Seen { lookup: TopicLookup::Gone, uuid: None }]));
 }
 
-/// However many there are, they are asked for in one request, and their ids in another.
+/// All topics are asked for in one request, and their ids in another.
 #[tokio::test]
 async fn all_topics_in_use_are_seen_at_once() {
     let (cluster, sink) = Cluster::with_orders(2);
@@ -103,8 +103,8 @@ async fn all_topics_in_use_are_seen_at_once() {
     assert_eq!(same, seen, "ids stay");
 }
 
-/// A broker may know the topic and not come to the second question. That it is silent is not to be
-/// taken for a topic without a limit, whose batches would then be refused.
+/// A broker may know the topic and not answer the second request. Its silence must not be taken for
+/// a topic without a limit, whose batches would then be refused.
 #[tokio::test]
 async fn silence_about_a_topics_settings_is_no_answer() {
     let (cluster, mut sink) = Cluster::with_orders(1);

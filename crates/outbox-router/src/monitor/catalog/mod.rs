@@ -1,5 +1,5 @@
-//! The publication and the outbox tables as the catalog shows them, by OID, on PostgreSQL 13 to 18.
-//! Reading only; what is wrong with them is judged in [`relay::source`].
+//! Reads the publication and the outbox tables from the catalog, by OID, on PostgreSQL 13 to 18.
+//! Nothing is checked here: that is done in [`relay::source`].
 
 use relay::{
     Failure, Outboxes, TableName,
@@ -16,34 +16,39 @@ mod values;
 
 use values::{numbers, oid, read_kind, read_name, values};
 
-/// Row filters, column lists and FOR TABLES IN SCHEMA appeared here.
+/// The first version with row filters, column lists and FOR TABLES IN SCHEMA.
 const FILTERS_SINCE: i32 = 15_00_00;
-/// Generated columns can be published from here on, and the view tells which are. Before, it may
-/// list them all the same.
+/// The first version that can publish generated columns; its `pg_publication_tables.attnames` lists
+/// those that are published. In earlier versions that list may contain generated columns although
+/// they are never published.
 const GENERATED_SINCE: i32 = 18_00_00;
 
-/// What to look for.
+/// What to read from the catalog.
 #[derive(Debug, Clone, Copy)]
 pub struct Sought<'a> {
     /// The publication's name.
     pub publication: &'a str,
-    /// The configured tables; empty: all that are published.
+    /// The configured tables; empty: all tables that are published.
     pub outboxes: &'a Outboxes,
-    /// What was there before, to be found again by OID.
+    /// What an earlier reading showed: its tables are read again by OID, also if they were renamed.
     pub remembered: Option<&'a Catalog>,
 }
 
-/// How often the catalog is read again when it has changed while it was read.
+/// How often the catalog is read at most, when it changes while it is read.
 const LOOKS: u32 = 5;
 
-/// Looks, in one snapshot: a publication that is dropped between two statements would look like one
-/// without tables. Only what the view of published tables calls (`pg_get_publication_tables`) sees
-/// the catalog as it is at that moment, whatever the snapshot is of. A table that was put back in
-/// between would be published without an entry of its own, and whether it had been out could not be
-/// told any more: such a look is not believed.
+/// Reads the catalog in one snapshot. Without it, a publication that is dropped between two
+/// statements would look like a publication without tables.
+///
+/// One part does not follow the snapshot: `pg_get_publication_tables`, which the view of published
+/// tables calls, sees the catalog as it is at the moment of the call. A table that was put back
+/// after the snapshot was taken would then be published without an entry of its own, and nothing
+/// would show whether it had been out of the publication. Such a reading is discarded and made
+/// again, `LOOKS` times at most.
 ///
 /// # Errors
-/// The server did not answer, or not with what its version should have.
+/// The server refused a statement, the connection broke, or an answer does not have the expected
+/// columns.
 pub async fn look(
     sql: &mut impl TextQuery,
     version: i32,
@@ -54,32 +59,34 @@ pub async fn look(
     loop {
         sql.rows(name, "begin isolation level repeatable read read only").await?;
         let seen = look_within(sql, version, sought).await;
-        // Ends a transaction that has failed, too.
+        // COMMIT also ends a transaction that has failed.
         let ended = sql.rows(name, "commit").await;
         let seen = seen?;
         ended?;
         looks += 1;
-        // Later servers may have ways to publish a table that are not known here.
+        // The last reading is taken as it is: later versions may have ways to publish a table that
+        // are not known here.
         if seen.explained == Explained::Yes || looks == LOOKS {
             return Ok(seen.catalog);
         }
     }
 }
 
-/// Whether it is known of every published table what it is published by.
+/// Whether every published table has a known reason to be published: FOR ALL TABLES, an entry of
+/// its own or of its schema, or being a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Explained {
     No,
     Yes,
 }
 
-/// What one look within a snapshot shows.
+/// What one reading within a snapshot shows.
 struct Look {
     catalog: Catalog,
     explained: Explained,
 }
 
-/// The tables of a publication.
+/// The tables of a publication, as the view of published tables shows them.
 struct Published {
     tables: Vec<PublishedTable>,
     explained: Explained,
@@ -143,8 +150,8 @@ async fn look_within(
 }
 
 async fn publication(sql: &mut impl TextQuery, name: &str) -> Result<Option<Publication>, Failure> {
-    // Of the row only what ALTER PUBLICATION writes: `to_jsonb` has whatever columns this version
-    // has.
+    // Only those columns of the row that ALTER PUBLICATION writes; `to_jsonb` includes every column
+    // that this version has.
     let statement = format!(
         "select p.oid, p.xmin::text::oid, p.pubowner, \
            to_jsonb(p) - '{{oid,pubname,pubowner,puballtables}}'::text[], \
@@ -166,7 +173,7 @@ async fn publication(sql: &mut impl TextQuery, name: &str) -> Result<Option<Publ
     }))
 }
 
-/// Tables by name, and by OID those that may have been renamed.
+/// Which tables are read: by name, and by OID those that may have been renamed.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     names: &'a [TableName],
@@ -174,7 +181,7 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Whether `c` in the schema `n` is one of them, in SQL.
+    /// The SQL condition that the table `c` in the schema `n` is one of them.
     fn condition(&self) -> String {
         let mut conditions = vec!["false".to_owned()];
         if !self.oids.is_empty() {
@@ -188,10 +195,13 @@ impl Wanted<'_> {
     }
 }
 
-/// Those that are wanted, and children (`INHERITS`) always; all, where none has a name. The view,
-/// not `pg_publication_rel`: it is the server's own answer to what a subscriber would get. What
-/// comes from the latter is only which entry it is, its own or its schema's. A partition may be
-/// there by what it is a partition of.
+/// The published tables that are wanted, and published children (`INHERITS`) in any case; all
+/// published tables where no name is given.
+///
+/// The view is read, and not `pg_publication_rel`, because the view is the server's own answer to
+/// what a subscriber would get. `pg_publication_rel` and `pg_publication_namespace` only add which
+/// entry publishes the table, its own or its schema's. A partition without either is published by
+/// an entry of its parent.
 async fn published(
     sql: &mut impl TextQuery,
     version: i32,
@@ -232,8 +242,9 @@ async fn published(
     Ok(published)
 }
 
-/// The entry of the table's schema, and who wrote that the table is in it. Every schema but those
-/// of the system itself has such a row.
+/// The OID of the entry of the table's schema, and the transaction that wrote that the table is in
+/// this schema (`xmin` of its row in `pg_depend`). Every schema but those of the system itself has
+/// such a row.
 const SCHEMA_ENTRY: &str = "s.oid, d.xmin::text";
 const SCHEMAS: &str = "\
     left join pg_publication_namespace s on s.pnpubid = p.oid and s.pnnspid = n.oid \
@@ -241,7 +252,7 @@ const SCHEMAS: &str = "\
       and d.objid = c.oid and d.objsubid = 0 and d.refclassid = 'pg_namespace'::regclass \
       and d.refobjid = n.oid";
 
-/// The names of the columns of `c` for which this is true, as JSON.
+/// SQL for the names of the columns of `c` that meet `condition`, as JSON.
 fn columns_where(condition: &str) -> String {
     format!(
         "array_to_json(array(select a.attname::text from pg_attribute a where a.attrelid = c.oid \
@@ -280,8 +291,9 @@ fn read_relation(mut row: TextRow) -> Result<Relation, Failure> {
     })
 }
 
-/// Neither a partitioned table nor a partition can have them. A temporary child is not in the WAL,
-/// and is seen by its own session alone.
+/// Adds the children (`INHERITS`) of plain tables at all levels; neither a partitioned table nor a
+/// partition can have any. Temporary children are left out: they are not in the WAL, and only their
+/// own session sees them.
 async fn add_children(sql: &mut impl TextQuery, relations: &mut [Relation]) -> Result<(), Failure> {
     let plain = relations.iter().filter(|relation| relation.kind == Kind::Plain);
     let plain: Vec<Oid> = plain.map(|relation| relation.oid).collect();

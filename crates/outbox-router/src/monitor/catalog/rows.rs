@@ -8,14 +8,14 @@ use relay::{
 use super::values::{numbers, oid, read_name};
 use crate::postgres::{TextQuery, TextRow};
 
-/// DETACH CONCURRENTLY appeared here, and with it partitions that are on their way out.
+/// The first version with DETACH CONCURRENTLY, and so with partitions whose detaching is pending.
 const PENDING_SINCE: i32 = 14_00_00;
 
-/// Columns that [`read_storage`] reads, of `c`. 2 is the ordinary access method
-/// (`HEAP_TABLE_AM_OID` in pg_am.dat), and the transaction that marks a frozen row. A negative age
-/// is that of a row which was frozen long ago. `pg_squeeze` makes a TOAST table and puts it in
-/// place in one transaction, so where it is installed SET LOGGED cannot be told from it; nor, as
-/// far as is known, from what PostgreSQL 19 makes of it (REPACK CONCURRENTLY).
+/// The columns of `c` that [`read_storage`] reads. In `relam`, 2 is the ordinary access method
+/// (`HEAP_TABLE_AM_OID` in pg_am.dat); in `xmin`, 2 is the transaction that marks a frozen row. A
+/// negative age belongs to a row that was frozen long ago. `pg_squeeze` makes a TOAST table and
+/// puts it in place in one transaction, so where it is installed, SET LOGGED cannot be
+/// distinguished from it; nor, as far as is known, from REPACK CONCURRENTLY of PostgreSQL 19.
 pub(super) const STORAGE: &str = "\
     case c.relkind when 'f' then 'f' else c.relpersistence::text end, \
     nullif(c.reltoastrelid, 0), \
@@ -28,7 +28,8 @@ pub(super) const STORAGE: &str = "\
                    and age(a.xmin) between 0 and age(made.xmin)) then 'columns' \
       else 'bare' end";
 
-/// What [`STORAGE`] needs beside `c`: who made the TOAST table, and who put it in its place.
+/// The joins that [`STORAGE`] needs beside `c`: which transaction made the TOAST table, and which
+/// put it in its place.
 pub(super) const STORED: &str = "\
     left join pg_attribute made on made.attrelid = c.reltoastrelid and made.attnum = 1 \
     left join pg_depend put on put.classid = 'pg_class'::regclass and put.objid = c.reltoastrelid \
@@ -51,8 +52,8 @@ pub(super) fn read_storage(row: &mut TextRow) -> Result<Storage, Failure> {
     })
 }
 
-/// Adds the partitions of all levels. One that is partitioned itself has no rows, and the server
-/// makes it unlogged or not as it likes: it counts as logged.
+/// Adds the partitions of all levels. A partition that is partitioned itself counts as logged: it
+/// has no rows, and whether the server marks it as unlogged means nothing.
 pub(super) async fn add_partitions(
     sql: &mut impl TextQuery,
     version: i32,

@@ -28,7 +28,7 @@ pub(super) fn numbers(oids: &[Oid]) -> String {
     oids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Names as a list of rows.
+/// Names as the rows of a VALUES list, as `in (…)` takes them.
 pub(super) fn values(names: &[TableName]) -> String {
     let pair = |name: &TableName| {
         format!("({}, {})", quote_literal(&name.schema), quote_literal(&name.name))

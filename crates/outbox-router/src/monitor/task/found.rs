@@ -1,13 +1,14 @@
-//! How things stood when a gap was found.
+//! Generation and holder of the slot when a gap was found. From these, [`super::memory`] decides
+//! that the gap is over.
 
 use relay::{Snapshot, source::SlotLook};
 
-/// See the module's documentation.
+/// Generation and holder at the moment at which a gap was found.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     /// The generation of the pipeline's record, as the relay knew it; 0 while it knew none.
     pub(super) generation: u64,
-    /// Who held the slot.
+    /// Process id of the walsender that held the slot; `None`: the slot was not held.
     pub(super) walsender: Option<i32>,
 }
 
@@ -17,7 +18,7 @@ impl Found {
     }
 }
 
-/// The process that holds the slot.
+/// Process id of the walsender that holds the slot.
 pub(super) fn walsender(look: &SlotLook) -> Option<i32> {
     look.slot.as_ref()?.active_pid
 }

@@ -1,16 +1,16 @@
-//! What the monitor remembers of the source, and when it forgets it.
+//! What the monitor remembers of the source, and when it forgets a gap.
 //!
-//! A gap stays when its cause is gone: what was missed is missed. It is over when somebody has
-//! decided about it who knows more than the monitor does, and there are three who do:
+//! A gap stays when its cause is gone, because what was missed is still missing. It is over when it
+//! was decided about by somebody who knows more than the monitor:
 //!
-//! * the relay's own session, which has judged everything anew when it began (its baseline is
+//! * the relay's own session, which has checked everything again when it began (its baseline is
 //!   another);
-//! * a person, whose acceptance begins a generation of the pipeline's record: a standby, which
-//!   begins no session, hears of it through its relay, which has read the record again before it
-//!   stands by;
-//! * the session of another router that began after the gap was found, with the record in its
-//!   hands: it would have found the gap too, and halted. That counts only while nothing is wrong,
-//!   since a router that halts holds the slot as well, for a moment.
+//! * a person, whose acceptance begins a generation of the pipeline. A standby begins no session;
+//!   it learns of the acceptance from its relay, which has read the witness again before it stands
+//!   by;
+//! * a session of another router that began after the gap was found, and that has read the witness:
+//!   this session would have found the gap too, and halted. It counts only while nothing is wrong,
+//!   since a router that halts also holds the slot for a moment.
 
 use std::sync::Arc;
 
@@ -22,14 +22,15 @@ use relay::{
 use super::{Monitor, found::walsender};
 
 impl<C> Monitor<C> {
-    /// What publication and tables are compared with: our own memory, since somebody has decided
-    /// about what was before.
+    /// What publication and tables are compared with: what this monitor remembers, after
+    /// [`Self::catch_up`] has replaced or dropped what is already decided about.
     pub(super) fn before(&mut self) -> Option<Catalog> {
         self.catch_up();
         self.remembered.clone()
     }
 
-    /// Takes over what the relay has learned.
+    /// Takes over the relay's baseline when a session has begun, and forgets gaps that a new
+    /// generation has accepted.
     pub(super) fn catch_up(&mut self) {
         let (latest, generation, has_gaps) = {
             let report = self.channels.relay.borrow();
@@ -54,14 +55,15 @@ impl<C> Monitor<C> {
             found.generation = generation;
         }
         if generation > found.generation && !has_gaps {
-            // Accepted is what is there now: it is not held against what was there before.
+            // The acceptance covers what is there now, so it is not compared with what was there
+            // before.
             (self.remembered, self.last_good) = (None, None);
             self.forget_gaps();
         }
     }
 
-    /// Nothing is wrong in this look: a gap is over if another router has begun a session since it
-    /// was found.
+    /// Called when nothing is wrong in this reading: forgets the gap if another router has begun a
+    /// session since it was found.
     pub(super) fn overtaken(&mut self, look: &SlotLook) {
         let Some(found) = self.found else { return };
         let is_standby = self.channels.relay.borrow().snapshot.condition.state == State::Standby;
@@ -71,7 +73,7 @@ impl<C> Monitor<C> {
         }
     }
 
-    /// The same will be told again.
+    /// Forgets the gap, so that the same code is reported when it is found again.
     fn forget_gaps(&mut self) {
         self.told.clear();
         self.report.gap = None;

@@ -1,4 +1,4 @@
-//! The monitor's loop: look, judge, tell, wait.
+//! The monitor's loop: read the source, check it, report, wait.
 
 use std::{
     collections::BTreeSet,
@@ -46,58 +46,60 @@ pub struct Settings {
     pub slot: String,
     /// The publication.
     pub publication: String,
-    /// The configured tables; empty: all that are published.
+    /// The configured tables; empty: all tables that are published.
     pub outboxes: Outboxes,
     /// `monitor.interval`.
     pub interval: Duration,
     /// `monitor.bytes_behind`.
     pub thresholds: Thresholds,
-    /// The window's limits, to tell who is to blame.
+    /// The window's limits, from which it follows who has to act.
     pub window: WindowLimits,
 }
 
-/// What the relay is told.
+/// What the monitor sends to the relay.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MonitorEvent {
-    /// Rows may have been left out: confirm nothing more. Once per code.
+    /// Rows may have been left out: confirm nothing more. Sent once per code.
     GapSuspected(Box<Gap>),
     /// Slot, publication and tables are as they must be.
     SourceSeen(Box<SourceState>),
-    /// The server wants to stop and waits for what is unconfirmed: let go, stay away. Once per
-    /// stop.
+    /// The server is stopping and waits for what is unconfirmed: release the slot and do not
+    /// reconnect. Sent once per stop.
     ServerStopping,
 }
 
-/// A look at which nothing was wrong.
+/// A reading in which nothing was wrong.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceState {
-    /// The slot.
+    /// The slot, with the server's position and clock.
     pub look: SlotLook,
     /// Publication and tables.
     pub catalog: Catalog,
 }
 
-/// How the monitor is connected to the rest.
+/// The channels between monitor, relay and admin endpoint.
 #[derive(Debug)]
 pub struct Channels {
-    /// The relay's side of the story.
+    /// What the relay publishes.
     pub relay: watch::Receiver<RelayReport>,
-    /// To the relay. When it is full, the same is told again after the next look.
+    /// To the relay. An event for which there is no room is sent again after the next reading.
     pub events: mpsc::Sender<MonitorEvent>,
-    /// To whoever shows it.
+    /// To the admin endpoint.
     pub report: watch::Sender<MonitorReport>,
 }
 
-/// How often a stopping server is asked again.
+/// Pause between two attempts to reach a server that is stopping.
 const STOP_INTERVAL: Duration = Duration::from_millis(500);
 
-/// After the connection broke the server is asked at once why, but no more often than this.
+/// Pause between the end of a connection and the next attempt, which learns why it ended; short,
+/// but it limits how often a server that closes connections is asked.
 const BREATH: Duration = Duration::from_millis(200);
 
-/// Room in the channel that good looks leave to what is wrong.
+/// Room in the channel that is kept for what is wrong: [`MonitorEvent::SourceSeen`] does not use
+/// it.
 const KEPT_FREE: usize = 2;
 
-/// Watches until nobody receives the events any more.
+/// Runs until the relay no longer receives the events.
 pub async fn run(settings: Settings, connect: impl Connect + Send + Sync, channels: Channels) {
     let mut monitor = Monitor::new(settings, connect, channels);
     loop {
@@ -127,16 +129,16 @@ struct Monitor<C> {
     channels: Channels,
     session: Option<Session>,
     report: MonitorReport,
-    /// What the relay's latest session found: what was remembered before says nothing more.
+    /// What the relay's latest session found; a newer baseline replaces `remembered`.
     baseline: Option<Arc<Baseline>>,
-    /// Publication and tables as they were when all was well.
+    /// Publication and tables as they were when nothing was wrong.
     remembered: Option<Catalog>,
     last_good: Option<LastGood>,
-    /// Codes of the gaps that the relay knows of.
+    /// Codes of the gaps that were reported to the relay.
     told: BTreeSet<Code>,
-    /// Codes of the alterations that it was this monitor who told of, since that session began.
+    /// Codes of the alterations that this monitor has announced since that session began.
     announced: BTreeSet<Code>,
-    /// How things stood when the last of them was found.
+    /// Generation and holder of the slot when the last gap was found.
     found: Option<Found>,
     thresholds: Watch,
     pace: Pace,
@@ -146,32 +148,33 @@ struct Monitor<C> {
 struct Session {
     connection: SqlSession,
     version: i32,
-    /// Which server this is, where the role may ask.
+    /// Which server this is; `None` where the role may not ask.
     history: Option<History>,
 }
 
-/// The relay knows that the server is stopping.
+/// `MonitorEvent::ServerStopping` was sent for the present stop.
 #[derive(Debug, Clone, Copy)]
 struct StopTold;
 
-/// What one look shows.
+/// What one reading shows.
 struct Look {
     slot: SlotLook,
     catalog: Catalog,
-    /// What people should hear of besides.
+    /// Notes that are neither of the slot nor of the publication.
     notes: Vec<Failure>,
     pin: Option<WalPin>,
     history: Option<History>,
 }
 
-/// What people should hear of that is neither of the slot nor of the publication.
+/// Notes that are neither of the slot nor of the publication.
 fn notes(moves: &[Moves], version: i32) -> Vec<Failure> {
     moves.iter().map(Moves::finding).chain(server::outdated(version)).collect()
 }
 
 impl<C: Connect> Monitor<C> {
     async fn look(&mut self) -> Result<Look, Failure> {
-        // That an old connection is dead says nothing of the server: a new one tells why.
+        // A failure of an old connection says nothing about the server; a new connection learns the
+        // reason.
         if let Some(session) = self.session.take()
             && let Ok(look) = self.read(session).await
         {
@@ -187,7 +190,8 @@ impl<C: Connect> Monitor<C> {
         let SqlSession { client, driver } = &mut connection;
         let (version, history) = drive(driver, async {
             let version = server::version(&mut &*client).await?;
-            // A role may be kept from asking; then only the stream knows where it is.
+            // The role may lack the right to ask; then the monitor cannot notice that it reaches
+            // another server than the stream.
             let history = server::identity(&mut &*client).await.ok();
             Ok((version, history))
         })
@@ -195,7 +199,7 @@ impl<C: Connect> Monitor<C> {
         Ok(Session { connection, version, history })
     }
 
-    /// Reads everything; the connection is kept only when all of it was answered.
+    /// Reads everything. The connection is kept only when every statement was answered.
     async fn read(&mut self, mut session: Session) -> Result<Look, Failure> {
         let before = self.before();
         let sought = Sought {
@@ -244,7 +248,7 @@ async fn closed(driver: &mut Driver) {
 }
 
 impl<C> Monitor<C> {
-    /// One that has seen nothing.
+    /// A monitor that has read nothing yet.
     fn new(settings: Settings, connect: C, channels: Channels) -> Self {
         Self {
             thresholds: Watch::new(settings.thresholds),
@@ -264,7 +268,7 @@ impl<C> Monitor<C> {
         }
     }
 
-    /// PostgreSQL answered.
+    /// Evaluates a reading: ends a reported trouble, checks slot and catalog, measures the slot.
     fn seen(&mut self, look: Look) {
         if self.report.trouble.take().is_some() {
             tracing::info!(slot = %self.settings.slot, "the monitor sees postgresql again");
@@ -289,8 +293,9 @@ impl<C> Monitor<C> {
         };
     }
 
-    /// The monitor reaches another server than the stream, by the same name: what it sees there
-    /// says nothing about the stream's slot, and no more than that is said.
+    /// The finding that the monitor reaches another server than the stream under the same name.
+    /// What it reads there says nothing about the stream's slot, so no other finding is reported
+    /// then.
     fn elsewhere(&self, here: Option<&History>) -> Option<Failure> {
         let snapshot = self.channels.relay.borrow();
         let there = &snapshot.snapshot.baseline.as_ref()?.server.history;
@@ -330,7 +335,7 @@ impl<C> Monitor<C> {
             self.announce_alterations(before.as_ref(), &catalog, &checked);
             let catalog = catalog.remember(&self.settings.outboxes, before.as_ref());
             let state = SourceState { look: look.clone(), catalog: catalog.clone() };
-            // The next look will do as well; what is wrong must find room.
+            // There will be another reading; room is kept for reports of what is wrong.
             if self.channels.events.capacity() > KEPT_FREE {
                 let event = MonitorEvent::SourceSeen(Box::new(state));
                 let _unsent = self.channels.events.try_send(event);
@@ -366,7 +371,8 @@ impl<C> Monitor<C> {
         }
     }
 
-    /// PostgreSQL did not answer, or answered that it does not want to.
+    /// Called when PostgreSQL did not answer, or answered that it accepts no connections: clears
+    /// what is no longer known.
     fn unseen(&mut self, failure: Failure) {
         self.catch_up();
         self.report.slot = SlotView::Unknown;
@@ -382,9 +388,9 @@ impl<C> Monitor<C> {
         self.report.trouble = Some(failure);
     }
 
-    /// 57P03 to a router that had a stream means that the server is on its way down: it was up a
-    /// moment ago. Whether something holds it up, and how long that may take, is for the relay to
-    /// know.
+    /// Reports a stopping server: 57P03 to a router that had a stream means that the server is
+    /// shutting down, since it was up a moment ago. The relay decides whether something holds the
+    /// server up, and for how long.
     fn stopping(&mut self, failure: &Failure) {
         let had_stream = match self.snapshot().condition.state {
             State::Streaming | State::Blocked | State::Draining | State::Failed => true,

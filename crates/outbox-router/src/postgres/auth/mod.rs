@@ -1,13 +1,13 @@
-//! Proving who we are: trust, SCRAM-SHA-256 (with channel binding under TLS), MD5, and clear text.
+//! Authentication: trust, SCRAM-SHA-256 (with channel binding under TLS), MD5, and clear text.
 //!
-//! A server that asks for the password as it is gets it only where no other can be on the far end:
-//! under TLS with a certificate that was checked, on loopback, or through a unix socket. Whoever
-//! else answers could ask, also under TLS. With SCRAM the server must prove that it knows the
-//! password too, before anything else that it says counts.
+//! The password is sent in clear text only where nobody but the server can be at the other end:
+//! under TLS with a verified certificate, on loopback, or through a unix socket. Elsewhere an
+//! impostor could ask for it, under TLS too. With SCRAM the server must prove that it knows the
+//! password, before anything else that it sends is accepted.
 //!
-//! MD5 goes to any server, as in libpq: servers that know no better are still in use, and the hash
-//! is salted. Who recorded it can try passwords against it, though: `require_auth=scram-sha-256`
-//! rules MD5 out.
+//! MD5 is answered to any server, as in libpq: servers without SCRAM are still in use, and the hash
+//! is salted. But whoever recorded the hash can try passwords against it:
+//! `require_auth=scram-sha-256` rules MD5 out.
 
 use std::ops::RangeInclusive;
 
@@ -30,11 +30,17 @@ const DOING: &str = "authenticating";
 
 /// How many SCRAM iterations a server may ask for (RFC 5802 §5.1, `i=`). PostgreSQL asks for 4,096
 /// unless `scram_iterations` says otherwise. The upper bound is that of `postgres-protocol` and of
-/// PostgreSQL's JDBC driver: some tenths of a second, where an unbounded number lets whoever
-/// answers occupy us for minutes. libpq, too, refuses zero and no other small number.
+/// PostgreSQL's JDBC driver: some tenths of a second, whereas without a bound any peer could keep
+/// this process busy for minutes. libpq, too, refuses zero and no other small number.
 const ITERATIONS: RangeInclusive<u64> = 1..=100_000;
 
-/// Answers the server's questions until it is satisfied. `privacy` is that of the link.
+/// Answers the server's authentication requests until AuthenticationOk. `privacy` is that of the
+/// link.
+///
+/// # Errors
+/// The server refuses, asks for a method that is ruled out, unsupported or unfit for this
+/// connection, does not prove that it knows the password, or violates the protocol; or no password
+/// is configured.
 pub(super) async fn authenticate(
     link: &mut Link,
     info: &ConnInfo,
@@ -97,7 +103,7 @@ impl Exchange<'_> {
         Err(ConnectError::Protocol { target: self.info.target(), source })
     }
 
-    /// The server wants this method: does the user?
+    /// Checks the method that the server asks for against `require_auth`.
     fn allow(&self, method: Method) -> Result<(), ConnectError> {
         let require_auth = &self.info.require_auth;
         if require_auth.allows(method) {
@@ -113,11 +119,12 @@ impl Exchange<'_> {
             Some(binding) if offers(SCRAM_SHA_256_PLUS) => {
                 (SCRAM_SHA_256_PLUS, ChannelBinding::tls_server_end_point(binding))
             }
-            // Says "I could, you did not offer": a server that did offer knows that somebody stands
+            // This flag (`y`, RFC 5802 §7) says: the client supports channel binding, and the
+            // server did not offer it. A server that did offer it then knows that somebody stands
             // in between.
             Some(_) if offers(SCRAM_SHA_256) => (SCRAM_SHA_256, ChannelBinding::unrequested()),
-            // A server offers channel binding only under TLS. The server has TLS and we have none,
-            // so somebody in between took it off.
+            // A server offers channel binding only under TLS. So the server has TLS and this
+            // connection does not: somebody in between removed it.
             None if offers(SCRAM_SHA_256_PLUS) && !link.transport().is_encrypted() => {
                 return Err(ConnectError::TlsStripped { target: self.info.target() });
             }
@@ -149,7 +156,8 @@ impl Exchange<'_> {
         scram.finish(data).map_err(unproven)
     }
 
-    /// Before a single one is done. What cannot be read is left to the parser, which refuses it.
+    /// Checks the number of iterations before the first is computed. A number that cannot be read
+    /// is left to the parser, which refuses it.
     fn judge_iterations(&self, server_first: &[u8]) -> Result<(), ConnectError> {
         let asked = attribute(server_first, b"i=")
             .and_then(|digits| str::from_utf8(digits).ok()?.parse().ok());
@@ -163,7 +171,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// A server that skips its own proof has none.
+    /// The error for a message out of place in the exchange. AuthenticationOk in place of the
+    /// server's proof means that the server has none.
     fn refuse_in_scram(&self, question: &Authentication) -> ConnectError {
         match question {
             Authentication::Ok => ConnectError::ServerProof {
@@ -179,7 +188,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// The password for a server that wants it as it is, if nobody else can be at the other end.
+    /// The password for a server that asks for it in clear text, if nobody else can be at the other
+    /// end.
     fn cleartext_password(&self, privacy: Privacy) -> Result<&Password, ConnectError> {
         let connection = match privacy {
             Privacy::Verified | Privacy::Local => return self.password(),
@@ -206,7 +216,7 @@ impl Exchange<'_> {
         link.flush().await.map_err(|error| failed(self.info, error))
     }
 
-    /// The builders refuse only a zero byte in what they are given.
+    /// The error of the message builders, which refuse only a zero byte in what they are given.
     fn unsendable(&self, source: std::io::Error) -> ConnectError {
         ConnectError::Closed { target: self.info.target(), source: Some(source) }
     }
@@ -228,7 +238,7 @@ fn attribute<'a>(message: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     message.split(|byte| *byte == b',').find_map(|attribute| attribute.strip_prefix(name))
 }
 
-/// A link that broke, or spoke something else, before the session was ready.
+/// The error for a link that failed before the session was ready.
 pub(super) fn failed(info: &ConnInfo, error: LinkError) -> ConnectError {
     match error {
         LinkError::Io(source) if source.kind() == std::io::ErrorKind::UnexpectedEof => {

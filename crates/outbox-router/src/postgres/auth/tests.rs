@@ -1,4 +1,4 @@
-//! Single questions of a server, and what it gets as an answer.
+//! Single authentication requests of a server, and what is answered.
 
 use postgres_protocol::authentication::md5_hash;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,7 +15,7 @@ const OK: &[u8] = b"R\0\0\0\x08\0\0\0\0";
 const ALL: [Privacy; 4] =
     [Privacy::Verified, Privacy::Local, Privacy::Unverified, Privacy::Exposed];
 
-/// The outcome against a server that sends `script`, and what that server got.
+/// The outcome against a server that sends `script`, and what that server received.
 async fn run(script: &[u8], privacy: Privacy) -> (Result<(), ConnectError>, Vec<u8>) {
     run_with(script, privacy, "").await
 }
@@ -54,7 +54,7 @@ async fn the_password_goes_out_in_clear_text_only_where_nobody_listens() {
         (Privacy::Unverified, "over a TLS connection whose certificate was not verified"),
         (Privacy::Exposed, "over an unencrypted connection"),
     ] {
-        // Also when the user asks for this method by name: require_auth can only forbid.
+        // Also when the user names this method: require_auth can only forbid.
         for more in ["", "require_auth=password"] {
             let (outcome, got) = run_with(&script, privacy, more).await;
             let error = outcome.unwrap_err();

@@ -23,18 +23,20 @@ pub enum ConnInfoError {
         "the connection URL has an @ in the wrong place; write @ / : ? # in a user name or password as %40 %2F %3A %3F %23"
     )]
     StrayAt,
-    /// Fail-over between hosts is a decision about history, not about addresses.
+    /// Several hosts: failing over between hosts is a decision about the server's history, not
+    /// about addresses.
     #[error(
         "several hosts are given; name one (a proxy or DNS name that follows the primary is fine)"
     )]
     SeveralHosts,
-    /// A parameter we do not know, or know and do not implement.
+    /// A parameter that libpq does not have, or that is not implemented here.
     #[error("connection parameter {name:?} is not supported; supported are {supported}", supported = supported_names())]
     Unknown {
         /// The parameter's name as written.
         name: String,
     },
-    /// A variable that would change what is trusted or reached, and that we do not implement.
+    /// A variable that would change what is trusted or where to connect, and that is not
+    /// implemented.
     #[error("environment variable {0} is set but not supported; unset it for the router")]
     Variable(&'static str),
     /// A value outside its domain. The value itself is not repeated: it might be a misplaced
@@ -46,7 +48,7 @@ pub enum ConnInfoError {
         /// What it may be.
         expected: &'static str,
     },
-    /// Nobody said who we are.
+    /// Neither the connection string nor the environment names a user.
     #[error("no user is given; name one in the connection string or in PGUSER")]
     User,
 }

@@ -1,10 +1,10 @@
 //! Where to connect and as whom: libpq's URL, its `key=value` form, the `PG*` variables and the
 //! password file.
 //!
-//! People already have these; a second syntax would be one more thing to get wrong. Two things
-//! differ from libpq, both on purpose. The default `sslmode` verifies the server fully unless it is
-//! on this machine, because libpq's `prefer` protects from nobody. And what we do not implement is
-//! refused by name instead of being ignored.
+//! These forms are in use already, and a second syntax would be one more source of mistakes. This
+//! module differs from libpq in two points, both on purpose. The default `sslmode` is `verify-full`
+//! unless the server is on this machine, because libpq's `prefer` does not protect from an active
+//! attacker. And what is not implemented is refused by name instead of being ignored.
 //!
 //! No error and no `Debug` output of this module repeats a value that might be, or contain, a
 //! password.
@@ -33,35 +33,35 @@ pub use tls::{ClientCertificate, RootCertificates, SslMode};
 
 use super::require_auth::RequireAuth;
 
-/// What libpq calls a connection string, resolved: every default filled in.
+/// A connection string as libpq defines it, with every default filled in.
 #[derive(Clone, Debug)]
 pub struct ConnInfo {
-    /// The server's name or socket directory.
+    /// The server's name or address, or the directory of its socket.
     pub host: Host,
-    /// Connect to this address instead of looking the name up; the name is still what a certificate
-    /// must carry.
+    /// The address to connect to, instead of looking the name up; the certificate must still
+    /// contain the name.
     pub hostaddr: Option<IpAddr>,
-    /// TCP port, also the last part of a unix socket's file name.
+    /// TCP port, and the last part of a unix socket's file name.
     pub port: u16,
     /// The role.
     pub user: String,
-    /// The database; the role's name when nothing else was said.
+    /// The database; by default the one with the role's name.
     pub dbname: String,
     /// From the connection string, `PGPASSWORD` or the password file.
     pub password: Option<Password>,
-    /// Only when the user named one; the router has its own default.
+    /// `None` when the user named none: the router has its own default.
     pub application_name: Option<String>,
-    /// The limit for the whole way from the first packet to a session that is ready.
+    /// The limit for everything from the first packet to a session that is ready.
     pub connect_timeout: Duration,
     /// Which methods of authentication the server may ask for.
     pub require_auth: RequireAuth,
     /// How much of TLS is demanded.
     pub sslmode: SslMode,
-    /// Which certificate authorities count.
+    /// The trusted certificate authorities; `None`: the system's.
     pub sslrootcert: Option<RootCertificates>,
-    /// The certificate we show, with its key.
+    /// The client certificate, with its key.
     pub client_certificate: Option<ClientCertificate>,
-    /// What the user should be told at every start; contains no secret.
+    /// Warnings that are logged at every start; they contain no secret.
     pub warnings: Vec<String>,
 }
 
@@ -95,11 +95,11 @@ enum Place {
     Remote,
 }
 
-/// What libpq of the usual distributions uses when no host is named.
+/// The socket directory of libpq as the usual distributions build it.
 const DEFAULT_SOCKET_DIRECTORY: &str = "/var/run/postgresql";
 const DEFAULT_PORT: u16 = 5432;
-/// Long enough for a slow handshake across the world, short enough that a standby's takeover is not
-/// held up by it.
+/// Long enough for a slow handshake over a long distance, short enough not to hold up a standby's
+/// takeover.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl ConnInfo {
@@ -109,7 +109,8 @@ impl ConnInfo {
     /// absent.
     ///
     /// # Errors
-    /// When the text cannot be read, names something unsupported, or no user is known.
+    /// The text cannot be read, names something unsupported, has a value outside its range, or no
+    /// user is known.
     pub fn resolve(text: Option<&str>, env: Environment<'_>) -> Result<Self, ConnInfoError> {
         let values = Values::collect(text, env)?;
         let host = Host::parse(values.get("host").unwrap_or(DEFAULT_SOCKET_DIRECTORY))?;
@@ -118,7 +119,7 @@ impl ConnInfo {
         let host = match (values.get("host"), hostaddr, host) {
             // As in libpq, an address alone means TCP.
             (None, Some(address), _) => Host::Tcp(address.to_string()),
-            // libpq would connect to the address and leave the socket alone.
+            // libpq would connect to the address and ignore the socket directory.
             (Some(_), Some(_), Host::Unix(_)) => {
                 return Err(ConnInfoError::Value {
                     name: "hostaddr",
@@ -163,7 +164,7 @@ impl ConnInfo {
         Ok(info)
     }
 
-    /// What is connected to, for messages: `host:port` or the socket's path.
+    /// The server for messages: `host:port` or the socket's path.
     #[must_use]
     pub fn target(&self) -> String {
         match &self.host {
@@ -182,12 +183,13 @@ impl ConnInfo {
         directory.join(format!(".s.PGSQL.{}", self.port))
     }
 
-    /// By configuration only: what is really reached is looked at again when the socket is
-    /// connected.
+    /// Where the server is, by configuration only; once the socket is connected, its peer's address
+    /// is checked again ([`Privacy`](super::transport::Privacy)).
     fn place(&self) -> Place {
         let address = match (&self.host, self.hostaddr) {
             (Host::Unix(_), _) => return Place::UnixSocket,
-            // The address is what is connected to; the name is only what a certificate must carry.
+            // The connection goes to the address; the name is only what the certificate must
+            // contain.
             (Host::Tcp(_), Some(address)) => Some(address),
             (Host::Tcp(name), None) if name.eq_ignore_ascii_case("localhost") => {
                 return Place::Loopback;
@@ -213,7 +215,7 @@ impl ConnInfo {
             path => RootCertificates::File(PathBuf::from(path)),
         });
         let by_roots = match &self.sslrootcert {
-            // A name signed by any public authority proves nothing unless the name is checked.
+            // A certificate of a public authority proves nothing unless its name is checked.
             Some(RootCertificates::System) => SslMode::VerifyFull,
             Some(RootCertificates::File(_)) | None => default,
         };

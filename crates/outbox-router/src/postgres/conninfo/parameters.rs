@@ -1,4 +1,4 @@
-//! The parameters we understand, and their values: from the connection string first, then from the
+//! The supported parameters and their values: from the connection string first, then from the
 //! environment.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use super::names::PARAMETERS;
 use super::variables::{Treatment, VARIABLES};
 use super::{ClientCertificate, ConnInfoError, parse};
 
-/// Looks a variable of the environment up.
+/// Returns the value of an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Parameter values by name, from the string and the environment.
@@ -35,7 +35,8 @@ impl Values {
                 Treatment::Ignored { .. } => {}
             }
         }
-        // It would end the value on the wire, and what follows it would be lost in silence.
+        // A zero byte would end the value on the wire, and what follows would be lost without an
+        // error.
         if let Some((name, _)) = values.iter().find(|(_, value)| value.contains('\0')) {
             return Err(ConnInfoError::Value { name, expected: "free of zero bytes" });
         }

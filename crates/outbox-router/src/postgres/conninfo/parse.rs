@@ -1,6 +1,6 @@
 //! The two spellings of a connection string, read into name-value pairs.
 //!
-//! Only the syntax is judged here. As in libpq, a later pair overrides an earlier one.
+//! Only the syntax is checked here. As in libpq, a later pair overrides an earlier one.
 
 use super::ConnInfoError;
 
@@ -28,8 +28,8 @@ pub(super) fn pairs(text: &str) -> Result<Pairs, ConnInfoError> {
 fn url(rest: &str) -> Result<Pairs, ConnInfoError> {
     let (rest, query) = split_once_or_all(rest, '?');
     let (authority, database) = split_once_or_all(rest, '/');
-    // A `/` or `?` in a password ends the authority early; what follows must not be taken for a
-    // name, or be printed.
+    // A `/` or `?` in a password ends the authority early; what follows must neither be taken for a
+    // name nor be printed.
     if [database, query].into_iter().flatten().any(|text| text.contains('@')) {
         return Err(ConnInfoError::StrayAt);
     }

@@ -1,6 +1,6 @@
-//! libpq's password file: lines of `host:port:database:user:password`, `*` matches anything.
+//! libpq's password file: lines of `host:port:database:user:password`, where `*` matches anything.
 //!
-//! Like libpq, a file that others can read is not used: its password is no secret any more, and
+//! As in libpq, a file that others can read is not used: its password is no longer a secret, and
 //! using it would hide that.
 
 use std::fs;
@@ -12,7 +12,7 @@ use super::Password;
 
 /// The password for `[host, port, database, user]`, or the reason why the file was not used.
 ///
-/// A missing file is the usual case and no reason for a warning.
+/// A missing file is the usual case and gives no warning.
 pub(super) fn password(path: &Path, wanted: [&str; 4]) -> Result<Option<Password>, String> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,

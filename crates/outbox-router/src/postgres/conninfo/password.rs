@@ -13,7 +13,7 @@ impl Password {
         Self(text.into())
     }
 
-    /// The bytes to authenticate with, and for nothing else.
+    /// The password's bytes, for authentication only.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         self.0.as_bytes()

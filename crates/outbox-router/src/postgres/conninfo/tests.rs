@@ -1,4 +1,4 @@
-//! Connection strings as people write them, and what must not leak from those that are wrong.
+//! Connection strings as people write them, and what must not be shown of those that are wrong.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -96,7 +96,7 @@ fn only_a_server_on_this_machine_is_trusted_without_verification() {
     assert_eq!(mode("postgres://u@localhost"), (SslMode::Prefer, 0));
     assert_eq!(mode("postgres://u@127.0.0.2"), (SslMode::Prefer, 0));
     assert_eq!(mode("postgres://u@[::1]"), (SslMode::Prefer, 0));
-    // Weaker only when named, and then said at every start.
+    // A weaker mode only when it is named, and then with a warning at every start.
     assert_eq!(mode("postgres://u@db.example?sslmode=prefer"), (SslMode::Prefer, 1));
     assert_eq!(mode("postgres://u@db.example?sslmode=verify-ca"), (SslMode::VerifyCa, 1));
     assert_eq!(mode("postgres://u@localhost?sslrootcert=system"), (SslMode::VerifyFull, 0));
@@ -120,8 +120,8 @@ fn what_counts_as_local_is_the_address_that_is_connected_to() {
     assert_eq!((info.sslmode, info.hostaddr), (SslMode::VerifyFull, "10.0.0.5".parse().ok()));
 }
 
-/// The manual's list (section "Environment Variables" of libpq, PostgreSQL 18), by what becomes of
-/// each: as `variable=parameter`, refused by name, and without effect.
+/// The manual's list (section "Environment Variables" of libpq, PostgreSQL 18), by how each is
+/// treated: as `variable=parameter`, refused by name, and without effect.
 const HONOURED: &str = "PGHOST=host PGHOSTADDR=hostaddr PGPORT=port PGDATABASE=dbname PGUSER=user \
     PGPASSWORD=password PGPASSFILE=passfile PGREQUIREAUTH=require_auth PGAPPNAME=application_name \
     PGSSLMODE=sslmode PGSSLCERT=sslcert PGSSLKEY=sslkey PGSSLROOTCERT=sslrootcert \
@@ -150,7 +150,7 @@ fn every_variable_of_libpq_is_honoured_refused_or_ignored_for_a_reason() {
         let (variable, parameter) = pair.split_once('=').unwrap();
         let named = outcome(&format!("{parameter}='a canary'"), "");
         assert_eq!(outcome("", variable), named, "{variable}");
-        // A password file that is missing shows nowhere; other tests read one.
+        // A missing password file has no effect; other tests read one.
         assert_eq!(named == outcome("", ""), parameter == "passfile", "{variable}");
     }
     for variable in REFUSED.split_whitespace() {

@@ -16,7 +16,7 @@ pub enum SslMode {
     Require,
     /// Encrypt and verify that a trusted authority signed the certificate.
     VerifyCa,
-    /// The same, and that the certificate is this host's.
+    /// Encrypt, verify the chain, and verify that the certificate names this host.
     VerifyFull,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for SslMode {
     }
 }
 
-/// Where the trusted authorities come from. Without `sslrootcert` the system's are used.
+/// Where the trusted authorities are read from. Without `sslrootcert` the system's are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootCertificates {
     /// `sslrootcert=system`
@@ -60,7 +60,7 @@ pub enum RootCertificates {
 /// A client certificate and its key, both PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// `sslcert`: the chain, ours first.
+    /// `sslcert`: the chain, the client's own certificate first.
     pub certificate: PathBuf,
     /// `sslkey`
     pub key: PathBuf,

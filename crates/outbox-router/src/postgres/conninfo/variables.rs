@@ -1,18 +1,18 @@
-//! Every environment variable of libpq (manual, section "Environment Variables"), and what we make
-//! of it.
+//! Every environment variable of libpq (manual, section "Environment Variables"), and how it is
+//! treated.
 //!
-//! A variable that would change where or how securely libpq connects is either honoured or refused
-//! by its name, as the parameter that it stands for would be in a connection string. What is
-//! ignored says why that does no harm.
+//! A variable that would change where or how securely libpq connects is either honoured, or refused
+//! by name as its parameter would be in a connection string. A variable that is ignored has the
+//! reason why that does no harm.
 
-/// What we make of a variable.
+/// How a variable is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// It stands in for the connection parameter of this name.
+    /// It sets the connection parameter of this name, unless the connection string does.
     Parameter(&'static str),
-    /// A value is an error: the parameter it stands for is not implemented.
+    /// A value is an error: the parameter that it would set is not implemented.
     Refused,
-    /// It changes neither where nor how securely we connect.
+    /// It changes neither where nor how securely the router connects.
     Ignored {
         /// Why it does no harm.
         because: &'static str,
@@ -24,7 +24,7 @@ pub enum Treatment {
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
-    /// What we make of it.
+    /// How it is treated.
     pub treatment: Treatment,
 }
 
@@ -44,7 +44,7 @@ const NO_GSSAPI: &str = "GSSAPI is not implemented, and a server that asks for i
 const PINNED: &str = "every session sets this parameter itself, so that rows arrive in one form";
 const SERVICE_FILE: &str = "a service file is read only for PGSERVICE, which is refused";
 
-/// In the order of the manual, and PGREQUIRESSL, which only libpq's source knows.
+/// In the order of the manual, with PGREQUIRESSL, which only libpq's source names.
 pub const VARIABLES: [Variable; 43] = [
     parameter("PGHOST", "host"),
     refused("PGSSLNEGOTIATION"),
@@ -61,8 +61,8 @@ pub const VARIABLES: [Variable; 43] = [
     refused("PGOPTIONS"),
     parameter("PGAPPNAME", "application_name"),
     parameter("PGSSLMODE", "sslmode"),
-    // Old spelling of PGSSLMODE=require, undocumented since PostgreSQL 14 and still obeyed by
-    // libpq.
+    // The former spelling of PGSSLMODE=require, undocumented since PostgreSQL 14 and still obeyed
+    // by libpq.
     refused("PGREQUIRESSL"),
     ignored("PGSSLCOMPRESSION", "TLS is never compressed, which is the safer of its two values"),
     parameter("PGSSLCERT", "sslcert"),
@@ -71,7 +71,7 @@ pub const VARIABLES: [Variable; 43] = [
     parameter("PGSSLROOTCERT", "sslrootcert"),
     refused("PGSSLCRL"),
     refused("PGSSLCRLDIR"),
-    // A proxy may choose the server by the name that TLS sends.
+    // A proxy may choose the server by the name in TLS's SNI extension.
     refused("PGSSLSNI"),
     refused("PGREQUIREPEER"),
     refused("PGSSLMINPROTOCOLVERSION"),

@@ -1,7 +1,7 @@
-//! Why there is no session: everything that can stand between a [`super::super::ConnInfo`] and a
+//! Why there is no session: everything that can fail between a [`super::super::ConnInfo`] and a
 //! server that is ready for commands.
 //!
-//! Every variant names its target, has a stable code and belongs to a kind; none contains a secret.
+//! Every variant names its target and has a kind; none contains a secret.
 
 use std::fmt;
 use std::io;
@@ -14,24 +14,24 @@ use thiserror::Error;
 use super::super::require_auth::{Method, RequireAuth};
 use super::{ProtocolError, ServerMessage, ServerTrouble};
 
-/// A connection that did not come about.
+/// A connection that could not be established.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// The name has no address.
+    /// The host name could not be resolved to an address.
     #[error("cannot resolve the host of {target}")]
     Resolve {
         /// Host and port.
         target: String,
-        /// What the resolver said.
+        /// The resolver's error.
         #[source]
         source: io::Error,
     },
-    /// Nobody answers there: refused, no route, no socket file.
+    /// Nothing answers at the address: refused, no route, no socket file.
     #[error("cannot connect to PostgreSQL at {target}")]
     Unreachable {
         /// Host and port, or the socket.
         target: String,
-        /// What the system said.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
@@ -40,7 +40,7 @@ pub enum ConnectError {
     Timeout {
         /// Host and port, or the socket.
         target: String,
-        /// How long we waited.
+        /// The limit that was exceeded.
         after: Duration,
     },
     /// The connection ended before the session was ready.
@@ -48,7 +48,8 @@ pub enum ConnectError {
     Closed {
         /// Host and port, or the socket.
         target: String,
-        /// What the system said, when it was no plain end.
+        /// The operating system's error; `None` when the server closed the connection in an orderly
+        /// way.
         #[source]
         source: Option<io::Error>,
     },
@@ -57,7 +58,7 @@ pub enum ConnectError {
     TlsSetup {
         /// Host and port.
         target: String,
-        /// What is wrong with them.
+        /// The reason.
         #[source]
         source: TlsSetupError,
     },
@@ -66,32 +67,34 @@ pub enum ConnectError {
     TlsRefused {
         /// Host and port.
         target: String,
-        /// The mode in force.
+        /// The `sslmode` in force.
         mode: super::super::SslMode,
     },
-    /// What answered our TLS request was neither yes nor no.
+    /// The answer to the SSLRequest was neither `S` nor `N`.
     #[error("the server at {target} answered the TLS request with byte {answer:#04x}")]
     TlsAnswer {
         /// Host and port.
         target: String,
-        /// What it sent.
+        /// The byte that was answered.
         answer: u8,
     },
-    /// The handshake failed: nearly always a certificate that is not trusted or not this host's.
+    /// The handshake failed: nearly always because the certificate is not trusted or does not name
+    /// this host.
     #[error("TLS handshake with {target} failed")]
     TlsHandshake {
         /// Host and port.
         target: String,
-        /// What rustls said.
+        /// The error of rustls or of the connection.
         #[source]
         source: io::Error,
     },
-    /// The server wants the password as it is, and somebody else could get it.
+    /// The server asks for the password in clear text, and somebody other than the server could
+    /// read it.
     #[error("the server at {target} asks for the password in clear text over {connection}")]
     PlaintextPassword {
         /// Host and port.
         target: String,
-        /// What is wrong with the connection.
+        /// Why the connection is unfit.
         connection: Unfit,
     },
     /// The server asks for a method that `require_auth` rules out.
@@ -101,28 +104,28 @@ pub enum ConnectError {
     MethodRuledOut {
         /// Host and port, or the socket.
         target: String,
-        /// What it asks for; `none` when it asks for nothing.
+        /// The method that it asks for; `none` when it asks for nothing.
         method: Method,
-        /// What the user allows.
+        /// The methods that the user allows.
         require_auth: RequireAuth,
     },
-    /// The server claims channel binding on a connection that has nothing to bind to.
+    /// The server offers channel binding on a connection without TLS, which has nothing to bind to.
     #[error("the server at {target} offers SCRAM-SHA-256-PLUS on a connection without TLS")]
     TlsStripped {
         /// Host and port, or the socket.
         target: String,
     },
-    /// The server wants more work from us than is sensible, or none.
+    /// The server asks for more SCRAM iterations than accepted, or for none.
     #[error("the server at {target} asks for {asked} SCRAM iterations; accepted are {} to {}", accepted.start(), accepted.end())]
     ScramIterations {
         /// Host and port, or the socket.
         target: String,
-        /// What it asks for.
+        /// The number that it asks for.
         asked: u64,
-        /// What we do.
+        /// The numbers that are accepted.
         accepted: RangeInclusive<u64>,
     },
-    /// The server wants a password, and there is none.
+    /// The server asks for a password, and none is configured.
     #[error("the server at {target} asks for a password for user {user:?}, and none is configured")]
     PasswordMissing {
         /// Host and port, or the socket.
@@ -130,7 +133,7 @@ pub enum ConnectError {
         /// The role.
         user: String,
     },
-    /// The server wants to know who we are in a way we do not support.
+    /// The server asks for a method of authentication that is not supported.
     #[error("the server at {target} asks for authentication by {method}, which is not supported")]
     AuthenticationMethod {
         /// Host and port, or the socket.
@@ -138,7 +141,7 @@ pub enum ConnectError {
         /// The method's name.
         method: String,
     },
-    /// The server did not prove that it knows the password itself.
+    /// The server did not prove in the SCRAM exchange that it knows the password.
     #[error("the server at {target} failed to prove its identity in the SCRAM exchange")]
     ServerProof {
         /// Host and port, or the socket.
@@ -152,24 +155,24 @@ pub enum ConnectError {
     Server {
         /// Host and port, or the socket.
         target: String,
-        /// What the server said.
+        /// The server's ErrorResponse.
         message: Box<ServerMessage>,
     },
-    /// What answers does not speak PostgreSQL's protocol.
+    /// The peer does not speak PostgreSQL's protocol.
     #[error("what answers at {target} does not speak PostgreSQL's protocol")]
     Protocol {
         /// Host and port, or the socket.
         target: String,
-        /// What was wrong.
+        /// Which rule of the protocol was violated.
         #[source]
         source: ProtocolError,
     },
-    /// The SQL client gave up for a reason of its own.
+    /// `tokio-postgres` failed for a reason of its own.
     #[error("cannot open an SQL session at {target}")]
     Client {
         /// Host and port, or the socket.
         target: String,
-        /// What it said.
+        /// Its error.
         #[source]
         source: tokio_postgres::Error,
     },
@@ -178,9 +181,9 @@ pub enum ConnectError {
 /// Why a connection is unfit for a password in clear text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// Anybody on the way can read it.
+    /// It is not encrypted: everybody on the network path can read it.
     Unencrypted,
-    /// Whoever answered can read it.
+    /// It is encrypted, but the server's certificate was not verified: an impostor can read it.
     Unverified,
 }
 
@@ -193,23 +196,23 @@ impl fmt::Display for Unfit {
     }
 }
 
-/// Who has to act before a connection can come about.
+/// What has to change before a connection can be established.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectErrorKind {
-    /// Network, name service or a server that is down: time mends it.
+    /// Network, name service or a server that is down: a later attempt may succeed.
     Transport,
-    /// Certificates or the server's TLS settings: a person mends it.
+    /// Certificates or the server's TLS settings: a person has to act.
     Tls,
-    /// Passwords and authentication methods: a person mends it.
+    /// Passwords and authentication methods: a person has to act.
     Authentication,
-    /// The server answered; see what the trouble is.
+    /// The server answered with an error.
     Server(ServerTrouble),
-    /// Not PostgreSQL, or something in between that is not transparent.
+    /// The peer is not PostgreSQL, or something between changes what is sent.
     Protocol,
 }
 
 impl ConnectError {
-    /// Whose fault it is.
+    /// What has to change before a connection can be established.
     #[must_use]
     pub fn kind(&self) -> ConnectErrorKind {
         match self {
@@ -221,7 +224,7 @@ impl ConnectError {
             Self::TlsSetup { .. } | Self::TlsRefused { .. } | Self::TlsAnswer { .. } => {
                 ConnectErrorKind::Tls
             }
-            // A connection that broke in the middle says nothing about certificates.
+            // A connection that broke during the handshake says nothing about certificates.
             Self::TlsHandshake { source, .. } => match source.get_ref() {
                 Some(cause) if cause.is::<rustls::Error>() => ConnectErrorKind::Tls,
                 Some(_) | None => ConnectErrorKind::Transport,
@@ -297,7 +300,7 @@ pub enum TlsSetupError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of the PEM reader.
         #[source]
         source: rustls::pki_types::pem::Error,
     },
@@ -307,16 +310,16 @@ pub enum TlsSetupError {
         /// The file.
         path: PathBuf,
     },
-    /// The system has no authorities to trust.
+    /// No trusted certificates of the system were found.
     #[error("the system's trusted certificates cannot be found; give sslrootcert")]
     NoSystemRoots,
-    /// A host that no certificate can name.
+    /// The configured host is not a name that a certificate can contain.
     #[error("{host:?} is no name that a certificate can carry")]
     HostName {
         /// The configured host.
         host: String,
     },
-    /// What rustls refuses to work with.
+    /// rustls refuses the certificate or the key.
     #[error("the certificate or key cannot be used")]
     Rustls(#[from] rustls::Error),
 }

@@ -1,12 +1,11 @@
-//! What the server says when it says no, and the one place where that is given a meaning.
+//! Errors that the server reports, and the one place where their meaning is decided.
 //!
-//! [`ServerTrouble`] names the situation; it does not decide what to do about it: retrying, waiting
-//! and failing are the relay's business. Whatever is not recognised stays [`ServerTrouble::Other`]
-//! with its SQLSTATE, never a guess.
+//! [`ServerTrouble`] names the situation; whether to retry, wait or fail is decided by the relay.
+//! What is not recognised stays [`ServerTrouble::Other`] with its SQLSTATE, and is not guessed.
 //!
-//! Message texts are translated by the server (`lc_messages`), so a situation is recognised by
-//! SQLSTATE and by the name of the server function that raised the error; the English text only
-//! helps where several share both.
+//! Message texts are translated by the server (`lc_messages`). So a situation is recognised by its
+//! SQLSTATE and by the name of the server function that raised the error; the English text is used
+//! only where several situations share both.
 
 mod connect;
 
@@ -21,26 +20,27 @@ use super::frames::FrameError;
 
 pub use connect::{ConnectError, ConnectErrorKind, TlsSetupError, Unfit};
 
-/// An ErrorResponse or NoticeResponse, with the fields people and programs need.
+/// An ErrorResponse or NoticeResponse, with the fields that are shown or classified (manual,
+/// section "Error and Notice Message Fields").
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerMessage {
-    /// `ERROR`, `FATAL`, `WARNING`, …, never translated.
+    /// `ERROR`, `FATAL`, `WARNING`, …, not translated (field `V`).
     pub severity: String,
     /// The SQLSTATE.
     pub code: String,
     /// The primary message, in the server's language.
     pub message: String,
-    /// More of it.
+    /// The secondary message, in the server's language.
     pub detail: Option<String>,
-    /// The server's own advice.
+    /// The server's suggestion what to do.
     pub hint: Option<String>,
-    /// The server function that raised it.
+    /// The source-code function that raised the error.
     pub routine: Option<String>,
 }
 
 impl ServerMessage {
-    /// Reads the fields of a message body. Damage and bytes that are no UTF-8 cost readability,
-    /// never a panic.
+    /// Reads the fields of a message body. A damaged body or bytes that are not UTF-8 make the
+    /// texts less readable, but are no error.
     #[must_use]
     pub fn parse(body: &[u8]) -> Self {
         let mut message = Self::default();
@@ -59,7 +59,7 @@ impl ServerMessage {
                 _ => {}
             }
         }
-        // Only servers before 9.6, and some that imitate PostgreSQL, leave V out.
+        // Servers before 9.6, and some that imitate PostgreSQL, leave `V` out.
         if message.severity.is_empty() {
             message.severity = translated;
         }
@@ -122,24 +122,24 @@ pub enum ServerTrouble {
     SlotMissing,
     /// Another walsender holds the slot.
     SlotInUse {
-        /// The process that holds it, as the server says.
+        /// The process that holds it, if the message names one.
         pid: Option<u32>,
     },
     /// The slot was invalidated, or the WAL it needs is gone.
     SlotLost,
     /// The slot is physical, of another database or of another plugin.
     SlotUnfit,
-    /// The publication does not exist in the catalog of the rows' time.
+    /// The publication does not exist in the catalog as it was when the row was written.
     PublicationMissing,
     /// No connection, walsender or slot is free.
     TooManyConnections,
-    /// The server is starting, stopping or recovering (57P03): it says which in its own words only.
+    /// The server is starting, stopping or recovering (57P03); only the translated text says which.
     NotAccepting,
     /// The server is stopping, or somebody terminated this session (57P01, 57P02).
     Terminated,
-    /// Something between us and the server does not know the replication protocol.
+    /// Something between this router and the server does not know the replication protocol.
     Pooler,
-    /// Anything else; the SQLSTATE tells.
+    /// Anything else; the SQLSTATE says what.
     Other,
 }
 
@@ -190,7 +190,8 @@ fn classify(message: &ServerMessage) -> ServerTrouble {
         "57P03" => ServerTrouble::NotAccepting,
         "58P01" if message.says("WAL segment") => ServerTrouble::SlotLost,
         "0A000" if message.says("physical replication slot") => ServerTrouble::SlotUnfit,
-        // An output plugin that does not know pgoutput's options, whatever it calls the fault.
+        // The slot has another output plugin, which does not know pgoutput's options; the texts
+        // differ by plugin.
         "22023" if message.says("proto_version") => ServerTrouble::SlotUnfit,
         "08P01" if message.says("startup parameter") => ServerTrouble::Pooler,
         _ => ServerTrouble::Other,
@@ -198,8 +199,8 @@ fn classify(message: &ServerMessage) -> ServerTrouble {
 }
 
 fn privilege(message: &ServerMessage) -> ServerTrouble {
-    // "must be superuser or replication role" up to 15, "permission denied to start WAL sender"
-    // since.
+    // "must be superuser or replication role" up to version 15, "permission denied to start WAL
+    // sender" since.
     if message.raised_by(&["InitPostgres", "CheckSlotPermissions", "check_permissions"])
         || message.says("replication")
         || message.says("WAL sender")
@@ -231,13 +232,13 @@ fn slot_in_use(message: &ServerMessage) -> ServerTrouble {
 
 fn not_in_prerequisite_state(message: &ServerMessage) -> ServerTrouble {
     if message.raised_by(&["LoadPublications"]) || message.says("skipped loading publication") {
-        // PostgreSQL 18 says so in a WARNING and goes on without the rows.
+        // PostgreSQL 18 reports it in a WARNING and goes on without the rows.
         ServerTrouble::PublicationMissing
     } else if message.says("wal_level") {
         ServerTrouble::WalLevel
     } else if message.raised_by(&["RaiseSlotInvalidationError"])
-        // Up to 15 also said of a physical slot that never reserved WAL: the slot's type tells
-        // these apart, not the text.
+        // Up to version 15 this text is also used for a physical slot that never reserved WAL; the
+        // slot's type, not the text, distinguishes the two.
         || message.says("invalidated")
         || message.says("can no longer")
         || message.says("cannot read from logical replication slot")
@@ -250,7 +251,8 @@ fn not_in_prerequisite_state(message: &ServerMessage) -> ServerTrouble {
     }
 }
 
-/// The process id stands last in the sentence, behind a slot name that may hold digits itself.
+/// The last number of the text. The process id stands last in the sentence, after a slot name that
+/// may contain digits itself.
 fn last_number(text: &str) -> Option<u32> {
     let upto = text.rfind(|character: char| character.is_ascii_digit())? + 1;
     let text = text.get(..upto)?;
@@ -260,18 +262,18 @@ fn last_number(text: &str) -> Option<u32> {
     text.get(from.unwrap_or(0)..)?.parse().ok()
 }
 
-/// The server does not speak the protocol as we know it; the connection is of no further use.
+/// The server violates the protocol; the connection is of no further use.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProtocolError {
-    /// A frame's length cannot be true.
+    /// The announced length of a frame is impossible.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// A message that has no place here.
+    /// A message that is not expected in this state.
     #[error("unexpected message {tag:?} while {doing}")]
     Unexpected {
         /// The message's tag.
         tag: char,
-        /// What we were doing.
+        /// What this router was doing.
         doing: &'static str,
     },
     /// A message whose body does not fit its tag.
@@ -279,19 +281,19 @@ pub enum ProtocolError {
     Malformed {
         /// The message's tag.
         tag: char,
-        /// What we were doing.
+        /// What this router was doing.
         doing: &'static str,
     },
     /// More messages than any server sends before its session is ready.
     #[error("more than {limit} messages and no session that is ready")]
     TooManyMessages {
-        /// The most we take.
+        /// The largest number that is accepted.
         limit: usize,
     },
     /// A larger answer than any server gives.
     #[error("the answer to a command has more than {limit} bytes")]
     AnswerTooLarge {
-        /// The most we take.
+        /// The largest size that is accepted.
         limit: usize,
     },
 }
@@ -300,20 +302,20 @@ pub enum ProtocolError {
 /// [`CommandError::Server`].
 #[derive(Debug, Error)]
 pub enum CommandError {
-    /// The server refused.
+    /// The server answered with an error.
     #[error("{command} was refused: {message}")]
     Server {
         /// The command's name, without its arguments.
         command: &'static str,
-        /// What the server said.
+        /// The server's ErrorResponse.
         message: Box<ServerMessage>,
     },
-    /// The server spoke something else.
+    /// The server violated the protocol.
     #[error("{command} failed")]
     Protocol {
         /// The command's name, without its arguments.
         command: &'static str,
-        /// What was wrong.
+        /// Which rule was violated.
         #[source]
         source: ProtocolError,
     },
@@ -322,14 +324,14 @@ pub enum CommandError {
     Io {
         /// The command's name, without its arguments.
         command: &'static str,
-        /// Why.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl CommandError {
-    /// What the server's refusal means; none when it was the connection that failed.
+    /// What the server's error means; `None` when the connection failed instead.
     #[must_use]
     pub fn trouble(&self) -> Option<ServerTrouble> {
         match self {

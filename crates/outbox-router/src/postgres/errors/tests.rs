@@ -1,4 +1,4 @@
-//! The refusals of PostgreSQL 13 to 18, as they come over the wire.
+//! Errors of PostgreSQL 13 to 18, as they are on the wire.
 
 use super::*;
 

@@ -1,16 +1,16 @@
 //! One reusable buffer between the socket and the decoder, cut into the server's frames without
 //! copying them.
 //!
-//! Guarantees, whatever the server announces:
-//! - a length is judged before anything is reserved for it, and the buffer never grows beyond twice
+//! Guarantees, whatever lengths the server announces:
+//! - a length is checked before memory is reserved for it, and the buffer never grows beyond twice
 //!   what was received;
-//! - a CopyData frame above `row_bytes` streams through in constant memory: its first
-//!   [`PREFIX_BYTES`] are kept, so that the row can still be named, and the rest is dropped;
-//! - any other frame above 1 MiB is an error: no honest server sends one;
+//! - a CopyData frame above `row_bytes` is read in constant memory: its first [`PREFIX_BYTES`] are
+//!   kept, so that the row can still be named, and the rest is dropped;
+//! - any other frame above 1 MiB is an error: PostgreSQL sends none;
 //! - after one large frame the buffer returns to its usual size.
 //!
 //! Frames are borrowed from the buffer; [`FrameBuffer::head`] costs a few comparisons and may be
-//! asked again.
+//! called again.
 
 #[cfg(test)]
 mod tests;
@@ -19,17 +19,17 @@ use thiserror::Error;
 
 /// Tag and length in front of every frame; the length counts itself but not the tag.
 const HEADER_BYTES: usize = 5;
-/// What an Insert message wraps around its column values: XLogData and message headers, and five
-/// bytes for each of at most 1,600 columns. `row_bytes` is about the values alone.
+/// What an Insert message adds to its column values: the headers of XLogData and message, and five
+/// bytes for each of at most 1,600 columns. `row_bytes` limits the values alone.
 const ENVELOPE_BYTES: usize = 8 * 1024;
-/// Errors, notices and the answers to commands; PostgreSQL itself truncates what it quotes in them
-/// far below this.
+/// The limit for errors, notices and answers to commands; PostgreSQL itself truncates what it
+/// quotes in them far below this.
 const CONTROL_BYTES: usize = 1024 * 1024;
-/// How much of an oversized frame is kept: header, Relation number and the leading columns, where
-/// ids and keys stand.
+/// How many bytes of an oversized frame are kept: header, the relation's OID and the leading
+/// columns, where ids and keys usually stand.
 pub const PREFIX_BYTES: usize = 64 * 1024;
 
-/// How much memory frames may take.
+/// How much memory frames may take, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameLimits {
     /// The buffer's usual size: as much as one pass may read at once.
@@ -38,10 +38,10 @@ pub struct FrameLimits {
     pub row_bytes: usize,
 }
 
-/// A length that cannot be: the stream is not what we think it is.
+/// An impossible length: what arrives is not the expected protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// A frame is at least as long as its own length field.
+    /// The announced length is less than that of the length field itself.
     #[error("frame {tag:?} announces a length of {announced}, less than its own header")]
     Short {
         /// The frame's tag.
@@ -49,14 +49,14 @@ pub enum FrameError {
         /// The length as announced.
         announced: i32,
     },
-    /// Larger than anything of its kind.
+    /// A frame larger than any frame of its tag.
     #[error("frame {tag:?} announces {announced} bytes, more than the limit of {limit}")]
     Long {
         /// The frame's tag.
         tag: char,
         /// The body's announced length.
         announced: usize,
-        /// The most we take for this tag.
+        /// The largest body that is accepted for this tag.
         limit: usize,
     },
 }
@@ -66,12 +66,13 @@ pub enum FrameError {
 pub enum Head {
     /// A whole frame; [`FrameBuffer::body`] is its body.
     Whole {
-        /// What kind of message it is.
+        /// The message's tag.
         tag: u8,
     },
-    /// A CopyData frame above `row_bytes` that has passed; [`FrameBuffer::body`] is its beginning.
+    /// A CopyData frame above `row_bytes` that has been read to its end; [`FrameBuffer::body`] is
+    /// its beginning.
     Oversized {
-        /// The length of its whole body.
+        /// The announced length of its body.
         announced: usize,
     },
 }
@@ -83,7 +84,7 @@ pub struct FrameBuffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// Length with header of the frame that `head` last showed; zero when there is none.
+    /// Length, with header, of the frame that `head` last showed; zero when there is none.
     shown: usize,
     oversized: Option<Oversized>,
     limits: FrameLimits,
@@ -105,11 +106,12 @@ impl FrameBuffer {
         Self { bytes, start: 0, end: 0, shown: 0, oversized: None, limits }
     }
 
-    /// The front frame, when all of it has arrived. Asking again shows the same frame until
+    /// The front frame, if all of it has arrived. Repeated calls show the same frame until
     /// [`Self::consume`].
     ///
     /// # Errors
-    /// When the announced length cannot be true; the stream is then of no further use.
+    /// The announced length is impossible, or above the limit of a frame that is not CopyData; the
+    /// stream is then of no further use.
     #[inline]
     pub fn head(&mut self) -> Result<Option<Head>, FrameError> {
         if self.oversized.is_some() {
@@ -127,8 +129,8 @@ impl FrameBuffer {
         Ok(Some(Head::Whole { tag: header.tag }))
     }
 
-    /// The body of the frame that [`Self::head`] showed, or the beginning of it when that is
-    /// oversized.
+    /// The body of the frame that [`Self::head`] showed, or the beginning of the body when the
+    /// frame is oversized.
     #[inline]
     #[must_use]
     pub fn body(&self) -> &[u8] {
@@ -138,12 +140,12 @@ impl FrameBuffer {
         }
     }
 
-    /// The frame that [`Self::head`] showed, with its header; empty when that is oversized.
+    /// The frame that [`Self::head`] showed, with its header; empty when the frame is oversized.
     pub(super) fn shown_bytes(&self) -> &[u8] {
         self.bytes.get(self.start..self.start + self.shown).unwrap_or_default()
     }
 
-    /// Everything that was received and not consumed.
+    /// All bytes that were received and not consumed.
     pub(super) fn received(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
@@ -168,18 +170,18 @@ impl FrameBuffer {
         self.bytes.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Says that `count` bytes of [`Self::unfilled`] now hold what was received.
+    /// Marks the first `count` bytes of [`Self::unfilled`] as received.
     pub fn filled(&mut self, count: usize) {
         self.end = self.bytes.len().min(self.end + count);
     }
 
-    /// Whether what was received fills the buffer to its end.
+    /// Whether received bytes reach the end of the buffer.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.end == self.bytes.len()
     }
 
-    /// The buffer's present size in memory.
+    /// The buffer's present size in memory, in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         let kept = self.oversized.as_ref().map_or(0, |oversized| oversized.prefix.capacity());
@@ -211,7 +213,8 @@ impl FrameBuffer {
         Ok(self.absorb_oversized())
     }
 
-    /// Moves what has arrived of an oversized frame out of the buffer, keeping its beginning.
+    /// Moves what has arrived of an oversized frame out of the buffer, and keeps the beginning of
+    /// the frame.
     fn absorb_oversized(&mut self) -> Option<Head> {
         let oversized = self.oversized.as_mut()?;
         let available = oversized.missing.min(self.end - self.start);
@@ -223,8 +226,8 @@ impl FrameBuffer {
         (oversized.missing == 0).then_some(Head::Oversized { announced: oversized.announced })
     }
 
-    /// Moves what is left to the front where that is cheap or needed, and gives the memory of a
-    /// large frame back.
+    /// Moves unconsumed bytes to the front where that is cheap or needed, and releases the memory
+    /// that a large frame took.
     fn compact(&mut self) {
         let left = self.end - self.start;
         let grown = self.bytes.len() > self.limits.read_buffer;
@@ -241,8 +244,8 @@ impl FrameBuffer {
         }
     }
 
-    /// Doubles the buffer while the front frame is still on its way and lawful; `head` judges its
-    /// length otherwise.
+    /// Doubles the buffer while the front frame is incomplete and within its limit; a frame above
+    /// its limit is left to `head`.
     fn grow_for_front_frame(&mut self) {
         let received = self.bytes.get(self.start..self.end).unwrap_or_default();
         let Ok(Some(header)) = Header::parse(received) else { return };
@@ -266,7 +269,8 @@ impl Header {
     fn parse(received: &[u8]) -> Result<Option<Self>, FrameError> {
         let [tag, a, b, c, d, ..] = *received else { return Ok(None) };
         let announced = i32::from_be_bytes([a, b, c, d]);
-        // Negative and below four alike: no length can say so.
+        // The length counts its own four bytes, so a negative one and one below four are both
+        // impossible.
         let body = usize::try_from(announced).ok().and_then(|length| length.checked_sub(4));
         match body {
             Some(body) => Ok(Some(Self { tag, body })),

@@ -1,4 +1,4 @@
-//! Frames however they are cut, lengths that lie, and memory that must stay flat.
+//! Frames cut at any place, false lengths, and memory that must not grow.
 
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ fn announce(tag: u8, length: i32) -> Vec<u8> {
     bytes
 }
 
-/// Puts as much of `bytes` in as there is room for.
+/// Copies as much of `bytes` into the buffer as there is room for.
 fn receive(frames: &mut FrameBuffer, bytes: &[u8]) -> usize {
     let room = frames.unfilled();
     let count = room.len().min(bytes.len());
@@ -65,7 +65,7 @@ fn take_all(frames: &mut FrameBuffer, seen: &mut Vec<Seen>) -> Result<(), FrameE
     Ok(())
 }
 
-/// Feeds `bytes` in pieces, taking every frame as soon as it is there.
+/// Feeds `bytes` in pieces, and takes every frame as soon as it is complete.
 fn feed(
     frames: &mut FrameBuffer,
     bytes: &[u8],
@@ -216,7 +216,7 @@ fn a_row_of_exactly_the_limit_is_whole_and_one_byte_more_is_oversized() {
 }
 
 proptest! {
-    /// Whatever the sizes and the cuts, what comes out is what went in.
+    /// Frames of any size, cut at any place, come out as they went in.
     #[test]
     fn any_frames_in_any_pieces_come_out_in_order(
         sizes in prop::collection::vec((prop::sample::select(vec![b'd', b'N', b'C']), 0usize..40_000), 1..20),
@@ -237,7 +237,7 @@ proptest! {
         prop_assert_eq!(seen, expected);
     }
 
-    /// Noise ends in a value or an error, within the buffer's bounds.
+    /// Random bytes give a value or an error, within the buffer's limits.
     #[test]
     fn any_bytes_are_frames_or_an_error(
         bytes in prop::collection::vec(any::<u8>(), 0..20_000),

@@ -1,12 +1,12 @@
-//! A running stream: the walsender's frames in, our status updates out.
+//! A running stream: the walsender's frames are read, status updates are written.
 //!
-//! Nothing here waits. [`ReplicationStream::poll_fill`] reads what is there,
-//! [`ReplicationStream::peek`] shows frames out of the buffer without I/O,
-//! [`ReplicationStream::poll_flush_out`] writes what is queued; when to do which, and when to leave
-//! the socket alone, is the caller's decision. Back-pressure is not filling.
+//! Nothing here waits. [`ReplicationStream::poll_fill`] reads what has arrived,
+//! [`ReplicationStream::peek`] shows frames of the buffer without I/O,
+//! [`ReplicationStream::poll_flush_out`] writes what is queued. The caller decides when to do
+//! which. Back-pressure is the caller not filling the buffer.
 //!
-//! The output is bounded: of several status updates that the server has not taken yet, only the
-//! newest is sent.
+//! The output is bounded: of several status updates that could not be written yet, only the newest
+//! is sent.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,40 +21,42 @@ use super::link::{Fill, Link};
 use super::session::Session;
 use super::{ProtocolError, ServerMessage};
 
-/// Length of a standby status update: `r`, three positions, the time and the reply request.
+/// Length in bytes of a standby status update: `r`, three positions, the time and the reply request
+/// (manual, section "Streaming Replication Protocol").
 pub const STATUS_UPDATE_BYTES: usize = 34;
 
 const DOING: &str = "streaming";
 
-/// What comes next.
+/// What the server sent next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Incoming<'a> {
     /// The payload of a CopyData frame: WAL data or a keepalive.
     Frame(&'a [u8]),
-    /// A CopyData frame above `row_bytes`, dropped while it came in.
+    /// A CopyData frame above `row_bytes`, dropped while it was read.
     Oversized {
         /// The payload's whole length.
         announced: usize,
-        /// Its beginning.
+        /// The payload's beginning, at most 64 KiB.
         prefix: &'a [u8],
     },
-    /// A notice or warning: data, since PostgreSQL 18 tells of missing rows in one.
+    /// A notice or warning. It is part of the data, since PostgreSQL 18 reports missing rows in a
+    /// warning.
     Notice(ServerMessage),
-    /// The server ended the stream: CopyDone, or the bare CommandComplete with which a stopping
-    /// walsender says good-bye.
+    /// The server ended the stream: CopyDone, or the CommandComplete without CopyDone by which a
+    /// stopping walsender ends it.
     CopyDone,
     /// The server ended the stream with an error.
     Error(ServerMessage),
-    /// The connection is closed, and everything it carried has been consumed.
+    /// The connection is closed, and everything that it carried has been consumed.
     Closed,
 }
 
 /// Whether bytes wait to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// None.
+    /// No byte waits.
     Empty,
-    /// Some: poll [`ReplicationStream::poll_flush_out`].
+    /// Bytes wait: poll [`ReplicationStream::poll_flush_out`].
     Waiting,
 }
 
@@ -68,7 +70,7 @@ pub struct ReplicationStream {
     theirs: Theirs,
 }
 
-/// Our half of the copy.
+/// The state of this router's direction of CopyBoth mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ours {
     Open,
@@ -77,11 +79,11 @@ enum Ours {
     Ended,
 }
 
-/// The server's half.
+/// The state of the server's direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Theirs {
     Open,
-    /// Its end was shown and is not consumed yet.
+    /// The end was shown by `peek` and is not consumed yet.
     EndShown,
     Ended,
 }
@@ -91,39 +93,40 @@ impl ReplicationStream {
         Self { link, session, status: None, ours: Ours::Open, theirs: Theirs::Open }
     }
 
-    /// Over a socket at whose other end a test plays the server.
+    /// A stream over a socket at whose other end a test acts as the server.
     #[cfg(test)]
     pub(crate) fn over(socket: tokio::net::UnixStream, limits: super::frames::FrameLimits) -> Self {
         let transport = super::transport::Transport::Unix(socket);
         Self::new(Link::new(transport, limits), Session::default())
     }
 
-    /// Reads what is there, at most a buffer's worth. Cancel-safe.
+    /// Reads what has arrived, at most a buffer's worth. Cancel-safe.
     ///
     /// # Errors
-    /// When the connection breaks. What arrived before can still be consumed.
+    /// The connection broke. What arrived before can still be consumed.
     pub fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Fill>> {
         self.link.poll_fill(cx)
     }
 
-    /// The same without the runtime, for a task that has not let it look at the socket for a while;
-    /// TLS alone needs the runtime, and brings what that has seen. Returns how many bytes came. An
-    /// end and an error are left for [`Self::poll_fill`] to tell.
+    /// Reads as [`Self::poll_fill`] does, but from the kernel directly: for a task that has not
+    /// returned to the runtime for a while, so that the runtime has not seen what arrived. Under
+    /// TLS the read goes through the runtime, and gets what the runtime has seen. Returns the
+    /// number of bytes read; the end of the connection and errors are left to [`Self::poll_fill`].
     pub fn fill_now(&mut self) -> usize {
         self.link.fill_now()
     }
 
-    /// Whether the last read left no room: the server may well have sent more.
+    /// Whether the buffer is full after the last read: the server may well have sent more.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.link.is_full()
     }
 
-    /// What comes next, without any I/O; `None` until more was read. Shows the same again until
-    /// [`Self::consume`].
+    /// What the server sent next, without any I/O; `None` until more was read. Shows the same again
+    /// until [`Self::consume`].
     ///
     /// # Errors
-    /// When the server speaks something else; the stream is then of no further use.
+    /// The server violates the protocol; the stream is then of no further use.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<Incoming<'_>>, ProtocolError> {
         loop {
@@ -154,8 +157,8 @@ impl ReplicationStream {
         }
     }
 
-    /// Queues a standby status update. It replaces one that is still unsent, and asks for a reply
-    /// if that did.
+    /// Queues a standby status update. It replaces one that is not sent yet, and takes over that
+    /// one's request for a reply.
     pub fn queue_status(&mut self, update: &[u8; STATUS_UPDATE_BYTES]) {
         let mut update = *update;
         if let (Some(unsent), Some(reply)) = (&self.status, update.last_mut()) {
@@ -166,18 +169,18 @@ impl ReplicationStream {
         }
     }
 
-    /// Queues the end of our half, behind any status update. The server answers with its own
-    /// CopyDone; reading on until it comes is what makes sure that the last status update was read.
+    /// Queues CopyDone behind any status update. The server answers with its own CopyDone; the
+    /// caller has to read until then to be sure that the server has read the last status update.
     pub fn queue_copy_done(&mut self) {
         if self.ours == Ours::Open {
             self.ours = Ours::Ending;
         }
     }
 
-    /// Writes what is queued, as far as the server takes it.
+    /// Writes what is queued, as far as the server accepts it.
     ///
     /// # Errors
-    /// When the connection breaks.
+    /// The connection broke.
     pub fn poll_flush_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.output() == Output::Waiting {
             if self.link.out.is_empty() {
@@ -204,25 +207,26 @@ impl ReplicationStream {
         self.session.pid()
     }
 
-    /// What the server reported of its parameters.
+    /// The parameters that the server reported (ParameterStatus).
     #[must_use]
     pub fn parameters(&self) -> &BTreeMap<String, String> {
         &self.session.parameters
     }
 
-    /// How long the socket may be left alone while the server sends.
+    /// How long the socket may stay unread while the server sends, without making the server wait;
+    /// see [`Transport::rest`](super::transport::Transport::rest).
     #[must_use]
     pub fn rest(&self) -> Duration {
         self.link.transport().rest()
     }
 
-    /// Memory held for reading.
+    /// Memory that the read buffer takes, in bytes.
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {
         self.link.frames.capacity()
     }
 
-    /// The status first: CopyDone ends our half.
+    /// Encodes the status update before CopyDone, which ends this direction.
     fn encode_next(&mut self) {
         match (self.status.take(), self.ours) {
             (Some(update), _) => put_copy_data(&update, &mut self.link.out),
@@ -234,7 +238,7 @@ impl ReplicationStream {
         }
     }
 
-    /// A frame that carries no WAL. `None`: dealt with, nothing to show.
+    /// Handles a frame that carries no WAL; `None` when there is nothing to show.
     #[cold]
     fn control(&mut self, tag: u8) -> Result<Option<Incoming<'static>>, ProtocolError> {
         let body = self.link.frames.body();
@@ -249,8 +253,8 @@ impl ReplicationStream {
                 self.theirs = Theirs::EndShown;
                 Ok(Some(Incoming::CopyDone))
             }
-            // After the end the server completes the command, once or twice, and is ready for
-            // another.
+            // After the end of the copy the server sends CommandComplete, once or twice, and
+            // ReadyForQuery.
             (b'c' | b'C' | b'Z', Theirs::Ended) => Ok(None),
             (b'S', _) => {
                 if let Some((name, value)) = parameter(body) {

@@ -21,7 +21,7 @@ fn frame(tag: u8, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What comes next, as text, consumed.
+/// Consumes what comes next, and returns it as text.
 async fn next(stream: &mut ReplicationStream) -> String {
     loop {
         let shown = stream.peek().unwrap().map(|incoming| format!("{incoming:?}"));
@@ -187,7 +187,7 @@ async fn reading_ahead_needs_no_runtime_and_leaves_the_end_for_later() {
     assert_eq!(stream.fill_now(), 0, "nothing is there");
     let script = [frame(b'd', b"kone"), frame(b'd', b"ktwo")].concat();
     server.write_all(&script).await.unwrap();
-    // No await since: the runtime does not know yet that something has arrived.
+    // There was no await since, so the runtime does not know yet that something has arrived.
     assert_eq!(stream.fill_now(), script.len());
     drop(server);
     assert_eq!(stream.fill_now(), 0);

@@ -1,21 +1,22 @@
-//! Channel binding `tls-server-end-point` (RFC 5929 §4.1): the server's certificate, hashed with
-//! the hash of its own signature, SHA-256 instead where that is MD5 or SHA-1.
+//! Channel binding `tls-server-end-point` (RFC 5929 §4.1): the hash of the server's certificate, by
+//! the hash function of the certificate's signature, or by SHA-256 where that function is MD5 or
+//! SHA-1.
 //!
-//! Only the certificate's outermost structure is read for it, which does not justify a dependency
-//! on an X.509 parser. A signature algorithm without a hash of its own (Ed25519, RSA-PSS) has no
-//! such binding; SCRAM then runs without one.
+//! Only the certificate's outermost structure has to be read, which does not justify a dependency
+//! on an X.509 parser. Where the signature algorithm does not name one hash function (Ed25519,
+//! RSA-PSS), there is no such binding, and SCRAM runs without one.
 
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
 const SEQUENCE: u8 = 0x30;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 
-/// 1.2.840.113549.1.1: PKCS #1; the last arc tells the hash.
+/// 1.2.840.113549.1.1: PKCS #1; the last arc names the hash function.
 const RSA: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 /// 1.2.840.10045.4.3: ECDSA with SHA-2.
 const ECDSA: [u8; 7] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
 
-/// The binding for a certificate in DER.
+/// The binding for a certificate in DER; `None` where there is none.
 #[must_use]
 pub fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let algorithm = signature_algorithm(certificate)?;
@@ -29,8 +30,8 @@ pub fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// `Certificate ::= SEQUENCE { tbsCertificate SEQUENCE, signatureAlgorithm SEQUENCE { OID, … }, …
-/// }`
+/// The OID of the signature algorithm: `Certificate ::= SEQUENCE { tbsCertificate SEQUENCE,
+/// signatureAlgorithm SEQUENCE { OID, … }, … }`
 fn signature_algorithm(certificate: &[u8]) -> Option<&[u8]> {
     let (certificate, _) = element(certificate, SEQUENCE)?;
     let (_, after_contents) = element(certificate, SEQUENCE)?;

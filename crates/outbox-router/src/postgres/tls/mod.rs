@@ -1,15 +1,16 @@
-//! libpq's `sslmode` in terms of rustls: which certificate of the server is good enough.
+//! libpq's `sslmode` in terms of rustls: what a server's certificate must show.
 //!
 //! | mode | chain | name | |
 //! |---|---|---|---|
-//! | prefer, require | – | – | against eavesdroppers only; `require` with `sslrootcert` checks the chain, as in libpq |
+//! | prefer, require | – | – | protects from eavesdroppers only; see below |
 //! | verify-ca | ✓ | – | |
 //! | verify-full | ✓ | ✓ | |
 //!
-//! A certificate that stands in `sslrootcert` itself is trusted as it is while it is valid:
-//! self-signed server certificates, as `openssl req -x509` makes them, claim to be an authority,
-//! and webpki would not take one as a server's. Whatever the mode, the server must prove that it
-//! owns the certificate's key.
+//! `require` with `sslrootcert` checks the chain, as in libpq. A certificate that is itself in
+//! `sslrootcert` is trusted while it is valid: self-signed server certificates, as `openssl req
+//! -x509` makes them, are marked as those of an authority, and webpki does not accept such a
+//! certificate for a server. In every mode the server must prove that it owns the certificate's
+//! key.
 
 mod binding;
 mod verifier;
@@ -33,25 +34,26 @@ use super::{ConnInfo, Host, SslMode};
 pub use binding::server_end_point;
 use verifier::{Check, ServerVerifier};
 
-/// What is known of the other end of a TLS connection.
+/// What is known of the peer of a TLS connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// An authority that was named for this purpose signed its certificate, or the host's name in
-    /// it was checked.
+    /// The peer is the server: an authority in `sslrootcert` signed its certificate, or the host's
+    /// name in the certificate was checked.
     Verified,
-    /// It is whoever answered: TLS keeps others from listening, not from answering.
+    /// The peer may be an impostor: TLS keeps others from reading, but nothing shows who answered.
     Unverified,
 }
 
-/// A connector, the name that a certificate must bear, and what a handshake will have shown.
+/// A connector, the name that the certificate must contain, and what is known of the peer once the
+/// handshake succeeds.
 pub(super) struct Client {
     pub(super) connector: TlsConnector,
     pub(super) server_name: ServerName<'static>,
     pub(super) peer: Peer,
 }
 
-/// What a connection attempt needs. Files are read anew each time, so that renewed certificates are
-/// picked up.
+/// What a connection attempt needs for TLS. Files are read again at each attempt, so that renewed
+/// certificates are used.
 pub(super) fn client(info: &ConnInfo) -> Result<Client, TlsSetupError> {
     let name = match &info.host {
         Host::Tcp(name) => name.clone(),
@@ -64,10 +66,12 @@ pub(super) fn client(info: &ConnInfo) -> Result<Client, TlsSetupError> {
     Ok(Client { connector, server_name, peer: peer(info, check) })
 }
 
-/// Reads the files and builds what a connection would start TLS with, where one would.
+/// Reads the files and builds the TLS configuration as a connection attempt does, for settings
+/// under which TLS is used.
 ///
 /// # Errors
-/// What a connection attempt would end with before anything is sent.
+/// Those with which a connection attempt would end before anything is sent: a file that cannot be
+/// read or used, no trusted certificates of the system, or a host that no certificate can name.
 pub fn try_tls(info: &ConnInfo) -> Result<(), TlsSetupError> {
     match (&info.host, info.sslmode) {
         (Host::Unix(_), _) | (_, SslMode::Disable) => Ok(()),
@@ -88,7 +92,7 @@ fn peer(info: &ConnInfo, check: Check) -> Peer {
         (Check::ChainAndName, _) | (Check::Chain, Some(RootCertificates::File(_))) => {
             Peer::Verified
         }
-        // Anybody can have a certificate of a public authority, for a name of his own.
+        // Anybody can get a certificate of a public authority for a name of their own.
         (Check::Chain, Some(RootCertificates::System) | None) | (Check::Possession, _) => {
             Peer::Unverified
         }
@@ -107,8 +111,8 @@ fn client_config(info: &ConnInfo, check: Check) -> Result<ClientConfig, TlsSetup
         }
     };
     let mut roots = RootCertStore::empty();
-    // One odd certificate among the system's two hundred must not stop us; in a file of ours it
-    // stays pinned.
+    // One certificate of the system that cannot be parsed must not make every connection fail. In a
+    // configured file, such a certificate stays pinned.
     roots.add_parsable_certificates(pinned.iter().cloned());
     let pinned = match &info.sslrootcert {
         Some(RootCertificates::File(_)) => pinned,

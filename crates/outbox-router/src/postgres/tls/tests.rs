@@ -1,4 +1,4 @@
-//! Bindings of real certificates; the verifier itself is tested against a real server.
+//! Channel bindings of real certificates; the verifier itself is tested against a real server.
 
 use rcgen::{
     CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519,
@@ -62,7 +62,7 @@ fn a_peer_counts_as_verified_only_by_a_name_or_by_an_authority_of_our_own() {
         ("sslmode=require", Peer::Unverified),
         ("sslmode=require sslrootcert=/root.pem", Peer::Verified),
         ("sslmode=verify-ca sslrootcert=/root.pem", Peer::Verified),
-        // With the system's authorities: any certificate of theirs would do.
+        // With the system's authorities, any certificate of theirs would be accepted.
         ("sslmode=verify-ca", Peer::Unverified),
         ("sslmode=verify-full", Peer::Verified),
         ("sslrootcert=system", Peer::Verified),

@@ -1,4 +1,4 @@
-//! The judgement on a server's certificate.
+//! Verifies a server's certificate.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// What is asked of the certificate.
+/// What is required of the certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
     /// Only that the server owns its key.
     Possession,
     /// That a trusted authority signed it, or that it is pinned.
     Chain,
-    /// The same, and that it names the host.
+    /// [`Check::Chain`], and that the certificate names the host.
     ChainAndName,
 }
 
@@ -56,9 +56,9 @@ impl ServerVerifier {
             algorithms,
         );
         match verdict {
-            // Who put this very certificate into sslrootcert trusts it, whatever else it claims to
-            // be; but not for ever. webpki looks at the validity before anything else, so no other
-            // fault can hide this one.
+            // A certificate that is itself in `sslrootcert` is trusted even if it is marked as an
+            // authority's, but only while it is valid. webpki checks the validity first, so no
+            // other fault can hide this one.
             Err(error) if self.is_pinned(certificate) && !is_about_time(&error) => Ok(()),
             verdict => verdict,
         }

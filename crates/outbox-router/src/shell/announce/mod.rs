@@ -1,5 +1,5 @@
-//! Log lines when the state changes, and only then: a person who reads them at night wants the
-//! story, not the noise.
+//! Log lines about the router's state, written only when it changes, so that the log stays short
+//! enough to be read.
 
 mod witness;
 
@@ -8,22 +8,23 @@ use tokio::time::Instant;
 
 use crate::warning::warn;
 
-/// Remembers what was said last.
+/// Remembers what was logged last.
 #[derive(Debug, Default)]
 pub(super) struct Announcer {
     said: Option<(State, Option<String>)>,
     witness: witness::Said,
-    /// What speaks against the state topic.
+    /// The cautions about the state topic that were logged last.
     cautions: Vec<Failure>,
-    /// Why the state topic refused a write, until it takes one.
+    /// Why the last write to the state topic failed; `None` once a write is acknowledged.
     refusal: Option<String>,
-    /// How often the state topic could not be looked at since it last could.
+    /// How many reads of the state topic have failed since the last that succeeded, while
+    /// streaming.
     unread: u32,
 }
 
 impl Announcer {
-    /// Says what changed: ERROR wakes somebody, WARN is out of the ordinary but handled, INFO is a
-    /// change of state.
+    /// Logs what changed. ERROR: somebody has to act. WARN: unusual, but handled. INFO: a change of
+    /// state.
     pub(super) fn announce(&mut self, snapshot: &Snapshot, now: Instant) {
         self.announce_condition(&snapshot.condition);
         for news in self.witness.news(&snapshot.witness, now) {
@@ -31,7 +32,7 @@ impl Announcer {
         }
     }
 
-    /// Says what speaks against the state topic, when it is not what was said last.
+    /// Logs the cautions about the state topic that were not logged last time.
     pub(super) fn cautions(&mut self, cautions: &[Failure]) {
         for caution in cautions.iter().filter(|caution| !self.cautions.contains(caution)) {
             warn(caution);
@@ -39,9 +40,9 @@ impl Announcer {
         self.cautions = cautions.to_vec();
     }
 
-    /// Says why a write to the state topic has failed, where the condition says something else: a
-    /// router that halts because of a gap tries to write it down again and again, and writes
-    /// nothing else.
+    /// Logs why a write to the state topic has failed, where the condition does not: a router that
+    /// halts because of a gap retries to write the gap to the state topic, and its condition names
+    /// only the gap.
     pub(super) fn refused(&mut self, failure: &Failure, condition: &Condition) {
         if self.is_news(failure, condition) {
             let hint = failure.hint.as_deref();
@@ -59,8 +60,8 @@ impl Announcer {
         self.refusal.replace(subject.clone()) != Some(subject)
     }
 
-    /// Says once that the state topic cannot be looked at while a session streams: rows flow, so
-    /// the condition says nothing.
+    /// Logs once that the state topic cannot be read while a session streams. The condition does
+    /// not show it, because rows flow.
     pub(super) fn looked(&mut self, read: Result<(), &Failure>, condition: &Condition) {
         if let Err(failure) = read
             && self.is_unread(condition)
@@ -76,14 +77,14 @@ impl Announcer {
         }
     }
 
-    /// Once may be an election.
+    /// Counts a failed read; true at the second. A single failure may be a leader election.
     fn is_unread(&mut self, condition: &Condition) -> bool {
         let streams = matches!(condition.state, State::Streaming | State::Blocked);
         self.unread = self.unread.saturating_add(u32::from(streams));
         streams && self.unread == 2
     }
 
-    /// The state topic took a write.
+    /// A write to the state topic was acknowledged.
     pub(super) fn taken(&mut self) {
         self.refusal = None;
     }
@@ -118,7 +119,8 @@ impl Announcer {
     }
 }
 
-/// What a reason is about: numbers that only grow, such as seconds waited, make no news.
+/// A failure's code and message without digits, so that a number that only grows (seconds waited)
+/// causes no new log line.
 fn subject(reason: &Failure) -> String {
     let words: String = reason.message.chars().filter(|c| !c.is_ascii_digit()).collect();
     format!("{} {words}", reason.code)

@@ -1,5 +1,5 @@
-//! What is said of the witness, once for each change: that none is kept, that the pipeline began
-//! without one, that a gap cannot be written down, that it is, and who accepted it.
+//! What is logged about the witness, once for each change: that none is kept, that the pipeline
+//! began without one, that a gap is not in the state topic, that it is now, and who accepted it.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,43 +10,44 @@ use relay::{
 };
 use tokio::time::Instant;
 
-/// A gap is written down within milliseconds. What takes longer is worth a line.
+/// Writing a gap to the state topic takes milliseconds. A gap that takes longer than this is
+/// logged.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Remembers what was said.
+/// Remembers what was logged.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// Whether a record is kept at all.
+    /// Whether the first report was seen; if it said that no witness is kept, that was logged.
     is_kept_said: bool,
     began_without: Option<Mark>,
     open: BTreeSet<String>,
     unwritten: Unwritten,
 }
 
-/// Whether an open gap is not written down yet.
+/// Whether an open gap is missing in the state topic.
 #[derive(Debug, Default)]
 enum Unwritten {
-    /// All that are open are.
+    /// Every open gap is written.
     #[default]
     No,
-    /// One is not, since then.
+    /// At least one is missing, since then.
     Since(Instant),
-    /// It was said.
+    /// At least one is missing, and that was logged.
     Said,
 }
 
-/// What has changed.
+/// A change to log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum News {
-    /// No record is kept.
+    /// No state topic is configured, so no witness is kept.
     NoneKept,
-    /// The pipeline began without a record.
+    /// The pipeline began at this position without a witness.
     BeganWithout(Mark),
-    /// A gap is open, and a restart forgets it.
+    /// A gap is open and not in the state topic, so a restart forgets it.
     Forgettable(Gap),
-    /// Every open gap is written down now.
+    /// Every open gap is now in the state topic.
     Written,
-    /// A person has accepted something that was open.
+    /// A person has accepted a gap, or the beginning of the pipeline, that was open.
     Accepted(Acceptance),
 }
 
@@ -80,7 +81,7 @@ impl Said {
             Unwritten::Since(since) => since,
             Unwritten::Said => return,
         };
-        // Without a state topic it never will be.
+        // Without a state topic it is never written.
         if report.kept == Kept::InMemory || now >= since + PATIENCE {
             self.unwritten = Unwritten::Said;
             news.push(News::Forgettable(last.clone()));
@@ -103,7 +104,7 @@ impl Said {
             self.open.contains(&name) && !open.contains(&name)
         };
         news.extend(report.accepted.iter().filter(closed).cloned().map(News::Accepted));
-        // A gap that is not written yet is not news that was told.
+        // Keeps the former set while an open gap is unwritten, so that writing it is still logged.
         if is_written || open.is_empty() {
             self.open = open;
         }
@@ -111,7 +112,7 @@ impl Said {
 }
 
 impl News {
-    /// Says it.
+    /// Writes the log line.
     pub(super) fn say(&self) {
         match self {
             Self::NoneKept => tracing::warn!(
@@ -193,7 +194,7 @@ mod tests {
         assert_eq!(said.news(&report, now), []);
     }
 
-    /// What was accepted before this process started is history.
+    /// What was accepted before this process started is not logged again.
     #[test]
     fn only_what_was_seen_open_is_said_to_be_accepted() {
         let report = WitnessReport { accepted: vec![acceptance("P014", 5)], ..kept() };

@@ -1,4 +1,4 @@
-//! Where questions are answered: by themselves, unless the test keeps them.
+//! Answers requests automatically, unless the test keeps them.
 
 use std::{
     collections::VecDeque,
@@ -25,10 +25,10 @@ impl Bell {
     }
 }
 
-/// Leave to answer, or why there is no answer.
+/// Permission to answer, or why there is no answer.
 pub(super) type Verdict = Result<(), Failure>;
 
-/// Questions of one peer.
+/// The requests of one peer.
 pub(super) struct Desk<Q> {
     bell: Bell,
     papers: Mutex<Papers<Q>>,
@@ -46,7 +46,7 @@ impl<Q: Clone + PartialEq> Desk<Q> {
         Self { bell, papers: Mutex::new(papers) }
     }
 
-    /// Puts a question; the answer comes through the receiver.
+    /// Makes a request; the answer comes through the receiver.
     pub(super) fn ask(&self, question: Q) -> oneshot::Receiver<Verdict> {
         let (reply, verdict) = oneshot::channel();
         let mut papers = self.papers.lock().unwrap();
@@ -60,32 +60,32 @@ impl<Q: Clone + PartialEq> Desk<Q> {
         verdict
     }
 
-    /// From now on such questions wait for [`Desk::answer`].
+    /// From now on such requests wait for [`Desk::answer`].
     pub(super) fn keep(&self, kept: fn(&Q) -> bool) {
         self.papers.lock().unwrap().kept = kept;
     }
 
-    /// What waits for an answer, and is still waited for.
+    /// The requests that wait for an answer and were not given up.
     pub(super) fn waiting(&self) -> Vec<Q> {
         let papers = self.papers.lock().unwrap();
         let open = papers.waiting.iter().filter(|(_, reply)| !reply.is_closed());
         open.map(|(question, _)| question.clone()).collect()
     }
 
-    /// Answers the question that has waited longest; whether anybody still heard it.
+    /// Answers the request that has waited longest. True if it was still awaited.
     pub(super) fn answer(&self, verdict: Verdict) -> bool {
         let (_, reply) = self.papers.lock().unwrap().waiting.pop_front().unwrap();
         reply.send(verdict).is_ok()
     }
 
-    /// Nobody answers any more.
+    /// From now on no request is answered.
     pub(super) fn close(&self) {
         let mut papers = self.papers.lock().unwrap_or_else(PoisonError::into_inner);
         papers.kept = |_| false;
         papers.waiting.clear();
     }
 
-    /// Every question so far.
+    /// Every request so far.
     pub(super) fn asked(&self) -> Vec<Q> {
         self.papers.lock().unwrap().asked.clone()
     }
@@ -95,7 +95,7 @@ impl<Q: Clone + PartialEq> Desk<Q> {
     }
 }
 
-/// A test that is over answers nothing.
+/// After the test has ended nothing is answered.
 pub(super) fn verdict(heard: Result<Verdict, oneshot::error::RecvError>) -> Verdict {
     heard.unwrap_or_else(|_| Err(Failure::new(Code::KafkaUnreachable, "the test is over")))
 }

@@ -1,10 +1,10 @@
-//! A server that never stops sending, in real time: everybody else has a turn all the same.
+//! A server that never stops sending, in real time: all other events are still handled.
 
 use std::{io::ErrorKind, io::Write};
 
 use super::{walsender::framed, *};
 
-/// Sends rows of another table within one transaction until the router hangs up.
+/// Sends rows of another table within one transaction until the router closes the connection.
 fn flood(walsender: &Walsender) -> std::thread::JoinHandle<()> {
     let mut socket = walsender.socket();
     std::thread::spawn(move || {
@@ -42,7 +42,7 @@ async fn a_flood_of_wal_starves_nobody() {
     let capacity = stage.world.monitor.max_capacity();
     stage.until("the monitor's turn", |world| world.monitor.capacity() == capacity).await;
 
-    // A job, and what becomes of it.
+    // A job, and its result.
     let directory = stage.shell.refresher.directory().cloned().unwrap();
     stage.shell.start(Job::LookAtTopics(directory));
     stage.until_jobs(0).await;

@@ -1,5 +1,5 @@
-//! The cluster as the shell sees it: producers in memory, numbered from zero, and what is asked
-//! beside them.
+//! The cluster that the shell is given: producers in memory, numbered from zero, and answers to the
+//! requests beside them.
 
 use std::{
     collections::VecDeque,
@@ -23,7 +23,7 @@ use crate::{
     shell::{Directory, Kafka, Sink, StateTopic},
 };
 
-/// A question, and through which producer's client it is asked.
+/// A request, and the producer through whose client it is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ask {
     Open(usize),
@@ -194,7 +194,7 @@ impl Producer {
         self.books().bound.len()
     }
 
-    /// Whenever a record is taken, this is done first.
+    /// Sets what is done before each record is taken.
     pub(super) fn on_produce(&self, look: impl FnMut() + Send + 'static) {
         self.books().on_produce = Some(Box::new(look));
     }
@@ -236,7 +236,7 @@ impl Producer {
         self.signal();
     }
 
-    /// The producer as a whole is of no use any more.
+    /// The producer as a whole fails.
     pub(super) fn break_down(&self, failure: Failure) {
         self.books().trouble = Some(DeliveryTrouble { transaction: None, topic: None, failure });
         self.signal();

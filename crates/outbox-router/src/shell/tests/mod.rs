@@ -1,11 +1,11 @@
-//! The scripted shell: the real shell around the real core, with everything outside in the hands of
-//! the test.
+//! The scripted shell: the real shell around the real core, with PostgreSQL and Kafka played by the
+//! test.
 //!
-//! [`postgres`] plays the server's answers and [`walsender`] its end of the stream's socket,
-//! [`kafka`] plays the producer and what is asked beside it; each question can be answered by
-//! itself, kept waiting, or answered by hand. Time is tokio's, paused: it moves when nobody has
-//! anything to do, so a test waits for days in no time. [`Stage::until`] turns the shell over until
-//! something is seen outside; what a test sees inside, it asks the shell for.
+//! [`postgres`] plays the server's answers, [`walsender`] the server's end of the stream's socket,
+//! and [`kafka`] the producer and the requests beside it. Each request can be answered
+//! automatically, kept waiting, or answered by the test. Time is tokio's paused clock, which
+//! advances when no task is ready, so a test waits for days at once. [`Stage::until`] runs the
+//! shell's turns until a condition is seen from outside.
 //!
 //! Only what measures its own work (a pass, a flood) runs in real time.
 
@@ -62,7 +62,7 @@ const COLUMNS: [(&str, u32); 5] = [
 
 /// How long something may take by the paused clock.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// And by a real one, should everything stand still.
+/// How long a test may take by a real clock, in case the paused one stands still.
 const REAL_PATIENCE: Duration = Duration::from_secs(60);
 
 /// `shutdown` of the configuration.
@@ -91,7 +91,7 @@ fn pipeline() -> Pipeline {
     Pipeline { name: "n".into(), database: "shop".into(), slot: "s".into() }
 }
 
-/// With a state topic.
+/// Settings with a state topic.
 fn witnessed() -> Settings {
     let topic = TopicName::new("state").unwrap();
     let witness = WitnessSettings { pipeline: pipeline(), process: "this".into(), topic };
@@ -119,7 +119,7 @@ struct World {
     bell: Bell,
     /// Real time is up.
     late: Arc<AtomicBool>,
-    /// Hangs up on the watchdog.
+    /// Dropping it ends the watchdog.
     _watched: threads::Sender<()>,
 }
 
@@ -162,14 +162,14 @@ impl Stage {
         Self { shell, world }
     }
 
-    /// As `run` begins.
+    /// The shell as `run` starts it.
     fn begun(settings: Settings) -> Self {
         let mut stage = Self::new(settings);
         stage.shell.start(Job::ReplaceSink(Duration::ZERO));
         stage
     }
 
-    /// Begun; this step of the connection waits for its answer.
+    /// A shell that has started; this step of the connection waits for its answer.
     async fn held_at(step: fn(&Ask) -> bool) -> Self {
         let mut stage = Self::begun(settings());
         stage.world.postgres.desk().keep(step);
@@ -214,7 +214,7 @@ impl Stage {
         self.until("the transaction's confirmation", told).await;
     }
 
-    /// Turns the shell over until no more than so many jobs are under way.
+    /// Runs turns until at most so many jobs are under way.
     async fn until_jobs(&mut self, count: usize) {
         while self.shell.jobs.len() > count {
             self.world.outcome = self.shell.turn().await;
@@ -222,7 +222,7 @@ impl Stage {
         }
     }
 
-    /// What was sent is read, and nobody has looked at it.
+    /// Reads what was sent into the stream's buffer, and hands none of it on.
     fn read(&mut self) -> Event<ScriptedPostgres, ScriptedKafka> {
         let count = self.shell.stream.as_mut().unwrap().fill_now();
         assert_ne!(count, 0);
@@ -234,7 +234,7 @@ impl Stage {
         self.until("records", |world| world.producer().in_flight() == count).await;
     }
 
-    /// Turns the shell over until something is so, seen from outside.
+    /// Runs turns until a condition is seen from outside.
     async fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut World) -> bool) {
         let Self { shell, world } = self;
         let patience = Instant::now() + PATIENCE;
@@ -274,7 +274,7 @@ impl Stage {
         }
     }
 
-    /// Turns the shell over until it leaves.
+    /// Runs turns until the shell ends.
     async fn outcome(&mut self) -> Outcome {
         self.until("an outcome", |world| world.outcome.is_some()).await;
         self.world.outcome.unwrap()
@@ -307,13 +307,14 @@ impl World {
 }
 
 impl Drop for World {
-    /// A thread that waits for an answer would keep the runtime from ending.
+    /// Answers what still waits: a thread that waits for an answer would keep the runtime from
+    /// ending.
     fn drop(&mut self) {
         self.kafka.desk().close();
     }
 }
 
-/// Rings when a test has taken too long by a real clock: a paused one may stand still for ever.
+/// Fails a test that takes too long by a real clock: the paused clock may stand still for ever.
 fn watchdog(bell: Bell) -> (threads::Sender<()>, Arc<AtomicBool>) {
     let (watched, over) = threads::channel();
     let late = Arc::new(AtomicBool::new(false));

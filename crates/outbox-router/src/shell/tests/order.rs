@@ -1,10 +1,11 @@
-//! In which order things reach the core and leave it, within one turn and between turns.
+//! The order in which inputs reach the core and actions leave it, within one turn and between
+//! turns.
 
 use std::sync::{Arc, Mutex};
 
 use super::*;
 
-/// I3: what was acknowledged before the failure was acknowledged.
+/// I3: what was acknowledged before the failure counts as acknowledged.
 #[tokio::test(start_paused = true)]
 async fn acknowledgements_that_come_with_a_failure_count() {
     let mut stage = Stage::streaming(settings()).await;
@@ -54,7 +55,7 @@ pub(super) async fn witnessed_stage() -> Stage {
     stage
 }
 
-/// What empties the window comes first, so that one turn fills it again.
+/// Acknowledgements, which empty the window, come first, so that the same turn fills it again.
 #[tokio::test(start_paused = true)]
 async fn acknowledgements_make_room_for_the_frames_of_the_same_turn() {
     let mut stage = Stage::full().await;
@@ -88,7 +89,7 @@ async fn an_update_that_is_due_knows_of_the_frames_of_its_turn() {
     assert_eq!(stage.world.walsender().told(), 1_000);
 }
 
-/// Whatever is ready at the same time: the frames that lie in the buffer come last.
+/// Of all that is ready at the same time, frames in the buffer come last.
 #[tokio::test(start_paused = true)]
 async fn what_empties_comes_before_what_fills() {
     let mut stage = Stage::streaming(settings()).await;
@@ -127,7 +128,7 @@ async fn a_deadline_comes_before_frames() {
     assert!(matches!(stage.shell.next_event().await, Event::Wal(Ok(_))), "and then it is read");
 }
 
-/// Reports come in batches; between two of them what was read is handed on.
+/// Reports come in batches; between two batches, frames are handed on.
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_acknowledgements_does_not_keep_frames_waiting() {
     let window = Window { events: 1_000, bytes: 1 << 20 };

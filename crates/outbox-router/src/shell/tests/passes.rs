@@ -1,4 +1,4 @@
-//! Passes are bounded: in real time, which is what bounds them.
+//! Passes are bounded. Their bound is a time, so these tests run in real time.
 
 use super::{
     walsender::{Ends, framed},
@@ -43,7 +43,8 @@ async fn a_pass_over_rows_that_use_no_window_ends_in_time() {
     assert!(matches!(next, Ok(Some(_))), "it took {} rows at once", rows_ignored(&stage));
 }
 
-/// What a pass leaves is taken up at once, and between two passes everybody else has a turn.
+/// Frames that a pass leaves are handed on by the next turn, and other events are handled in
+/// between.
 #[tokio::test]
 async fn acknowledgements_are_taken_and_told_in_the_midst_of_a_backlog() {
     let mut stage = behind(&["a"]).await;

@@ -1,5 +1,5 @@
-//! The server as the steps of a connection see it. Every connection has a number and is known to be
-//! alive or not.
+//! The server that answers the steps of a connection. Every connection has a number, and the test
+//! knows whether it is still open.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::shell::{Postgres, Started};
 
-/// A question, and on which connection it is asked.
+/// A request, and the connection on which it is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ask {
     Open,
@@ -75,7 +75,7 @@ impl ScriptedPostgres {
         self.0.walsenders.lock().unwrap().last().unwrap().clone()
     }
 
-    /// Whether anybody has a connection that is on its way to a stream.
+    /// Whether any connection is open that is to become a stream.
     pub(super) fn is_connected(&self) -> bool {
         self.0.connections.lock().unwrap().iter().any(|weak| weak.strong_count() > 0)
     }
@@ -85,7 +85,7 @@ impl ScriptedPostgres {
         *self.0.holder.lock().unwrap() = Some(holder);
     }
 
-    /// What the streams to come are like.
+    /// What future streams are like.
     pub(super) fn set_ends(&self, ends: Ends) {
         *self.0.ends.lock().unwrap() = ends;
     }

@@ -1,4 +1,4 @@
-//! Leaving: in every phase, within the deadline.
+//! Shutting down in every phase, within the deadline.
 
 use super::{kafka::Ask as OfKafka, postgres::STEPS, walsender::Heard, *};
 
@@ -99,7 +99,7 @@ async fn records_that_are_on_their_way_are_waited_for_and_confirmed() {
     assert!(before.elapsed() < AT_ONCE);
 }
 
-/// A broker that never answers, and a server that never says goodbye.
+/// A broker that never answers, and a server that never sends CopyDone.
 #[tokio::test(start_paused = true)]
 async fn nobody_is_waited_for_longer_than_the_deadline() {
     let mut stage = Stage::streaming(settings()).await;

@@ -1,8 +1,8 @@
-//! Producers that are replaced: what the former one's client still says is nothing to the present
-//! one.
+//! Producers that are replaced: what a former producer's client still answers does not count for
+//! the present one.
 //!
-//! A question that the test keeps holds a thread, and tokio's paused clock stands still meanwhile:
-//! where the router is to reconnect behind it, time is real.
+//! A request that the test keeps unanswered occupies a blocking thread, and tokio's paused clock
+//! stands still meanwhile. So tests in which the router reconnects at that time run in real time.
 
 use super::{kafka::Ask, *};
 
@@ -10,7 +10,7 @@ fn is_look_up(ask: &Ask) -> bool {
     matches!(ask, Ask::LookUp(..))
 }
 
-/// The producer breaks down, and there is another.
+/// The producer fails, and a new one is made.
 async fn replace(stage: &mut Stage) {
     let next = stage.world.kafka.producers() + 1;
     stage.world.producer().break_down(failure(Code::ProducerFatal));
@@ -20,7 +20,7 @@ async fn replace(stage: &mut Stage) {
     }
 }
 
-/// The partitions may be others by now, and the new producer knows nothing of the topic.
+/// The partition count may have changed, and the topic is not bound in the new producer.
 #[tokio::test]
 async fn a_look_up_of_a_former_producer_says_nothing() {
     let mut stage = Stage::streaming(settings()).await;
@@ -45,7 +45,8 @@ async fn a_look_up_of_a_former_producer_says_nothing() {
     assert_eq!(stage.world.producer().bound(), 1);
 }
 
-/// That nobody answered the former one does not make the present one unwell.
+/// A request through the former producer's client that is not answered does not affect the present
+/// one's health.
 #[tokio::test]
 async fn a_look_of_a_former_producer_says_nothing() {
     let mut stage = Stage::streaming(settings()).await;
@@ -59,7 +60,7 @@ async fn a_look_of_a_former_producer_says_nothing() {
     assert_eq!(stage.shell.sink.as_ref().unwrap().down, None);
 }
 
-/// Between its reading and now another router may have written.
+/// Another router may have written since that read.
 #[tokio::test]
 async fn a_state_topic_read_through_a_former_producer_is_read_again() {
     let mut stage = Stage::begun(witnessed());
@@ -72,7 +73,7 @@ async fn a_state_topic_read_through_a_former_producer_is_read_again() {
     stage.until("another reading", asked).await;
     stage.world.kafka.desk().answer(Ok(()));
     stage.until_jobs(1).await;
-    // Whatever follows from the first reading has its turn.
+    // Whatever follows from the first read happens here.
     stage.shell.act();
     tokio::task::yield_now().await;
     assert_eq!(stage.world.postgres.desk().asked(), [], "nothing was judged by the first");
@@ -108,7 +109,7 @@ async fn no_session_begins_while_the_producer_is_replaced() {
     assert_eq!(stage.world.kafka.producers(), 1, "the other is not there yet");
 }
 
-/// What was in flight is stored or not; the next producer writes it in any case.
+/// The write in flight may be stored or not; the next producer writes it again in any case.
 #[tokio::test(start_paused = true)]
 async fn a_write_of_the_witness_that_was_lost_with_its_producer_is_made_again() {
     let mut stage = super::order::witnessed_stage().await;
@@ -143,7 +144,7 @@ async fn a_write_of_the_witness_that_found_no_room_is_made_when_there_is_some() 
     stage.until("the write", |world| world.producer().writes() > writes).await;
 }
 
-/// There is nobody to ask: the core tries again.
+/// Without a producer there is no client to ask through: the core tries again.
 #[tokio::test(start_paused = true)]
 async fn without_a_producer_writes_and_reads_of_the_state_topic_do_no_harm() {
     let mut stage = super::order::witnessed_stage().await;
@@ -157,7 +158,7 @@ async fn without_a_producer_writes_and_reads_of_the_state_topic_do_no_harm() {
     stage.until("another stream", |world| world.postgres.walsenders() == 2).await;
 }
 
-/// A file of certificates, a limit of the machine: it may pass.
+/// The cause (a certificate file, a limit of the machine) may pass.
 #[tokio::test(start_paused = true)]
 async fn a_producer_that_could_not_be_made_is_tried_again() {
     let mut stage = Stage::begun(settings());
@@ -170,7 +171,7 @@ async fn a_producer_that_could_not_be_made_is_tried_again() {
     assert_eq!(before.elapsed().as_secs(), 30);
 }
 
-/// A principal that may not write: a new producer knows so as soon as it is made.
+/// A principal that may not write: every new producer fails as soon as it is made.
 #[tokio::test(start_paused = true)]
 async fn producers_that_fail_at_once_are_made_ever_more_seldom_and_the_state_says_why() {
     let mut stage = Stage::streaming(settings()).await;

@@ -1,9 +1,9 @@
-//! A process that stood still: nothing that it finds when it wakes is what it seems.
+//! A process that was stopped: what it finds when it wakes may be out of date.
 
 use super::*;
 
-/// The shell waits, and is woken so long after it had to be. Meanwhile there was room for what it
-/// had read.
+/// Wakes the waiting shell so long after its deadline. Meanwhile there was room for what it had
+/// read.
 async fn stand_still(stage: &mut Stage, time: Duration) {
     let Stage { shell, world } = stage;
     shell.report_if_due();
@@ -16,7 +16,7 @@ async fn stand_still(stage: &mut Stage, time: Duration) {
     assert_eq!(turn.await, None);
 }
 
-/// By then the server may have given the slot to another, and what was read here was read there.
+/// By then another process may hold the slot, and may have got the WAL that was read here.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_was_not_woken_in_time_starts_over_before_it_produces() {
     let mut stage = Stage::full().await;
@@ -31,7 +31,7 @@ async fn a_task_that_was_not_woken_in_time_starts_over_before_it_produces() {
     assert_eq!(former.keys().len(), 5);
 }
 
-/// The server waits for longer than that.
+/// The server's `wal_sender_timeout` is longer than that.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_was_woken_a_little_late_goes_on() {
     let mut stage = Stage::full().await;

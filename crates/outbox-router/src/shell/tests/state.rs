@@ -4,7 +4,7 @@ use relay::{Lsn, testing::Source, witness::Witness};
 
 use super::{kafka::Ask, *};
 
-/// What another router writes that has just begun.
+/// A record of another router that has just started.
 fn other_router() -> Vec<u8> {
     let source = Source::of("outbox", OUTBOX, &COLUMNS);
     let (history, catalog) = (Some(source.server().history), source.catalog());
@@ -54,7 +54,7 @@ async fn own_writes_are_not_read_back_and_those_of_others_are() {
     let looked = |world: &World| world.kafka.desk().count(&Ask::StateEnd(0)) >= ends + 3;
     within_the_session(&mut stage, "three looks", looked).await;
     let after = readings(&stage.world);
-    // What was on its way when the topic was read last may have been in it, or not.
+    // A write in flight during the last read may be in the result, or not.
     assert!(after <= 1, "read {after} times");
 
     let mut key = pipeline().prefix();

@@ -1,4 +1,4 @@
-//! The way to a stream, step by step.
+//! The steps from connecting to a stream.
 
 use super::{postgres::STEPS, *};
 
@@ -13,7 +13,8 @@ pub(super) fn a_gap() -> MonitorEvent {
     MonitorEvent::GapSuspected(Box::new(gap))
 }
 
-/// What is judged is what is streamed; and the slot is read once more when nobody else can hold it.
+/// The server that was checked is the one that streams, and the slot is read once more when no
+/// other process can hold it.
 #[tokio::test(start_paused = true)]
 async fn server_slot_and_catalog_are_read_in_this_order_on_the_connection_that_will_stream() {
     let mut stage = Stage::begun(settings());
@@ -28,7 +29,7 @@ async fn server_slot_and_catalog_are_read_in_this_order_on_the_connection_that_w
     assert_eq!(stage.world.postgres.desk().asked()[5..], steps);
 }
 
-/// Each answer reaches the core before the next question is put.
+/// Each answer reaches the core before the next step is started.
 #[tokio::test(start_paused = true)]
 async fn a_step_is_not_taken_before_the_one_before_it_is_answered() {
     let mut stage = Stage::begun(settings());
@@ -51,7 +52,7 @@ fn streams(world: &World) -> bool {
     world.reports.borrow().snapshot.condition.state == State::Streaming
 }
 
-/// A server that has been promoted tells where its timeline left the one that we knew.
+/// A promoted server reports where its timeline left the one that the router knew.
 #[tokio::test(start_paused = true)]
 async fn the_history_of_a_new_timeline_is_read_on_the_same_connection() {
     let mut stage = Stage::streaming(settings()).await;
@@ -62,8 +63,8 @@ async fn the_history_of_a_new_timeline_is_read_on_the_same_connection() {
     assert_eq!(stage.world.postgres.desk().asked()[5..10], steps);
 }
 
-/// Whatever is under way when the attempt is given up: nobody waits for it, and its connection is
-/// closed.
+/// Whichever step is under way when the attempt is given up, its result is not awaited and its
+/// connection is closed.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_given_up_ends_its_step_and_its_connection() {
     for step in STEPS {
@@ -79,12 +80,12 @@ async fn an_attempt_that_is_given_up_ends_its_step_and_its_connection() {
     }
 }
 
-/// It was done before it heard that it was called off.
+/// The job ended before its abort took effect.
 #[tokio::test(start_paused = true)]
 async fn a_step_that_ends_as_it_is_given_up_is_not_heard_of() {
     let mut stage = Stage::held_at(|ask| matches!(ask, Ask::Catalog(_))).await;
     stage.world.postgres.desk().answer(Ok(()));
-    // The job ends, and its end lies there to be heard.
+    // The job ends, and its result waits to be taken.
     tokio::task::yield_now().await;
     stage.world.monitor.try_send(a_gap()).unwrap();
     assert_eq!(stage.shell.turn().await, None);
@@ -122,7 +123,7 @@ async fn a_slot_that_is_held_is_watched_without_a_connection_and_taken_when_it_i
     stage.until("a stream", |world| world.postgres.walsenders() == 1).await;
 }
 
-/// It has taken our start, and ends before it says a word.
+/// The server accepts START_REPLICATION, and closes the connection before it sends anything.
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_is_closed_at_once_is_a_failure_and_no_session() {
     let mut stage = Stage::begun(settings());

@@ -1,4 +1,4 @@
-//! The socket: rows that take long to arrive, updates that take long to leave.
+//! The socket: rows that take long to arrive, status updates that take long to send.
 
 use super::{
     walsender::{Ends, framed},
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::postgres::Output;
 
-/// No frame tells that the server is alive before the row is whole.
+/// No frame shows that the server is alive before the row is complete.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_takes_a_minute_to_arrive_keeps_the_session() {
     let mut stage = Stage::streaming(settings()).await;
@@ -22,7 +22,7 @@ async fn a_row_that_takes_a_minute_to_arrive_keeps_the_session() {
     assert_eq!(stage.world.postgres.walsenders(), 1, "on the same connection");
 }
 
-/// A server that sends nothing at all is another matter.
+/// A server that sends nothing at all is given up.
 #[tokio::test(start_paused = true)]
 async fn a_row_whose_rest_never_comes_ends_the_session() {
     let mut stage = Stage::streaming(settings()).await;
@@ -32,8 +32,7 @@ async fn a_row_whose_rest_never_comes_ends_the_session() {
     assert_eq!(stage.world.producer().keys(), ["warm-up"]);
 }
 
-/// Back-pressure is not reading: what waits to be written is written all the same, as soon as there
-/// is room.
+/// Back-pressure stops reading, not writing: queued bytes are written as soon as there is room.
 #[tokio::test(start_paused = true)]
 async fn an_update_that_found_no_room_leaves_while_reading_stands_still() {
     let mut stage = Stage::begun(settings());

@@ -14,11 +14,11 @@ use crate::postgres::{ReplicationStream, frames::FrameLimits};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ends {
     pub(super) read_buffer: usize,
-    /// As little room for what the router sends as there can be.
+    /// The smallest possible buffer for what the router sends.
     pub(super) is_narrow: bool,
 }
 
-/// What the router said.
+/// What the router sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heard {
     /// A status update with this flush position.
@@ -72,7 +72,7 @@ impl Walsender {
         self.0.lock().unwrap().socket = None;
     }
 
-    /// Everything that was said so far; reading makes room for more.
+    /// Everything that the router has sent so far. Reading makes room for more.
     pub(super) fn heard(&self) -> Vec<Heard> {
         let mut wire = self.0.lock().unwrap();
         let Wire { socket, unread, heard } = &mut *wire;
@@ -99,7 +99,7 @@ impl Walsender {
         heard.clone()
     }
 
-    /// The last position that was told; zero before the first.
+    /// The last position that was confirmed; zero before the first.
     pub(super) fn told(&self) -> u64 {
         let told = |heard: &Heard| match heard {
             Heard::Status(flush) => Some(*flush),

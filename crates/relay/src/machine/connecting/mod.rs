@@ -1,17 +1,19 @@
-//! From the witness to the stream: what is read, in which order, and what it means.
+//! How a connection is made: what is read before the stream begins, in which order, and what
+//! follows from it.
 //!
 //! ```text
-//! ReadState → Connect → ReadTimelines? → ReadSlot → ReadCatalog → StartReplication → ReadSlot → ReadState → streaming
+//! ReadState → Connect → ReadTimelines? → ReadSlot → ReadCatalog
+//!     → StartReplication → ReadSlot → ReadState → streaming
 //! ```
-//! Slot, server and catalog are read from the server that will stream, so that what is judged is
-//! what is streamed. Slot and witness are read again when the slot is ours, because only then does
-//! nobody else change them. The slot may have been dropped and made again since it was read.
-//! Another router may have held it, and then it has written to the state topic. If either has
-//! changed, everything is read again.
+//! Slot, server and catalog are read from the server that will stream, so that what is checked is
+//! what is streamed. Slot and witness are read again when this router holds the slot, because only
+//! then does no other process change them. Since the first read the slot may have been dropped and
+//! re-created, or another router may have held it, and then that router has written to the state
+//! topic. If slot or witness has changed, everything is read again.
 //!
-//! For the same reason a gap counts only if the witness that it was found by is still the present
-//! one while we hold the slot, if it can be held: what looks like a slot that somebody moved is
-//! most often the work of another router.
+//! For the same reason a gap counts only if the witness by which it was found is unchanged while
+//! this router holds the slot, if the slot can be held. What looks like a slot that somebody moved
+//! is most often the work of another router.
 
 use super::{
     Phase, Relay,
@@ -32,7 +34,7 @@ use crate::{
 mod refusing;
 
 impl Relay {
-    /// Begins an attempt.
+    /// Begins an attempt to connect, with the witness if there is a state topic.
     pub(super) fn connect(&mut self) {
         let attempt = Attempt {
             step: Awaited::State,
@@ -73,7 +75,7 @@ impl Relay {
 
     /// The state topic was read.
     pub(super) fn state_read(&mut self, number: u64, read: Result<StateRead, Failure>, at: Moment) {
-        // What was asked for before may have been read before, too.
+        // An earlier read may be older than what has been written since.
         if number != self.reads {
             return;
         }
@@ -127,8 +129,9 @@ impl Relay {
         }
     }
 
-    /// Nothing is said to the server before the session begins. If that took long, the server may
-    /// have given the slot to another since, and what lies in the socket is the other's work.
+    /// Whether too much time has passed since replication started. No status update is sent before
+    /// the session begins. After a long time the server may have given the slot to another process,
+    /// and then that process has been sent what lies in this socket.
     fn has_waited_too_long(&self, at: Moment) -> bool {
         let Phase::Connecting(attempt) = &self.phase else { return false };
         let limit = self.terms.timing.silence_limit / 2;
@@ -158,7 +161,7 @@ impl Relay {
         self.next(Awaited::Open, Action::Connect);
     }
 
-    /// The connection stands.
+    /// The connection is made.
     pub(super) fn opened(&mut self, server: Server, at: Moment) {
         if !self.awaits(Awaited::Open) {
             return;
@@ -168,7 +171,7 @@ impl Relay {
         let timeline = server.history.timeline;
         let needs_timelines = history::needs_timelines(attempt.witness.as_ref(), &server);
         attempt.server = Some(server);
-        // Connected, whether or not there is anything to be read.
+        // From here on there is a connection, whether or not timelines are read.
         attempt.step = Awaited::Timelines;
         if needs_timelines {
             self.next(Awaited::Timelines, Action::ReadTimelines(timeline));
@@ -215,7 +218,7 @@ impl Relay {
         attempt.look = Some(look);
         match judged {
             Ok(()) => {}
-            // The catalog may show others.
+            // The catalog may show more gaps.
             Err(Obstacle::Gaps(gaps)) => attempt.gaps = gaps,
             Err(obstacle) => {
                 self.refuse(obstacle, at);
@@ -256,7 +259,7 @@ impl Relay {
         }
     }
 
-    /// The server is streaming, and the slot is ours.
+    /// The server is streaming, so this router holds the slot.
     pub(super) fn connected(&mut self, walsender: Option<i32>, at: Moment) {
         if !self.awaits(Awaited::Start) {
             return;
@@ -272,9 +275,9 @@ impl Relay {
         }
     }
 
-    /// The slot was read again, while we hold it. A slot that was made again stands elsewhere. A
-    /// slot that another holds was taken from us: what we would write could count for more than
-    /// what the other writes.
+    /// The slot was read again, while this router holds it. A slot at another position was
+    /// re-created, moved or held by another process. If another process holds the slot now, this
+    /// router has lost it, and a witness of this router could hide what the holder writes.
     fn slot_read_again(&mut self, look: &SlotLook, at: Moment) {
         let Phase::Connecting(attempt) = &mut self.phase else { return };
         let Some(first) = &attempt.look else { return };

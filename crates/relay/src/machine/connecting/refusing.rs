@@ -1,5 +1,5 @@
-//! What keeps an attempt from becoming a session, and how a gap that was found ends: by a person's
-//! acceptance.
+//! What follows from a failed check: a new attempt, standby, or a halt that a person's acceptance
+//! ends.
 
 use crate::machine::{Phase, Relay, attempt::Awaited};
 use crate::{
@@ -16,7 +16,7 @@ impl Relay {
         match obstacle {
             Obstacle::SlotInUse { pid } => self.slot_held(Some(pid), at),
             Obstacle::Gaps(gaps) => self.suspect(gaps, at),
-            // It is looked at again, since the address may lead to the right one then.
+            // Connects again soon, since the address may lead to the right server then.
             Obstacle::Elsewhere(gap) => {
                 let failure = Failure { lsn: None, ..gap.failure.clone() };
                 self.elsewhere = Some(gap);
@@ -29,16 +29,17 @@ impl Relay {
         }
     }
 
-    /// Gaps, if the witness that they were found by is the present one.
+    /// Takes gaps that were found; they count if the witness by which they were found is still
+    /// unchanged.
     fn suspect(&mut self, gaps: Vec<Gap>, at: Moment) {
-        // Before the first session of a pipeline nothing of ours can be missing.
+        // Before the first session of a pipeline no row can be missing.
         let is_nothing = |gap: &&Gap| self.is_being_set_up(&gap.failure);
         if let Some(gap) = gaps.first().filter(is_nothing) {
             self.lost(gap.failure.clone(), at);
             return;
         }
         if let Phase::Connecting(attempt) = &mut self.phase
-            // Before there is a connection the witness was read a moment ago.
+            // Without a connection, the witness was read just before.
             && attempt.is_connected()
             && self.keeper.kept() == Kept::InKafka
         {
@@ -46,7 +47,7 @@ impl Relay {
             if attempt.has_usable_slot() {
                 self.next(Awaited::Start, Action::StartReplication);
             } else {
-                // Nobody can hold it.
+                // No process can hold such a slot.
                 self.next_read_state(Awaited::StateAgain);
             }
         } else {
@@ -54,12 +55,13 @@ impl Relay {
         }
     }
 
-    /// What the monitor saw before the slot was ours, unless somebody has decided about it since: a
-    /// person, or another router, which has found everything as it must be later.
+    /// The gaps that the monitor saw before this router held the slot. A gap is dropped if a person
+    /// has accepted it since, or if another router has checked everything later and found no
+    /// defect.
     pub(super) fn take_suspected(&mut self, looked: Option<&Mark>) -> Vec<Gap> {
         let generation = self.keeper.known().map_or(0, |known| known.generation);
         let is_open = |(gap, known): &(Gap, u64)| {
-            // Nobody had read the record, since Kafka was away.
+            // Generation 0: the witness was not read, since Kafka was unreachable.
             let is_of_record = *known == generation || *known == 0;
             is_of_record && looked.is_some_and(|looked| gap.interval.to.lsn >= looked.lsn)
         };
@@ -67,8 +69,8 @@ impl Relay {
         suspected.into_iter().filter(is_open).map(|(gap, _)| gap).collect()
     }
 
-    /// The catalog could not be read, and the slot is missing or lost: nobody can hold it, so no
-    /// stream has to be started before that counts. Whether it was so.
+    /// If the catalog could not be read, and the slot is missing or lost: takes the slot's gaps
+    /// without starting a stream, since no process can hold such a slot. Returns whether it did.
     pub(in crate::machine) fn judge_without_catalog(&mut self, at: Moment) -> bool {
         let Phase::Connecting(attempt) = &mut self.phase else { return false };
         let is_known = attempt.step == Awaited::Catalog && !attempt.gaps.is_empty();
@@ -80,18 +82,19 @@ impl Relay {
         true
     }
 
-    /// Whether this failure only means that set-up is not finished: there was no session yet, of
-    /// any router.
+    /// Whether this failure only means that set-up is not finished: no router has had a session
+    /// yet.
     pub(in crate::machine) fn is_being_set_up(&self, failure: &Failure) -> bool {
         self.totals.sessions == 0
             && self.keeper.known().is_none()
             && matches!(failure.code, Code::SlotMissing | Code::SlotLost | Code::TableInherited)
     }
 
-    /// What the state topic holds while this router has halted.
+    /// The state topic was read while this router has halted: goes on if a person has accepted the
+    /// gaps.
     pub(super) fn acceptance_read(&mut self, read: Result<StateRead, Failure>, at: Moment) {
         let look_at = self.next_look_at(at);
-        // That it cannot be read now says nothing; it is read again.
+        // If the topic cannot be read now, nothing follows; it is read again.
         let is_read = read.is_ok_and(|read| self.keeper.read(read).is_ok());
         let open = self.keeper.known().and_then(|known| known.gaps.first()).cloned();
         let Phase::Halted(halt) = &mut self.phase else { return };
@@ -104,7 +107,8 @@ impl Relay {
             Some(gap) => halt.gap = gap,
             None if is_read => {
                 self.totals.sessions = self.totals.sessions.max(1);
-                // What was found before the gap is not the measure any more.
+                // After an acceptance, the present state is the measure: what was found before is
+                // dropped.
                 self.baseline = None;
                 self.phase = Phase::Waiting { until: at };
             }
@@ -112,8 +116,8 @@ impl Relay {
         }
     }
 
-    /// The gaps that this attempt or session is halted by: those that were found before, or one
-    /// whose interval follows from what is known.
+    /// The gaps by which this attempt or session is halted: those that the attempt found, or else
+    /// one gap with this failure, whose interval follows from witness and session.
     pub(in crate::machine) fn gaps_of(&mut self, failure: Failure) -> Vec<Gap> {
         if let Phase::Connecting(attempt) = &mut self.phase
             && !attempt.gaps.is_empty()

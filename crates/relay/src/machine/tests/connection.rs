@@ -1,4 +1,4 @@
-//! Connecting, standing by, letting go, halting.
+//! Connecting, standby, releasing the server, halting.
 
 use super::*;
 
@@ -146,7 +146,7 @@ fn a_publication_that_is_not_right_is_a_gap_from_the_start() {
 
 #[test]
 fn a_slot_that_was_never_there_is_looked_for_again() {
-    // Whoever starts the router before `setup` need not start it twice.
+    // A router that was started before `setup` need not be restarted.
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
     script.handle(Input::Disconnected(failure(Code::SlotMissing)));
@@ -176,7 +176,7 @@ fn a_child_of_an_outbox_is_looked_at_again_unless_the_outbox_was_known_without_i
 
 #[test]
 fn the_warning_of_a_skipped_publication_halts() {
-    // I8: PostgreSQL 18 goes on and says so once.
+    // I8: PostgreSQL 18 goes on, and reports it once.
     let mut script = Script::streaming();
     let notice = |code: &str| ServerNotice { code: code.into(), message: "skipped".into() };
     script.handle(Input::Notice(&notice("01000")));
@@ -281,7 +281,7 @@ fn a_session_that_ends_before_it_tells_anything_takes_back_no_confirmation() {
     let mut script = Script::streaming();
     assert_eq!(script.confirmed(), 16);
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
-    // Older servers repeat what was confirmed since they saved the slot.
+    // Older servers send again what was confirmed since they last saved the slot.
     script.source.slot_at = 0;
     script.connect();
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));

@@ -128,8 +128,7 @@ fn the_socket_is_not_read_while_the_window_is_full() {
     script.begin(400);
     script.take(&row("a"));
     assert!(!script.relay.wants_wal());
-    // Acknowledged, but the server has not been told: still the window, since a crash now would
-    // repeat it.
+    // Acknowledged but not confirmed: still in the window, since a crash now would repeat it.
     let lane: Lane = script.sink.waiting()[0];
     let mut acks = Acks::default();
     script.sink.store(lane);
@@ -261,8 +260,8 @@ fn acknowledgements_of_an_earlier_session_confirm_nothing() {
 
 #[test]
 fn no_more_than_one_earlier_session_is_in_flight() {
-    // Tickets tell sessions apart modulo 256, and every one may leave a window of records in the
-    // producer.
+    // Tickets distinguish sessions modulo 256, and each session may leave a window of records in
+    // the producer.
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
@@ -293,8 +292,8 @@ fn an_acknowledgement_too_many_ends_the_session() {
 
 #[test]
 fn a_sink_that_fails_while_connecting_ends_the_attempt() {
-    // Without a sink the session would read nothing: a server that stops would wait for it as long
-    // as Kafka is away.
+    // Without a sink the session would read nothing, and a stopping server would wait as long as
+    // Kafka is unreachable.
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
     let opened = script.source.answer(&Action::Connect).unwrap();
@@ -334,7 +333,7 @@ fn latency_is_not_measured_by_another_servers_clock() {
     assert_eq!(timestamp, PgTimestamp::from_micros(months_ago).unix_millis());
 }
 
-/// What the server sent, at another time.
+/// A frame of the server with another send time.
 fn sent_at(micros: i64, mut frame: Vec<u8>) -> Vec<u8> {
     frame[17..25].copy_from_slice(&micros.to_be_bytes());
     frame

@@ -1,4 +1,4 @@
-//! Stopping in good order.
+//! Draining.
 
 use super::*;
 
@@ -137,7 +137,7 @@ fn without_a_session_there_is_nothing_to_drain() {
 
 #[test]
 fn a_standby_leaves_nothing_behind() {
-    // What its last session had read is read again by whoever holds the slot.
+    // The holder of the slot is sent again what the last session had read.
     let mut script = Script::streaming();
     script.transaction(100, &["a"]);
     script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
@@ -168,7 +168,7 @@ fn what_the_server_sends_before_its_goodbye_is_read_and_dropped() {
     assert_eq!(script.frame(&wire::begin(100, 0)), Step::Taken);
 }
 
-/// Closing with unread bytes can lose the last update.
+/// Closing a socket with unread bytes can lose the last update.
 #[test]
 fn a_sink_that_fails_after_the_last_update_ends_no_goodbye() {
     let mut script = Script::streaming();
@@ -193,7 +193,7 @@ fn a_sink_that_fails_after_the_last_update_ends_no_goodbye() {
     assert_eq!(script.actions().last(), Some(&Action::Exit(Outcome::Drained)), "nor for ever");
 }
 
-/// What an earlier session has left comes late, and the process does not wait for it.
+/// The process does not wait for records that an earlier session left in flight.
 #[test]
 fn a_sink_that_fails_with_records_of_an_earlier_session_is_left_at_once() {
     let mut script = Script::streaming();

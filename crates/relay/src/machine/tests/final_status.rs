@@ -1,13 +1,13 @@
-//! What a session that we end tells the server last.
+//! The last status update of a session that the router ends.
 
 use super::*;
 
-/// With a window that never asks for an update by itself.
+/// With a window so large that it never needs an update by itself.
 fn wide() -> Settings {
     Settings { window: Window { events: 1_000, bytes: 1 << 20 }, ..settings() }
 }
 
-/// The transaction at 200 is acknowledged and the server not told of it; that at 300 is on its way.
+/// The transaction at 200 is acknowledged but not confirmed; the one at 300 is in flight.
 fn settled_but_untold(settings: Settings) -> Script {
     let mut script = Script::streaming_with(settings);
     script.transaction(100, &["a"]);

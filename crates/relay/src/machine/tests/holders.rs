@@ -1,10 +1,10 @@
-//! Sessions that hold the slot one after the other, and what each of them writes and hears of the
+//! Sessions that hold the slot one after the other, and what each of them writes and reads of the
 //! others.
 
 use super::{world::World, *};
 use crate::{source::Held, witness::Witness};
 
-/// Of a session that was stopped, cut off, or whose write took long.
+/// The late write is of a session that was stopped or cut off, or took long.
 #[test]
 fn a_late_write_does_not_count_beside_what_the_next_holder_of_the_slot_says() {
     let mut world = World::streaming();
@@ -55,7 +55,7 @@ fn a_slot_that_another_has_taken_while_this_one_connected_carries_no_session() {
     assert_eq!((state, reason), (State::Starting, Some(Code::SlotInUse)));
 }
 
-/// Its records would count for less than those of a session that saw more WAL.
+/// This session's records would rank below those of a session that saw more WAL.
 #[test]
 fn a_server_whose_wal_is_shorter_than_an_earlier_session_saw_begins_a_generation() {
     let mut world = World::streaming();

@@ -1,5 +1,5 @@
-//! A record that Kafka refuses again and again: it stands in the way, says so, and repeats nothing
-//! but its transaction.
+//! A record that Kafka refuses each time: the state reports it, and nothing but its transaction is
+//! repeated.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn a_refused_record_is_retried_alone_and_then_care_is_over() {
     refuse(&mut script);
     assert_eq!(script.keys(), [key_in(0), key_in(1)]);
 
-    // Mended.
+    // The cause is mended.
     reconnect(&mut script);
     script.transaction(200, &[&key_in(1)]);
     assert_eq!(script.frame(&wire::begin(300, 0)), Step::Blocked);

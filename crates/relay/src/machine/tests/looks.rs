@@ -1,4 +1,5 @@
-//! What a router notices of others while it streams, and what it leaves to whoever does.
+//! What a router notices of other routers while it streams, and what a router without the slot
+//! leaves to its holder.
 
 use super::{world::World, *};
 use crate::{
@@ -105,7 +106,7 @@ fn a_record_waits_until_the_witness_says_its_topics_partitions() {
     assert_eq!(world.witness().partitions.get("outbox.event.order"), Some(&3));
 }
 
-/// Its witness may be old: written down by it, the gap would hide what the holder writes.
+/// This router's witness may be old: a gap that it writes would hide what the holder writes.
 #[test]
 fn a_standby_writes_no_gap_down_that_its_monitor_suspects() {
     let mut world = World::streaming();
@@ -122,7 +123,7 @@ fn a_standby_writes_no_gap_down_that_its_monitor_suspects() {
     assert!(world.in_flight.is_empty());
 }
 
-/// Only a process that ends forgets what the witness does not say yet.
+/// Only a new process does not know what the witness does not say yet.
 #[test]
 fn what_a_session_has_acknowledged_is_not_sent_again_by_the_next_one_of_this_process() {
     let mut world = World::streaming();
@@ -141,7 +142,8 @@ fn what_a_session_has_acknowledged_is_not_sent_again_by_the_next_one_of_this_pro
     assert_eq!(world.script.confirmed(), 208);
 }
 
-/// It may have sent a part of that again, after what was sent here: the rest has to follow that.
+/// The other router may have produced a part of that again, after what was produced here: the rest
+/// has to follow.
 #[test]
 fn nor_is_it_left_out_once_another_router_has_held_the_slot() {
     let mut world = World::streaming();
@@ -158,7 +160,7 @@ fn nor_is_it_left_out_once_another_router_has_held_the_slot() {
     assert_eq!(world.script.sink.produced().len(), sent + 2);
 }
 
-/// It is said, and not written down: whoever reaches the right server sees nothing of it.
+/// It is reported, and not written down: a router that reaches the right server is not affected.
 #[test]
 fn a_router_that_reaches_another_server_waits_for_the_right_one() {
     let mut world = World::streaming();
@@ -175,8 +177,8 @@ fn a_router_that_reaches_another_server_waits_for_the_right_one() {
     assert_eq!(world.script.state(), (State::Streaming, None));
 }
 
-/// It has been taken back to an earlier state. Soon its WAL is as long as it was, and then nothing
-/// shows it any more.
+/// The server was restored to an earlier state. Soon its WAL is as long as before, and then nothing
+/// shows the restore any more.
 #[test]
 fn a_server_whose_wal_was_shorter_stays_another_one_as_it_grows() {
     let mut world = World::streaming();
@@ -196,7 +198,7 @@ fn a_server_whose_wal_was_shorter_stays_another_one_as_it_grows() {
     assert_eq!(world.script.state(), (State::Streaming, None));
 }
 
-/// Else whoever accepts the gap would find another one behind it, which begins earlier.
+/// Otherwise a second gap would follow the acceptance of the first, and begin earlier.
 #[test]
 fn a_gap_is_written_down_with_all_that_is_acknowledged_by_then() {
     let mut world = World::streaming();
@@ -210,7 +212,7 @@ fn a_gap_is_written_down_with_all_that_is_acknowledged_by_then() {
     assert_eq!(world.witness().position.as_u64(), 400);
 }
 
-/// Kafka was away since this process began, so nobody had told it of which record it was.
+/// Kafka was unreachable since this process began, so the gap was found without a witness.
 #[test]
 fn a_gap_that_the_monitor_saw_before_the_record_was_read_is_not_forgotten() {
     let mut world = World::streaming();
@@ -225,7 +227,7 @@ fn a_gap_that_the_monitor_saw_before_the_record_was_read_is_not_forgotten() {
     assert_eq!(world.gap().0, Some(Code::PublicationLacksInsert));
 }
 
-/// Mended before the router is back, it leaves no trace; and the rows of meanwhile are missing.
+/// A defect that is mended before the router is back leaves no trace, but rows are missing.
 #[test]
 fn a_gap_that_the_monitor_saw_while_there_was_no_session_is_not_forgotten() {
     let seen_at = |lsn| {
@@ -249,7 +251,7 @@ fn a_gap_that_the_monitor_saw_while_there_was_no_session_is_not_forgotten() {
     world.settle_down();
     assert_eq!(world.script.state(), (State::Streaming, None));
 
-    // Another router has seen all well since then.
+    // Another router has checked everything since then, and found no defect.
     world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
     world.script.handle(Input::GapSuspected(seen_at(1)));
     world.settle_down();
@@ -262,7 +264,8 @@ fn a_session_that_has_just_ended_looks_at_nothing() {
     let mut world = World::streaming();
     world.transaction(100, &["a"]);
     world.script.handle(Input::Shutdown);
-    // As after a pause of the process: the deadline has passed, and a look is due.
+    // As after a pause of the process: the deadline has passed, and a read of the state topic is
+    // due.
     world.script.at = world.script.relay.drain_by.unwrap();
     world.script.actions();
     world.script.handle(Input::Tick);

@@ -43,7 +43,7 @@ const COLUMNS: [(&str, u32); 5] = [
 const WINDOW: Window = Window { events: 4, bytes: 1 << 20 };
 const TIMING: Timing =
     Timing { status_interval: Duration::from_secs(3), silence_limit: Duration::from_secs(10) };
-/// What becomes of a producer that fails after a good time.
+/// What a producer causes that fails after it has lasted.
 const REPLACED_AT_ONCE: Action = Action::ReplaceSink { wait: Duration::ZERO };
 
 fn settings() -> Settings {
@@ -75,7 +75,7 @@ fn gap(code: Code) -> Gap {
     Gap::new(failure(code), Interval { from: None, to })
 }
 
-/// A core with its world in the hands of the test.
+/// A core whose inputs the test gives.
 struct Script {
     source: Source,
     relay: Relay,
@@ -139,7 +139,7 @@ impl Script {
         self.handle(Input::Tick);
     }
 
-    /// Ticks whenever the core wants to, for so long.
+    /// Ticks at each deadline of the core, for this long.
     fn run_for(&mut self, duration: Duration) {
         let end = self.at + duration;
         while let Some(deadline) = self.relay.deadline().filter(|deadline| *deadline <= end) {
@@ -163,7 +163,7 @@ impl Script {
         self.actions.drain(..).collect()
     }
 
-    /// Everything that a connection attempt asks for is as it must be.
+    /// Every check of a connection attempt passes.
     fn answer(&mut self) {
         let mut next = self.source.answer(&Action::Connect);
         while let Some(input) = next.take() {
@@ -190,7 +190,8 @@ impl Script {
         step
     }
 
-    /// As the shell does: only when wanted, and the same again when held; topics are found at once.
+    /// Offers frames as the shell does: only when wanted, and again when blocked. Topics are found
+    /// at once.
     fn take(&mut self, payload: &[u8]) {
         for _ in 0..3 {
             assert!(self.relay.wants_wal());

@@ -1,5 +1,5 @@
-//! Two routers at one slot, and what is true no more when it is acted upon. Each was found by the
-//! simulation.
+//! Two routers at one slot, and facts that have changed before they are acted upon. The simulation
+//! found each of these races.
 
 use super::{world::World, *};
 use crate::{protocol::StateRecord, witness::Witness};
@@ -30,7 +30,7 @@ fn the_work_of_another_router_is_not_taken_for_a_slot_that_was_moved() {
     world.restart();
     world.script.run_for(Duration::from_secs(1));
     answer_until(&mut world, &Action::Connect);
-    // The holder writes its witness, tells the server, and leaves.
+    // The holder writes its witness, confirms the position, and exits.
     another_says(&mut world, 300);
     world.script.source.slot_at = 300;
     answer_until_state(&mut world);
@@ -52,7 +52,7 @@ fn a_stream_that_nobody_answered_for_long_is_not_begun() {
     world.answer();
     assert_eq!(world.script.state(), (State::Starting, Some(Code::ServerSilent)));
     assert!(world.script.actions.contains(&Action::Disconnect));
-    // Nor by a process that was stopped meanwhile, whatever it is told first.
+    // Nor by a process that was stopped meanwhile, whichever input comes first.
     world.settle_down();
     world.restart();
     world.script.run_for(Duration::from_secs(1));
@@ -70,7 +70,7 @@ fn a_position_that_another_session_wrote_is_told_when_this_one_has_written_it() 
     world.connect();
     world.script.transaction(8, &["warm-up"]);
     world.script.take(&wire::keepalive(400));
-    // Somebody who knew no better may delete the record of the earlier session now.
+    // The earlier session's record may be deleted now.
     world.script.run_for(Duration::from_secs(4));
     assert_eq!(world.script.source.slot_at, 0);
     world.settle_down();
@@ -120,8 +120,8 @@ fn partitions_that_this_process_has_used_since_are_kept() {
 
 #[test]
 fn without_a_state_topic_whatever_comes_again_is_produced_again() {
-    // Two transactions are settled, and the server was told of neither. Another router may have
-    // sent one of them again meanwhile: then the other has to follow it.
+    // Two transactions are settled, and neither is confirmed. Another router may have produced one
+    // of them again meanwhile; then the other has to follow it.
     let window = Window { events: 1_000, bytes: 1 << 20 };
     let mut script = Script::streaming_with(Settings { window, ..settings() });
     script.handle(Input::BytesArrived);
@@ -169,7 +169,7 @@ fn a_process_that_stops_with_a_gap_in_flight_does_not_spin() {
     world.script.run_for(Duration::from_secs(1));
     world.script.handle(Input::Shutdown);
     world.script.handle(Input::GapSuspected(gap(Code::PublicationMissing)));
-    // The script sees to it that no deadline lies in the past.
+    // The script asserts that no deadline lies in the past.
     world.script.run_for(Duration::from_secs(60));
     assert!(world.script.actions().contains(&Action::Exit(Outcome::DeadlinePassed)));
 }
@@ -215,7 +215,7 @@ fn a_producer_that_fails_while_connecting_starts_the_attempt_over() {
     answer_until_state(&mut world);
     let failed = failure(Code::ProducerFatal);
     world.script.handle(Input::DeliveryFailed { transaction: None, failure: failed });
-    // What was read before was another cluster's.
+    // The earlier read was of another cluster.
     world.cluster = "another".into();
     world.script.new_sink();
     world.settle_down();

@@ -1,4 +1,4 @@
-//! Rows that cannot become records, rows of others, and tables that change their shape.
+//! Rows that cannot become records, rows of other tables, and tables whose columns change.
 
 use super::*;
 

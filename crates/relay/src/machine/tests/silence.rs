@@ -1,4 +1,4 @@
-//! What a router says that waits: for whom, and for what.
+//! What a waiting router reports: whom it waits for, and for what.
 
 use super::{world::World, *};
 
@@ -21,7 +21,7 @@ fn assert_is_about_the_state_topic(failure: &Failure, seconds: u64) {
     assert_eq!(failure.lsn, None);
 }
 
-/// Every event is acknowledged, so no event waits for anybody.
+/// Every event is acknowledged, so the wait is not for an event.
 #[test]
 fn a_write_to_the_state_topic_that_is_not_acknowledged_is_what_blocks() {
     let mut world = World::streaming();
@@ -36,7 +36,7 @@ fn a_write_to_the_state_topic_that_is_not_acknowledged_is_what_blocks() {
     assert_eq!(world.script.state(), (State::Streaming, None));
 }
 
-/// The topic was found; its record waits until the witness says its partitions.
+/// The topic was found; its record waits until the witness names its partition count.
 #[test]
 fn a_topic_that_waits_for_the_witness_is_not_what_blocks() {
     let mut world = World::new();
@@ -50,7 +50,8 @@ fn a_topic_that_waits_for_the_witness_is_not_what_blocks() {
     assert_is_about_the_state_topic(&reason(&world.script), 5);
 }
 
-/// Which of them has waited longer is not known here, only that neither has come.
+/// It is not known here whether the event or the write has waited longer, only that neither is
+/// acknowledged.
 #[test]
 fn where_an_event_waits_beside_the_write_both_are_named() {
     let mut world = World::streaming();
@@ -72,7 +73,7 @@ fn where_an_event_waits_beside_the_write_both_are_named() {
     assert!(message.starts_with("the oldest event has waited "), "{message}");
 }
 
-/// Nobody owes an acknowledgement then.
+/// No acknowledgement is owed then.
 #[test]
 fn a_producer_without_room_for_anything_is_said_to_take_no_record() {
     let mut script = Script::streaming();
@@ -85,7 +86,7 @@ fn a_producer_without_room_for_anything_is_said_to_take_no_record() {
     assert_eq!(reason(&script).message, "no producer has taken a record for 3 s");
 }
 
-/// It is tried again every half minute, and each time said.
+/// The write is tried again every 30 s, and each time its failure is reported.
 #[test]
 fn a_write_that_is_too_large_for_the_state_topic_waits_for_a_person() {
     let mut world = World::streaming();

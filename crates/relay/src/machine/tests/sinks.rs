@@ -1,12 +1,12 @@
-//! Producers that fail again and again: they are made ever more seldom, and the state says why all
-//! the time.
+//! Producers that fail in a row: each next one is made after a longer wait, and the state reports
+//! the reason all the time.
 
 use super::{world::World, *};
 
 const BLOCKED: (State, Option<Code>) = (State::Blocked, Some(Code::ClusterForbidden));
 const STREAMING: (State, Option<Code>) = (State::Streaming, None);
 
-/// The producer fails as a whole: how long the next one is waited for, if one is asked for.
+/// The producer fails altogether. Returns the wait before the next one, if the core asks for one.
 fn breaks_down(script: &mut Script, code: Code) -> Option<Duration> {
     script.handle(Input::DeliveryFailed { transaction: None, failure: failure(code) });
     wait(&script.actions())
@@ -28,7 +28,7 @@ fn is_replaced(script: &mut Script, wait: Duration) {
     script.new_sink();
 }
 
-/// Connects as soon as that is due, not later.
+/// Connects as soon as an attempt is due.
 fn reconnect(script: &mut Script) {
     while !script.actions().contains(&Action::Connect) {
         let due = script.relay.deadline().expect("an attempt");
@@ -38,7 +38,7 @@ fn reconnect(script: &mut Script) {
     script.actions();
 }
 
-/// Streaming, by a producer that took the place of one that was refused right after another.
+/// Streaming, with a third producer: two before it were refused, one right after the other.
 fn forbidden_twice() -> Script {
     let mut script = Script::streaming();
     for _ in 0..2 {
@@ -179,7 +179,7 @@ fn nothing_is_told_instead_of_a_gap() {
     assert_eq!(script.state(), (State::Failed, Some(Code::SlotMoved)));
 }
 
-/// It did nothing wrong.
+/// The producer itself has not failed.
 #[test]
 fn a_producer_that_we_give_up_has_not_failed() {
     let mut script = Script::streaming();

@@ -1,9 +1,9 @@
-//! A process that stood still while another had the slot, and has left it again.
+//! A process that did not run while another held the slot, which is free again.
 
 use super::{world::World, *};
 use crate::{protocol::StateRecord, witness::Witness};
 
-/// Time enough for the server to give the slot to another router, which takes it up to 300 and
+/// Long enough for the server to give the slot to another router, which confirms up to 300 and
 /// stops.
 const LONG: Duration = Duration::from_secs(6);
 

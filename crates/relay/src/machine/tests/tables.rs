@@ -3,8 +3,8 @@
 
 use super::*;
 
-/// Connected, to a server whose catalog shows the outbox under its configured name. The stream has
-/// described nothing yet, so that only the OID tells whose a row is.
+/// Connected to a server whose catalog shows the outbox under its configured name. No Relation
+/// message has come yet, so only the OID identifies a row's table.
 fn connected() -> Script {
     let mut script = Script::new(settings());
     script.handle(Input::SinkReady);
@@ -33,7 +33,7 @@ fn what_was_an_outbox_in_this_session_stays_one_under_any_name() {
 
 #[test]
 fn so_does_one_that_the_catalog_did_not_show_when_the_session_began() {
-    // I7: it took the name of the outbox since, and lost it again.
+    // I7: this table took the name of the outbox, and was renamed again.
     let mut script = connected();
     let successor = |name: &str| wire::relation(OTHER, name, &COLUMNS);
     script.begin(100);
@@ -55,7 +55,7 @@ fn what_was_an_outbox_can_become_broken_but_never_foreign() {
     let short = wire::insert(1, OUTBOX, &["1", "t", "k", "e"].map(Value::Text));
     assert_eq!(script.frame(&short), Step::Blocked);
     assert_eq!(script.state(), (State::Failed, Some(Code::PresetUnclear)));
-    // Broken as it is, it is still remembered whose rows these are.
+    // Although the outbox cannot be read, its rows are still known as an outbox's.
     script.take_time(Duration::from_secs(31));
     take_under(&mut script, "outbox_v3", "whole");
     assert_eq!(script.keys()[1..], ["whole"]);
@@ -88,8 +88,8 @@ fn a_row_of_a_table_that_is_not_the_outbox_any_more_is_known_by_its_name_alone()
 
 #[test]
 fn the_name_at_its_place_in_the_wal_comes_before_the_oid() {
-    // The table was renamed and another took its place, and both are configured: a row goes where
-    // it went when it was written.
+    // The table was renamed and another took its name, and both are configured: a row is routed by
+    // the name that its table had when the row was written.
     let table = |name: &str, topic: &str| OutboxTable {
         topic: crate::TopicTemplate::parse(topic).unwrap(),
         ..OutboxTable::with_defaults(TableName { schema: "public".into(), name: name.into() })

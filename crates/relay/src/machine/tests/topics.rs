@@ -1,4 +1,4 @@
-//! Topics that are missing, grow, shrink, or take less than a record has.
+//! Topics that are missing, grow, shrink, or refuse a large record.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn first_topic(script: &Script) -> TopicId {
     script.relay.topics_in_use().next().unwrap().0
 }
 
-/// A look at a topic in use.
+/// The metadata of a topic in use is read again.
 fn partitions(topic: TopicId, count: i32) -> Input<'static> {
     Input::Partitions(topic, NonZeroI32::new(count).unwrap())
 }
@@ -138,7 +138,7 @@ fn looking_at_a_held_rows_topic_keeps_its_partition_count_until_the_window_is_se
     let large = row_of("order", "b", &"x".repeat(2_000));
     assert_eq!(script.frame(&large), Step::Blocked);
     script.run_for(Duration::from_secs(31));
-    // Raised and grown at once, while a record of the old count is in flight.
+    // Limit and partition count grow at once, while a record of the old count is in flight.
     script.handle(Input::Topic(topic, Ok(limited(64, 4_000))));
     assert!(!script.relay.wants_wal());
     script.settle();
@@ -221,7 +221,7 @@ fn a_look_at_the_partitions_keeps_the_limit() {
     assert_eq!(script.state(), (State::Failed, Some(Code::RecordTooLarge)));
     script.handle(partitions(topic, 64));
     assert!(!script.relay.wants_wal(), "nor does it offer the row again");
-    // Whoever looks it up is told the limit, if there is one to be seen.
+    // A look-up returns the limit, if the broker shows it.
     script.handle(Input::Topic(topic, Ok(facts(64))));
     script.take(&row_of("order", "a", &"x".repeat(2_000)));
 }

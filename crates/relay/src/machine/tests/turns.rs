@@ -1,4 +1,4 @@
-//! Answers that come out of turn. The shell gives none, and the core does not depend on that.
+//! Answers that come out of order. The shell gives none, but the core does not depend on that.
 
 use super::*;
 use crate::{
@@ -16,8 +16,8 @@ fn state(number: u64, cluster: &str) -> Input<'static> {
     Input::State(number, Ok(StateRead { cluster: cluster.to_owned(), records: Vec::new() }))
 }
 
-/// Every step's answer, from another slot and another cluster, but for what answers this. The state
-/// topic was read with this number last.
+/// The answers of every step but `asked`, from another slot and another cluster. `read` is the
+/// number of the last read of the state topic.
 fn out_of_turn(asked: Option<&Action>, read: u64) -> Vec<Input<'static>> {
     let mut other = Source { slot_at: 500, ..Source::of("outbox", OUTBOX, &COLUMNS) };
     let steps =

@@ -1,4 +1,5 @@
-//! What the witness says before the server is told, what it is held against, and what stays open.
+//! What the witness says before a position is confirmed, what it is compared with, and which gaps
+//! stay open.
 
 use super::{world::World, *};
 use crate::{
@@ -40,7 +41,7 @@ fn what_is_written_follows_the_window_and_nothing_is_written_while_nothing_moves
     }
     assert!(world.in_flight.is_empty(), "idle");
     assert_eq!(world.script.relay.snapshot(world.script.at).witness.position, before);
-    // A quarter of the window is not left waiting for the timer.
+    // A quarter of the window does not wait for the timer.
     for n in 0..250_u64 {
         world.script.transaction(1_000 + 8 * n, &["a"]);
     }
@@ -89,7 +90,7 @@ fn the_next_session_deletes_the_keys_of_those_before_it() {
     world.settle_down();
     assert_eq!(world.topic.len(), 1);
     assert_eq!(world.witness().position.as_u64(), 16);
-    // A late write of the first router is no harm.
+    // A late write of the first router is harmless.
     let late = StateRecord {
         key: b"late".to_vec(),
         value: Witness { position: Lsn::from_u64(8), ..world.witness() }.encode(),
@@ -135,7 +136,7 @@ fn a_gap_outlives_every_restart_until_a_person_accepts_it() {
     assert_eq!(world.script.state(), (State::Streaming, None));
 }
 
-/// The person was shown another one, before this one was written down.
+/// The person saw another gap, before this one was written down.
 #[test]
 fn a_gap_that_is_written_down_beside_an_acceptance_of_another_stays_open() {
     let mut world = World::streaming();
@@ -167,7 +168,7 @@ fn a_process_that_exits_for_a_gap_writes_it_down_first() {
     assert!(!world.script.actions().contains(&Action::Exit(Outcome::Fatal)));
     world.store();
     assert!(world.script.actions().contains(&Action::Exit(Outcome::Fatal)));
-    // Kafka is away: it says so for ten seconds, then leaves.
+    // Kafka cannot be reached: the process reports that for ten seconds, then exits.
     let mut world = World::streaming();
     world.script.relay.on_fatal = OnFatal::Exit;
     world.script.handle(Input::GapSuspected(gap(Code::PublicationReplaced)));
@@ -217,8 +218,8 @@ fn an_idle_server_confirms_what_is_covered_with_its_next_keepalive() {
     assert_eq!(world.witness().last.unwrap().end_lsn.as_u64(), 16);
 }
 
-/// The witness says 208, after transactions at 100 and 200; a storage snapshot took the slot back
-/// to 16.
+/// The witness says 208, after transactions at 100 and 200; a restored storage snapshot has the
+/// slot at 16.
 fn restored() -> World {
     let mut world = World::streaming();
     world.script.transaction(100, &["a"]);
@@ -246,7 +247,7 @@ fn a_server_restored_on_the_same_timeline_is_recognised_by_what_does_not_come_ag
     world.script.take(&wire::commit(150, 158));
     assert_eq!(world.script.frame(&wire::begin(216, 0)), Step::Blocked);
     is_another(&world);
-    // One that ends past the last.
+    // A transaction that ends past the witness's last.
     let mut world = restored();
     world.script.begin(204);
     world.script.take(&row("x"));
@@ -258,7 +259,7 @@ fn a_server_restored_on_the_same_timeline_is_recognised_by_what_does_not_come_ag
     world.script.take(&row("b"));
     assert_eq!(world.script.frame(&wire::commit(200, 208)), Step::Blocked);
     is_another(&world);
-    // None at all.
+    // No transaction at all.
     let mut world = restored();
     assert_eq!(world.script.frame(&wire::keepalive(900)), Step::Blocked);
     is_another(&world);
@@ -276,7 +277,7 @@ fn rows_of_other_tables_say_nothing_about_the_history() {
     assert_eq!(world.script.keys(), ["c"]);
 }
 
-/// Its earlier rows were no events: that they come again says nothing.
+/// The table's earlier rows were no events, so it proves nothing that they come again.
 #[test]
 fn rows_of_a_table_that_became_an_outbox_later_are_no_events_before_that() {
     let mut world = World::streaming();
@@ -369,7 +370,8 @@ fn a_pipeline_without_a_record_goes_on_and_says_so() {
     let mut world = World::streaming();
     let report = world.script.relay.snapshot(world.script.at).witness;
     assert_eq!(report.began_without.map(|mark| mark.lsn), Some(Lsn::ZERO));
-    // The topic was deleted under a running router: what it has written itself still counts.
+    // The topic was deleted while the router runs: what this router has written itself still
+    // counts.
     world.topic.clear();
     world.script.handle(Input::Disconnected(failure(Code::ServerUnreachable)));
     world.script.source.slot_at = 500;

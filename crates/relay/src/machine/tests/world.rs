@@ -52,7 +52,7 @@ impl World {
         world
     }
 
-    /// A transaction whose rows wait until the witness says how many partitions their topic has.
+    /// A transaction whose rows wait until the witness names the partition count of their topic.
     pub(super) fn transaction(&mut self, at: u64, keys: &[&str]) {
         self.script.begin(at);
         for key in keys {
@@ -71,7 +71,7 @@ impl World {
         self.script.frame(&wire::relation(OTHER, "orders", &COLUMNS));
     }
 
-    /// Answers what is asked for, once. Writes stay in flight.
+    /// Answers each action once. Writes stay in flight.
     pub(super) fn answer(&mut self) -> bool {
         let Some(action) = self.script.actions.pop_front() else { return false };
         match action {
@@ -123,7 +123,7 @@ impl World {
         true
     }
 
-    /// Everything that can happen does, for three seconds.
+    /// Answers, acknowledges and ticks for three seconds.
     pub(super) fn settle_down(&mut self) {
         for _ in 0..60 {
             self.answer_all();
@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    /// Until a session has begun, without anything being written.
+    /// Runs until a session has begun, without any write.
     pub(super) fn connect(&mut self) {
         self.script.run_for(Duration::from_secs(6));
         self.answer_all();
@@ -165,7 +165,7 @@ impl World {
         (Some(gap.failure.code), from, gap.interval.to.lsn.as_u64())
     }
 
-    /// Another router writes this, whatever it is.
+    /// Another router writes this record.
     pub(super) fn another_writes(&mut self, witness: &Witness) {
         let (key, value) = (b"another".to_vec(), witness.encode());
         self.topic.push(StateRecord { key, value, offset: 50 });

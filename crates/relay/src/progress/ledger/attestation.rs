@@ -1,28 +1,29 @@
-//! [`Attestation`]: what travels with a write of the witness and comes back when the write is acknowledged.
+//! [`Attestation`]: a settled position that travels with a write of the witness, and becomes
+//! confirmable when the write is acknowledged.
 
 use pgoutput::Lsn;
 
 use super::entry::Load;
 use crate::progress::ticket::SessionId;
 
-/// Whether a position must be in the witness before the server may be told it.
+/// Whether a settled position must be in the witness before it is confirmable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Evidence {
-    /// It must.
+    /// It must be.
     Witness,
-    /// There is no witness: what is settled may be told.
+    /// There is no witness: what is settled is confirmable.
     None,
 }
 
-/// A settled position on its way into the witness. Neither `Clone` nor `Copy`, made by the ledger
-/// alone: the position that may be told moves only when one comes back, so telling ahead of the
-/// witness cannot be typed.
+/// A settled position on its way into the witness. Only the ledger makes it, and it is neither
+/// `Clone` nor `Copy`. The confirmable position moves only when an attestation comes back, so
+/// confirming ahead of the witness does not compile.
 #[derive(Debug)]
 #[must_use = "an attestation that is dropped leaves its position untold"]
 pub(crate) struct Attestation {
     session: SessionId,
     position: Lsn,
-    /// What leaves the window with it.
+    /// The events up to the position; they leave the window with it.
     load: Load,
 }
 
@@ -31,12 +32,12 @@ impl Attestation {
         Self { session, position, load }
     }
 
-    /// What the witness says: everything before it is acknowledged.
+    /// The position that the witness will name: everything before it is acknowledged.
     pub(crate) fn position(&self) -> Lsn {
         self.position
     }
 
-    /// Position and load, in the session that made it.
+    /// Consumes the attestation: its position and load, or `None` if another session made it.
     pub(super) fn redeem(self, session: SessionId) -> Option<(Lsn, Load)> {
         (self.session == session).then_some((self.position, self.load))
     }

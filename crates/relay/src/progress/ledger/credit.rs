@@ -1,22 +1,22 @@
-//! What an acknowledgement did.
+//! What [`super::Ledger::credit`] did with acknowledgements.
 
 use pgoutput::PgTimestamp;
 
 /// What a run of acknowledgements did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Credit {
-    /// It was counted; the transaction's latency is measured from here.
+    /// The run was counted. The transaction's latency is measured from this time.
     Counted(PgTimestamp, Place),
-    /// It belongs to an earlier session: the ledger knows nothing of it, and nothing is confirmed
-    /// by it.
+    /// The run belongs to an earlier session: this ledger has no entry for it, and it confirms
+    /// nothing.
     Stale,
 }
 
-/// Where in the queue the transaction of an acknowledgement stood.
+/// Where in the ledger the transaction of an acknowledgement stood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The oldest that is not settled: the confirmed position waits for it.
+    /// It was the oldest unsettled transaction: the confirmed position waits for it.
     Oldest,
-    /// Behind another.
+    /// Another unsettled transaction stood before it.
     Behind,
 }

@@ -1,11 +1,11 @@
-//! What breaks the books: messages out of order, or more acknowledgements than records.
+//! What the ledger refuses to count: messages out of order, or more acknowledgements than records.
 
 use pgoutput::Lsn;
 
 use crate::failure::{Code, Failure};
 
-/// The order of messages that the ledger relies on was broken: the stream is not what it claims to
-/// be.
+/// The stream or the acknowledgements broke an order that the ledger relies on, so it can prove
+/// nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Disorder {
     /// Begin inside a transaction.
@@ -20,9 +20,9 @@ pub(crate) enum Disorder {
     /// The commit names another position than its begin did.
     #[error("the commit at {commit} does not match its begin, which announced {begin}")]
     WrongCommit {
-        /// As announced.
+        /// The commit position that the Begin message announced.
         begin: Lsn,
-        /// As committed.
+        /// The commit position of the Commit message.
         commit: Lsn,
     },
     /// A transaction ends before it commits, or before an earlier one.

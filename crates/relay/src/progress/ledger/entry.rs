@@ -36,12 +36,12 @@ pub(super) struct Entry {
     pub(super) end_lsn: Lsn,
     xid: Xid,
     committed_at: PgTimestamp,
-    /// What its latency is measured from.
+    /// The time that latency is measured from: the commit time, unless another server set it.
     pub(super) since: PgTimestamp,
     pub(super) progress: Progress,
-    /// Everything that was produced of it.
+    /// All events of the transaction that were produced.
     pub(super) load: Load,
-    /// What of it the broker has not acknowledged.
+    /// The events among them that the broker has not acknowledged.
     pub(super) unacked: Load,
 }
 
@@ -59,7 +59,7 @@ impl Entry {
         }
     }
 
-    /// What tells it from every other transaction.
+    /// What distinguishes the transaction from every other.
     pub(super) fn identity(&self) -> LastTransaction {
         LastTransaction {
             commit_lsn: self.commit_lsn,
@@ -77,17 +77,17 @@ impl Entry {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Its commit has not been seen.
+    /// The commit has not been seen.
     Open,
-    /// Received whole; the position up to which nothing of ours follows it.
+    /// Received completely. No event follows it before this position.
     Complete(Lsn),
 }
 
-/// Whether a transaction carried events of ours.
+/// Whether a transaction carried events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carried {
     /// At least one.
     Events,
-    /// None: it only moves the position.
+    /// None: the transaction only moves the position.
     Nothing,
 }

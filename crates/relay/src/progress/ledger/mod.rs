@@ -1,38 +1,39 @@
-//! The ledger: which WAL position may be confirmed. The heart of the product.
+//! The ledger decides which WAL position may be confirmed.
 //!
 //! # Why this is right
 //!
-//! PostgreSQL forgets WAL up to the position that we confirm, and on reconnection sends a
-//! transaction again if and only if its commit record *starts* at or after that position. So the
-//! position must be the `end_lsn` of a commit, not its `commit_lsn` (that would send the last
-//! transaction again for ever), nor anything one adds to either (that would skip a commit that
-//! begins exactly there).
+//! PostgreSQL discards WAL up to the confirmed position. On reconnection it sends a transaction
+//! again if and only if the transaction's commit record *starts* at or after that position. So the
+//! position must be the `end_lsn` of a commit. With its `commit_lsn` the last transaction would be
+//! sent again for ever; a position past its `end_lsn` would skip a commit record that begins
+//! exactly at that `end_lsn`.
 //!
 //! Transactions arrive in commit order, their acknowledgements in any order, because partitions
 //! answer independently. The ledger keeps one entry per transaction in order of arrival, and moves
 //! its position only over the *contiguous prefix* of entries that are complete (commit seen) and
 //! settled (every record acknowledged).
 //!
-//! A keepalive carries the position up to which the walsender has decoded and sent. It may be
-//! confirmed exactly when everything received before it is settled, so it moves the end of the last
-//! entry outward: that entry then settles up to there. Were it never confirmed, a slot whose outbox
-//! is idle would retain the WAL of every other table until the disk is full. While a transaction is
-//! open, part of it has been received although its commit lies ahead, so a keepalive that arrives
-//! then is ignored: another will come. Ignored, too, is one below the position at which the slot
-//! stood: after a reconnection the walsender decodes again from further back, and older servers
-//! take a slot back when they are told so.
+//! A keepalive carries the position up to which the walsender has decoded and sent. That position
+//! may be confirmed exactly when everything received before it is settled, so it becomes the end of
+//! the last entry: the entry then settles up to there. If keepalives were never confirmed, a slot
+//! whose outbox is idle would retain the WAL of every other table until the disk is full.
 //!
-//! A transaction without rows of ours is no more than such a position: it leaves no entry either.
-//! Servers before 15 send an empty one for every transaction of the database, so that during an
-//! outage they would pile up without limit.
+//! A keepalive within an open transaction is ignored: a part of the transaction has been received,
+//! but its commit lies ahead. A later keepalive will come. A keepalive below the position at which
+//! the slot stood is ignored, too: after a reconnection the walsender decodes from further back,
+//! and older servers move a slot back if a status update says so.
 //!
-//! A settled position is not confirmed yet: first it is written into the witness
-//! ([`crate::witness`]) and acknowledged there. So a position takes two steps, [`Ledger::attest`]
-//! and [`Ledger::attested`], before [`Ledger::confirm`] may name it. Without a witness it takes
-//! one. The window is what lies past the position that may be told.
+//! A transaction without events only moves the position, as a keepalive does, and leaves no entry.
+//! Servers before 15 send an empty transaction for every transaction of the database, and during an
+//! outage such entries would pile up without limit.
+//!
+//! A settled position is not confirmable yet: first it is written into the witness
+//! ([`crate::witness`]), and that write is acknowledged. So a position passes [`Ledger::attest`]
+//! and [`Ledger::attested`] before [`Ledger::confirm`] may name it. Without a witness, a settled
+//! position is confirmable. The window is what lies past the confirmable position.
 //!
 //! Memory is one entry per transaction with events in flight, whatever its number of rows, since an
-//! entry is a few counters; and events in flight are bounded by the window.
+//! entry is a few counters. The window bounds the events in flight.
 
 use std::collections::VecDeque;
 
@@ -58,8 +59,8 @@ mod credit;
 mod disorder;
 mod entry;
 
-/// A position that the server may be told. Only the ledger makes one, and a status update accepts
-/// nothing else: confirming too early is a mistake that cannot be typed.
+/// A position that a status update may name. Only the ledger makes one, and a status update accepts
+/// nothing else, so no other code can confirm a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfirmedLsn(Lsn);
 
@@ -75,24 +76,24 @@ impl ConfirmedLsn {
 pub(crate) struct Ledger {
     session: SessionId,
     entries: VecDeque<Entry>,
-    /// Number of the front entry; the others follow without gaps.
+    /// Number of the front entry; the other entries follow without gaps.
     front: u64,
-    /// Where the slot stood when the session began: keepalives below it are old news.
+    /// Where the slot stood when the session began: keepalives below it are ignored.
     resumed_at: Lsn,
-    /// End of what was received whole.
+    /// End of what was received completely: of the last commit or keepalive.
     received: Lsn,
     /// End of the contiguous settled prefix.
     settled: Lsn,
     /// The last transaction with events in that prefix.
     last: Option<LastTransaction>,
     evidence: Evidence,
-    /// What may be told: settled, and in the witness where there is one.
+    /// Settled, and in the witness where there is one.
     confirmable: Lsn,
-    /// What the server was told.
+    /// The position that the last status update has named.
     confirmed: Lsn,
-    /// Past `confirmable`: the window.
+    /// Events past `confirmable`: the window.
     unconfirmed: Load,
-    /// Past `confirmable` but settled: leaves the window with the next attestation.
+    /// Events past `confirmable` that are settled: they leave the window with the next attestation.
     settled_unattested: Load,
     unacked: Load,
 }
@@ -117,16 +118,15 @@ impl Ledger {
         }
     }
 
-    /// Everything before `position` is acknowledged, by the witness of an earlier session, and
+    /// By the witness of an earlier session everything before `position` is acknowledged, and
     /// `last` is the last transaction with events before it. Only for a ledger that has received
     /// nothing.
     pub(crate) fn resume_at(&mut self, position: Lsn, last: Option<LastTransaction>) {
         debug_assert!(self.entries.is_empty(), "nothing was received");
         self.received = self.received.max(position);
         self.settled = self.settled.max(position);
-        // The server need not be told where the slot stands. What lies past it is told when this
-        // session's own record says it: another's may have been deleted meanwhile, by somebody who
-        // knew no better.
+        // The slot's own position needs no witness. A position past the slot is confirmed only when
+        // this session's own witness names it: the earlier witness may have been deleted meanwhile.
         if position == self.resumed_at {
             self.confirmable = self.confirmable.max(position);
             self.confirmed = position;
@@ -146,7 +146,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The open transaction's latency counts from `since` instead: its commit time is another
+    /// Measures the open transaction's latency from `since`, because its commit time is another
     /// server's.
     pub(crate) fn measure_from(&mut self, since: PgTimestamp) {
         if let Some(entry) = self.entries.back_mut()
@@ -156,8 +156,8 @@ impl Ledger {
         }
     }
 
-    /// A record of the open transaction is about to be produced: its ticket, for which it counts as
-    /// unacknowledged from now on.
+    /// Issues the ticket of a record of the open transaction that is about to be produced. From now
+    /// on the record counts as unacknowledged.
     ///
     /// # Errors
     /// No transaction is open.
@@ -177,7 +177,7 @@ impl Ledger {
         Ok(Ticket::new(self.session, number, units))
     }
 
-    /// The record was not enqueued after all.
+    /// The record of this ticket was not enqueued, and counts no more.
     pub(crate) fn withdraw(&mut self, ticket: Ticket) {
         let (transaction, units) = ticket.redeem();
         let load = Load { events: 1, units };
@@ -191,11 +191,12 @@ impl Ledger {
         }
     }
 
-    /// The open transaction committed; `end_lsn` is the first byte after its commit record. Tells
-    /// what it carried.
+    /// The open transaction committed; `end_lsn` is the first byte after its commit record. Returns
+    /// whether the transaction carried events.
     ///
     /// # Errors
-    /// No transaction is open, or it is another one.
+    /// No transaction is open, the open one announced another commit position, or `end_lsn` is not
+    /// past `commit_lsn`, or lies before what was received.
     pub(crate) fn commit(&mut self, commit_lsn: Lsn, end_lsn: Lsn) -> Result<Carried, Disorder> {
         let Some(entry) = self.entries.back_mut().filter(|e| e.progress == Progress::Open) else {
             return Err(Disorder::CommitWithoutBegin);
@@ -229,7 +230,7 @@ impl Ledger {
     /// The broker acknowledged records.
     ///
     /// # Errors
-    /// More were acknowledged than produced: the books no longer balance.
+    /// More records were acknowledged than produced.
     pub(crate) fn credit(&mut self, run: &AckRun) -> Result<Credit, Disorder> {
         if run.transaction.session != self.session {
             return Ok(Credit::Stale);
@@ -269,7 +270,7 @@ impl Ledger {
         self.last
     }
 
-    /// What may be told to the server.
+    /// The position that a status update may name.
     pub(crate) fn confirmable(&self) -> Lsn {
         match self.evidence {
             Evidence::Witness => self.confirmable,
@@ -277,13 +278,14 @@ impl Ledger {
         }
     }
 
-    /// A claim to have the settled position written into the witness. It counts when it comes back.
+    /// The settled position, to be written into the witness. It becomes confirmable when it comes
+    /// back.
     pub(crate) fn attest(&self) -> Attestation {
         Attestation::new(self.session, self.settled, self.settled_unattested)
     }
 
     /// The witness with this position is acknowledged: the window begins after it. An attestation
-    /// of an earlier session says nothing about this one's window.
+    /// of an earlier session is ignored.
     pub(crate) fn attested(&mut self, attestation: Attestation) {
         if let Some((position, load)) = attestation.redeem(self.session) {
             self.confirmable = self.confirmable.max(position);
@@ -292,12 +294,12 @@ impl Ledger {
         }
     }
 
-    /// Whether something is settled that the witness does not say.
+    /// Whether the settled position lies past the acknowledged witness.
     pub(crate) fn has_unattested(&self) -> bool {
         self.evidence == Evidence::Witness && self.settled > self.confirmable
     }
 
-    /// Whether events are among what is settled and not in the witness.
+    /// Whether events lie between the acknowledged witness and the settled position.
     pub(crate) fn has_unattested_events(&self) -> bool {
         self.settled_unattested.events > 0
     }
@@ -311,13 +313,13 @@ impl Ledger {
         ConfirmedLsn(self.confirmed)
     }
 
-    /// What the server was last told.
+    /// The position that the last status update has named.
     pub(crate) fn confirmed(&self) -> Lsn {
         self.confirmed
     }
 
-    /// Whether another record may be read: the window has room, or nothing but the open transaction
-    /// fills it. A transaction larger than the window passes through with its *unacknowledged* part
+    /// Whether another record may be read: the window has room, or only the open transaction fills
+    /// it. A transaction larger than the window passes through with its *unacknowledged* part
     /// bounded.
     #[inline]
     pub(crate) fn has_room(&self, window: Window) -> bool {
@@ -328,15 +330,15 @@ impl Ledger {
                 && self.unacked.fits(window))
     }
 
-    /// Whether enough is settled but unattested that the window would rather move now than wait for
-    /// the timer.
+    /// Whether a quarter of the window is settled but unattested: then the witness is written at
+    /// once.
     pub(crate) fn is_worth_attesting(&self, window: Window) -> bool {
         self.settled_unattested.events >= (window.events / 4).max(1)
             || self.settled_unattested.units * SIZE_UNIT >= (window.bytes / 4).max(1)
     }
 
-    /// Whether only a status update moves the window, and would rather do so now than wait for the
-    /// timer.
+    /// Whether, without a witness, a quarter of the window is settled but unconfirmed: then a
+    /// status update is sent at once.
     pub(crate) fn is_worth_confirming(&self, window: Window) -> bool {
         self.evidence == Evidence::None && self.is_worth_attesting(window)
     }
@@ -346,7 +348,7 @@ impl Ledger {
         self.entries.is_empty()
     }
 
-    /// Whether everything received is settled, nothing is open, and the server knows.
+    /// Whether everything received is settled and confirmed, and nothing is open.
     pub(crate) fn is_all_confirmed(&self) -> bool {
         self.is_settled() && self.confirmed == self.settled
     }
@@ -372,7 +374,7 @@ impl Ledger {
             || (self.entries.len() == 1 && self.is_open() && self.unacked.events == 0)
     }
 
-    /// Events past the last confirmed position, and their bytes.
+    /// Events in the window, and their bytes.
     pub(crate) fn window(&self) -> (u64, u64) {
         (self.unconfirmed.events, self.unconfirmed.units * SIZE_UNIT)
     }
@@ -382,7 +384,7 @@ impl Ledger {
         self.unacked.events
     }
 
-    /// Nothing of ours lies between what was received and `end`: it is settled as soon as what
+    /// No event lies between what was received and `end`, so `end` is settled as soon as what
     /// precedes it is.
     fn advance(&mut self, end: Lsn) {
         self.received = end;
@@ -392,7 +394,7 @@ impl Ledger {
         }
     }
 
-    /// Moves the position over the settled prefix.
+    /// Moves the settled position over the prefix of acknowledged, complete transactions.
     fn settle(&mut self) {
         while let Some(entry) = self.entries.front() {
             match entry.progress {
@@ -424,7 +426,7 @@ impl Ledger {
         (self.front + length).wrapping_sub(1)
     }
 
-    /// The place of an entry from its number modulo 2³⁶.
+    /// The index of an entry, from its number modulo 2³⁶.
     fn index(&self, number: u64) -> Option<usize> {
         usize::try_from(number.wrapping_sub(self.front) & TRANSACTION_MASK).ok()
     }

@@ -1,5 +1,5 @@
-//! The ledger against a naive model that keeps every record, and the cases that the manual's
-//! wording invites to get wrong. Invariants are those of the crate's documentation.
+//! The ledger against a naive model that keeps every record, and cases in which the manual's
+//! wording is easily misread. Invariants are those of the crate's documentation.
 
 use proptest::prelude::*;
 
@@ -112,7 +112,7 @@ fn an_idle_stream_advances_by_keepalives() {
 
 #[test]
 fn a_keepalive_from_before_the_slot_is_ignored() {
-    // Older servers take `confirmed_flush_lsn` back when they are told a lower position.
+    // Older servers move `confirmed_flush_lsn` back when a status update names a lower position.
     let mut ledger = Ledger::new(SessionId(0), lsn(500), Evidence::None);
     ledger.keepalive(lsn(400));
     assert_eq!(ledger.settled(), Lsn::ZERO);
@@ -122,8 +122,8 @@ fn a_keepalive_from_before_the_slot_is_ignored() {
 
 #[test]
 fn transactions_without_events_take_no_memory() {
-    // I6: servers before 15 send one for every transaction of the database, also while Kafka is
-    // away.
+    // I6: servers before 15 send an empty transaction for every transaction of the database, even
+    // while Kafka is unreachable.
     let mut ledger = Ledger::new(SessionId(0), Lsn::ZERO, Evidence::None);
     let tickets = transaction(&mut ledger, 100, 1);
     for at in 0..1_000 {
@@ -208,7 +208,7 @@ fn what_an_earlier_witness_says_is_told_when_this_session_has_written_it() {
     let _pending = transaction(&mut ledger, 400, 1);
     ledger.attested(attestation);
     assert_eq!(ledger.confirm().lsn(), lsn(400));
-    // The server knows where its slot stands.
+    // The slot's own position needs no witness.
     let mut ledger = Ledger::new(SessionId(0), lsn(400), Evidence::Witness);
     ledger.resume_at(lsn(400), None);
     assert!(!ledger.has_unattested());
@@ -337,7 +337,7 @@ fn evidence() -> impl Strategy<Value = Evidence> {
 }
 
 proptest! {
-    /// I1, I2, I3, I4, the witness before the server, and the window, after every step.
+    /// I1, I2, I3, I4, the witness before the status update, and the window, after every step.
     #[test]
     fn agrees_with_the_naive_model(steps in steps(), evidence in evidence()) {
         let mut ledger = Ledger::new(SessionId(3), Lsn::ZERO, evidence);

@@ -1,10 +1,9 @@
-//! A relation of the wire read through the configuration: which column, by position, has which
-//! role.
+//! Which column of a Relation message, by position, has which role, according to the configuration.
 //!
 //! PostgreSQL sends a Relation message before the first row of a table and again after every change
-//! of its shape, also inside a transaction, so columns are found by *name* each time and never by a
-//! remembered position. What does not fit is kept as the failure that the next INSERT will meet:
-//! nothing newer is produced before it is mended.
+//! of its columns, also within a transaction. So columns are found by *name* each time and never by
+//! a remembered position. A table that does not fit fails at its next INSERT, and nothing newer is
+//! produced before it is repaired.
 
 use pgoutput::{Relation, RelationColumn, TupleColumns, TupleData};
 
@@ -18,11 +17,11 @@ use crate::{
 pub(crate) struct Columns {
     /// How many columns the relation has.
     width: usize,
-    /// What each column is to the event, up to the last that is anything.
+    /// The role of each column, up to the last column that has one.
     uses: Vec<Option<Use>>,
-    /// Roles whose column has another role already: (that one, this one).
+    /// Roles that share a column: (the role in `uses`, the other role).
     shared: Vec<(Role, Role)>,
-    /// What the columns are called, for messages.
+    /// The columns' names by role, for messages.
     names: Vec<(Role, String)>,
 }
 
@@ -33,12 +32,12 @@ struct Use {
     encoding: Encoding,
 }
 
-/// How a value's text stands for its bytes.
+/// How a value's text encodes its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// The text itself.
     Text,
-    /// `\x` and two digits per byte (`bytea_output = hex` is pinned).
+    /// `\x` and two hexadecimal digits per byte (the connection sets `bytea_output = hex`).
     Hex,
 }
 
@@ -50,7 +49,7 @@ pub(crate) enum Value<'a> {
     Absent,
     /// SQL NULL.
     Null,
-    /// As sent.
+    /// The value's text as the server sent it.
     Some(&'a [u8], Encoding),
 }
 
@@ -79,7 +78,8 @@ impl Columns {
     /// Finds the columns of `table` in the relation.
     ///
     /// # Errors
-    /// A column is missing, no preset fits or two do, or a type cannot be written as it is.
+    /// A required column is missing, no preset fits or two do, or Debezium would write a column's
+    /// type in another way.
     pub(crate) fn resolve(table: &OutboxTable, relation: &Relation<'_>) -> Result<Self, Failure> {
         let columns: Vec<RelationColumn<'_>> = relation.columns().collect();
         let names: Vec<&[u8]> = columns.iter().map(|column| column.name).collect();
@@ -103,17 +103,17 @@ impl Columns {
         Ok(Self { width: columns.len(), uses, shared, names: named })
     }
 
-    /// The name of a role's column; the role's own word when the table has none.
+    /// The name of a role's column; the role's own name when the table has no such column.
     pub(crate) fn name(&self, role: Role) -> &str {
         let found = self.names.iter().find(|(known, _)| *known == role);
         found.map_or(role.as_str(), |(_, name)| name)
     }
 
-    /// Reads the values of one row into `event`, which is as it was made.
+    /// Reads the values of one row into `event`, which must be empty.
     ///
     /// # Errors
-    /// The row has another number of columns than its relation, or a value in a form that an INSERT
-    /// never has.
+    /// The row has another number of columns than its relation, or a value is binary or an
+    /// unchanged TOAST value, which an INSERT in text format never has.
     #[inline]
     pub(crate) fn read<'a>(
         &self,
@@ -127,7 +127,7 @@ impl Columns {
         }
     }
 
-    /// Reads the values of a row that was cut short: those columns that arrived whole.
+    /// Reads the values of a row that was cut short: the columns that arrived whole.
     #[inline]
     pub(crate) fn read_partial<'a>(
         &self,
@@ -160,14 +160,15 @@ fn unreadable(role: Role) -> Failure {
     Failure::new(Code::ValueForm, format!("the {role} of a row came neither as text nor as NULL"))
 }
 
-/// Which role is at which position.
+/// Roles with the positions of their columns.
 type Roles = Vec<(Role, usize)>;
 
 /// Which of a table's columns, by position, has which role: by the table's own mapping, or by the
 /// preset that fits.
 ///
 /// # Errors
-/// No preset fits or two do, or a column that is needed is not there.
+/// [`Code::PresetUnclear`]: no preset fits, or two do. [`Code::ColumnMissing`]: a required or
+/// configured column is missing.
 pub fn map_columns(table: &OutboxTable, columns: &[&[u8]]) -> Result<Vec<(Role, usize)>, Failure> {
     let fit = |preset| fit(table, preset, columns);
     match table.preset {
@@ -211,7 +212,7 @@ fn fit(table: &OutboxTable, preset: Preset, columns: &[&[u8]]) -> Result<Roles, 
         };
         match found {
             Some(position) => roles.push((role, position)),
-            // A column that the configuration names is meant to be there, whatever its role.
+            // A column that the configuration names is required, whatever its role.
             None if is_required(table, role)
                 || table.columns.get(role).is_some_and(|names| !names.is_empty()) =>
             {
@@ -238,7 +239,7 @@ mod oid {
     /// Types whose text is what Debezium's `StringConverter` writes: `name`, `int8`, `int2`,
     /// `int4`, `text`, `json`, `bpchar`, `varchar`, `uuid`, `jsonb`.
     pub(super) const SAME_TEXT: [u32; 10] = [19, 20, 21, 23, 25, 114, 1042, 1043, 2950, 3802];
-    /// The first OID that is not PostgreSQL's own: enums, domains and extension types such as
+    /// `FirstNormalObjectId`: types from here on are not built in, such as enums, domains and
     /// `citext`.
     pub(super) const FIRST_NORMAL: u32 = 16384;
 }

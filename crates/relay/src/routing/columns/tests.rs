@@ -167,7 +167,7 @@ fn a_topic_that_no_row_chooses_needs_no_aggregate_type() {
 
 #[test]
 fn one_column_may_have_two_roles() {
-    // What mends a NULL key: the id is never NULL.
+    // The remedy for a NULL key: the id is never NULL.
     let mut names = ColumnNames::default();
     names.set(Role::AggregateId, vec!["id".into()]);
     let table = OutboxTable { columns: names, preset: Preset::Default, ..table() };

@@ -1,4 +1,4 @@
-//! Headers of a record: those of its format, and those that its row brings.
+//! The headers of a record: those of its format, then those in the row's `headers` column.
 
 mod header;
 mod plain;

@@ -1,24 +1,26 @@
-//! The plain case of a row's own headers, which is nearly every one: members that are texts without
-//! escapes, integers, booleans or null, on one line. Their names and values are where they stand,
-//! so nothing is copied out of the object.
+//! The common case of a row's own headers: members that are strings without escapes, non-negative
+//! integers, booleans or null, on one line. Their names and values are ranges of the object's text,
+//! so nothing is copied.
 //!
-//! [`members`] takes what it is sure to read as the JSON parser does. All else it leaves to that
-//! one: escapes, nesting, other numbers, and whatever is wrong, which is the parser's to explain.
+//! [`members`] accepts only what it reads exactly as the JSON parser does. It leaves everything
+//! else to the parser: escapes, nesting, other numbers, and malformed objects, for which the parser
+//! has the message.
 
 use std::ops::Range;
 
-/// Where a member lies in the object's text.
+/// The ranges of a member's name and value in the object's text; a value of `None` is JSON's null.
 #[derive(Debug, Clone)]
 pub(super) struct Span {
     pub(super) name: Range<usize>,
     pub(super) value: Option<Range<usize>>,
 }
 
-/// Calls `each` with the members of the object that `json` is, in its order, until that says
-/// [`None`].
+/// Calls `each` with the members of the object in `json`, in their order. Returns [`None`] if the
+/// object is not a plain one, or as soon as `each` does.
 pub(super) fn members(json: &str, mut each: impl FnMut(Span) -> Option<()>) -> Option<()> {
     let json = json.as_bytes();
-    // Without these a text ends at the next quote, and white space is spaces.
+    // Without control characters and backslashes a string ends at the next quote, and all white
+    // space is spaces.
     if !json.iter().fold(true, |plain, byte| plain & (*byte >= b' ') & (*byte != b'\\')) {
         return None;
     }
@@ -40,7 +42,7 @@ pub(super) fn members(json: &str, mut each: impl FnMut(Span) -> Option<()>) -> O
 
 struct Cursor<'a> {
     rest: &'a [u8],
-    /// Of the whole object.
+    /// The length of the whole object.
     length: usize,
 }
 
@@ -66,7 +68,7 @@ impl<'a> Cursor<'a> {
         (self.token()? == token).then_some(())
     }
 
-    /// What stands before the first byte that ends it.
+    /// The bytes before the first one for which `ends` holds.
     fn until(&mut self, ends: impl Fn(u8) -> bool) -> Option<&'a [u8]> {
         let all = self.rest;
         let mut rest = all;
@@ -77,7 +79,7 @@ impl<'a> Cursor<'a> {
         all.get(..all.len() - rest.len())
     }
 
-    /// A text, behind its first quote.
+    /// A string, after its opening quote.
     fn text(&mut self) -> Option<Range<usize>> {
         let start = self.position();
         let text = self.until(|byte| byte == b'"')?;
@@ -182,7 +184,7 @@ mod tests {
         }
     }
 
-    /// Objects, and what looks like one: pieces of JSON in any order.
+    /// Objects, and texts that resemble one: pieces of JSON in any order.
     fn pieces() -> impl Strategy<Value = String> {
         let piece = prop::sample::select(vec![
             "{",

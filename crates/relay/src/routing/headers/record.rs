@@ -33,7 +33,7 @@ impl<'a> Headers<'a> {
         self.format.iter().map(bytes).sum::<usize>() + self.row.bytes()
     }
 
-    /// In writing order.
+    /// All headers, in the order in which they are written.
     pub fn iter(&self) -> impl Iterator<Item = Header<'a>> + use<'a> {
         self.format.iter().copied().chain(self.row.iter())
     }

@@ -1,8 +1,9 @@
-//! The row's own headers: the members of a JSON object become Kafka headers, in the object's order.
+//! The row's own headers: the members of the JSON object in its `headers` column become Kafka
+//! headers, in the object's order.
 //!
-//! A text becomes its characters, a number or a boolean its JSON spelling, null becomes Kafka's
-//! null, an object or an array its JSON text. Anything that is not an object is refused, as is a
-//! member that repeats a name, since a consumer could not tell which of the two to believe.
+//! A string becomes its characters, a number or a boolean its JSON spelling, null Kafka's null, an
+//! object or an array its JSON text. A value that is not an object is refused. So is a member that
+//! repeats a name, since a consumer could not know which of the two is meant.
 
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -13,11 +14,11 @@ use super::{
     plain::{self, Span},
 };
 
-/// Members that one row may bring: far above what anyone sends, far below what would hurt a
-/// consumer.
+/// How many members one row may have: far above any use, far below what would harm a consumer.
 const MEMBERS_MAX: usize = 256;
 
-/// The headers of one row in two reused buffers: nothing is allocated once they are warm.
+/// The headers of one row, in two buffers that are reused from row to row: nothing is allocated
+/// once they are large enough.
 #[derive(Debug, Clone, Default)]
 pub struct RowHeaders {
     text: String,
@@ -30,18 +31,18 @@ impl RowHeaders {
         Self { text: String::new(), spans: Vec::new() }
     }
 
-    /// Forgets the previous row.
+    /// Removes the headers of the previous row.
     pub fn clear(&mut self) {
         self.text.clear();
         self.spans.clear();
     }
 
-    /// How many headers the row brought.
+    /// How many headers the row has.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether it brought none.
+    /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
@@ -60,8 +61,8 @@ impl RowHeaders {
         })
     }
 
-    /// Replaces the headers by the members of `json`, none of which may bear one of the `taken`
-    /// names.
+    /// Replaces the headers by the members of `json`, none of which may have the name of a `taken`
+    /// header.
     ///
     /// # Errors
     /// What is wrong with the object; never its content.
@@ -72,7 +73,7 @@ impl RowHeaders {
         }
     }
 
-    /// As [`RowHeaders::read`] does, if the object is a plain one and nothing is wrong with it.
+    /// [`RowHeaders::read`] for plain objects; `None` for every other, and for every malformed one.
     pub(super) fn read_plain(&mut self, json: &[u8], taken: &[Header<'_>]) -> Option<()> {
         self.clear();
         self.text.push_str(str::from_utf8(json).ok()?);
@@ -107,7 +108,7 @@ impl RowHeaders {
     }
 }
 
-/// serde_json's own messages may quote the input; ours may not.
+/// serde_json's own messages may quote the input, so only messages made here are passed on.
 fn without_content(error: &serde_json::Error) -> String {
     if error.is_data() {
         let text = error.to_string();
@@ -162,7 +163,7 @@ impl<'de> Visitor<'de> for Members<'_> {
     }
 }
 
-/// A JSON text, borrowed where it has no escapes (`Cow` alone would always copy).
+/// A JSON string, borrowed where it has no escapes (`Cow` alone would always copy).
 #[derive(serde::Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 

@@ -1,4 +1,4 @@
-//! The headers that the table's format writes, before the row's own.
+//! The headers that the table's format writes, which precede the row's own.
 
 use crate::routing::{
     columns::{Event, Value},
@@ -6,10 +6,11 @@ use crate::routing::{
     table::{Format, OutboxTable, Role},
 };
 
-/// As many as the plain format writes.
+/// How many headers the plain format writes at most.
 const MOST: usize = 4;
 
-/// The headers of one record, kept where they are read from: beside the row, not in what is routed.
+/// The format's headers of one record. They are kept beside the row and not in
+/// [`Routed`](super::Routed), so they are read where they were written.
 #[derive(Debug, Default)]
 pub(crate) struct FormatHeaders<'a> {
     headers: [Header<'a>; MOST],
@@ -17,7 +18,7 @@ pub(crate) struct FormatHeaders<'a> {
 }
 
 impl<'a> FormatHeaders<'a> {
-    /// Writes those of one row into a list that is as it was made.
+    /// Writes the headers of one row; the list must be empty.
     #[inline]
     pub(super) fn write(&mut self, table: &'a OutboxTable, id: &'a [u8], event: &Event<'a>) {
         let names = &table.headers;
@@ -30,7 +31,7 @@ impl<'a> FormatHeaders<'a> {
                     Value::Null => self.push(&names.event_type, None),
                     Value::Absent => {}
                 }
-                // A trace context that the application did not set is no header at all.
+                // A trace context that is NULL becomes no header.
                 if let Value::Some(text, _) = event.get(Role::TraceParent) {
                     self.push("traceparent", Some(text));
                 }

@@ -1,14 +1,14 @@
-//! The hash of the one look-up that every event costs, routing value → topic. The values are short
-//! and the table is small and bounded, so it need not withstand what the standard library's hash
-//! does, which takes as many instructions as decoding the row. It is seeded all the same: which
-//! values collide differs from process to process.
+//! The hash for the look-up of routing value → topic, which every event needs. The values are short
+//! and the table is small and bounded, so the hash need not withstand crafted keys as the standard
+//! library's does, which takes as many instructions as decoding the row. It is seeded all the same:
+//! which values collide differs from process to process.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Odd, its bits without a pattern: the fraction of the golden ratio.
+/// The fraction of the golden ratio: odd, and its bits have no pattern.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Where hashing begins.
+/// The state in which each hash begins, random per value of this type.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seed(u64);
 
@@ -27,8 +27,8 @@ impl BuildHasher for Seed {
     }
 }
 
-/// Multiplies in eight bytes at a time and folds the product, so that every bit of it depends on
-/// every byte.
+/// Multiplies eight bytes at a time and folds the 128-bit product, so that every bit of the hash
+/// depends on every byte.
 #[derive(Debug)]
 pub(super) struct Folded(u64);
 
@@ -47,7 +47,7 @@ impl Hasher for Folded {
         for word in words {
             self.fold(u64::from_le_bytes(*word));
         }
-        // Nothing and zeros are told apart by the length, which is hashed as well.
+        // The length is hashed as well, which distinguishes an empty tail from zeros.
         if !tail.is_empty() {
             self.fold(tail.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
         }

@@ -1,6 +1,6 @@
-//! Event → record: the key, the topic and partition, the value and the headers. Plain functions
-//! over borrowed bytes; what must be decoded (`bytea`, the row's own headers) goes into buffers
-//! that are reused from row to row.
+//! From an event to a record: key, topic, partition, value and headers. The functions borrow their
+//! bytes; what must be decoded (`bytea`, the row's own headers) goes into buffers that are reused
+//! from row to row.
 
 use std::num::NonZeroI32;
 
@@ -34,7 +34,7 @@ pub(crate) struct Router {
     remembered: TopicCache,
 }
 
-/// Buffers of one row; see [`RowHeaders`].
+/// Buffers for what is decoded of one row, reused from row to row.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     key: Vec<u8>,
@@ -57,8 +57,8 @@ impl Router {
         Self { table, columns, remembered: TopicCache::default() }
     }
 
-    /// The relation was described anew. What is remembered of topics depends on the configuration
-    /// alone.
+    /// Another Relation message has come. The topic cache stays, since it depends on the
+    /// configuration alone.
     pub(crate) fn set_columns(&mut self, columns: Columns) {
         self.columns = columns;
     }
@@ -74,8 +74,8 @@ impl Router {
     /// Routes one row, and writes the format's headers.
     ///
     /// # Errors
-    /// The row cannot be a record: which column, and what to do. Never a value of the row but its
-    /// id.
+    /// The row cannot become a record. The failure names the column and the remedy, and no value of
+    /// the row but its id.
     #[inline]
     pub(crate) fn route<'a>(
         &'a mut self,
@@ -187,11 +187,12 @@ impl Router {
     }
 }
 
-/// The longest id that messages show: a UUID has 36 characters, a ULID 26, a `bigint` at most 20.
+/// The greatest length in bytes of an id that messages show: a UUID has 36 characters, a ULID 26, a
+/// `bigint` at most 20.
 const ID_SHOWN_MAX: usize = 64;
 
-/// The row by its id, which is the one value of a row that errors may show, and only if it looks
-/// like an id: when `columns.id` names the wrong column, the value may be a payload.
+/// How messages name a row: by its id, the only value of a row that they may show. An id is shown
+/// only if it looks like one: when `columns.id` names the wrong column, the value may be a payload.
 pub(crate) fn described(event: &Event<'_>) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte);
     match event.get(Role::Id) {
@@ -206,7 +207,7 @@ pub(crate) fn described(event: &Event<'_>) -> String {
 }
 
 impl<'a> Routed<'a> {
-    /// The record, now that the partition count is known.
+    /// The record, once the topic's partition count is known.
     #[inline]
     pub(crate) fn record(
         &self,

@@ -1,9 +1,10 @@
-//! Routing value → topic, so that a name is rendered and validated once: the one look-up that every
-//! event costs.
+//! Routing value → topic, so that a topic name is rendered and checked once. Every event needs this
+//! one look-up.
 //!
-//! A table of `hashbrown`, which is the standard library's map without its idea of what makes keys
-//! equal. That idea is a call of `memcmp`, and glibc's for AVX-512 waits some 90 ns for a masked
-//! load of the few bytes that were just read: an eighth of the relay thread's time in a backlog.
+//! It is a `HashTable` of `hashbrown`, the implementation of the standard library's map, but with a
+//! comparison of its own. The standard map compares byte slices by `memcmp`; glibc's version for
+//! AVX-512 waits some 90 ns for a masked load of the few bytes that were just read, an eighth of
+//! the relay thread's time in a backlog.
 
 use std::hash::BuildHasher;
 
@@ -12,9 +13,8 @@ use hashbrown::HashTable;
 use super::hash::Seed;
 use crate::routing::record::TopicId;
 
-/// Distinct routing values whose topics are remembered per table. Beyond it the topic is worked out
-/// anew each time: an application that puts an id into the aggregate type must not cost memory
-/// without end.
+/// How many routing values are cached per table. The topic of any further value is rendered each
+/// time: an application that puts an id into the aggregate type must not use memory without limit.
 pub(super) const REMEMBERED_MAX: usize = 16_384;
 
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl TopicCache {
         self.topics.find(self.seed.hash_one(routing), is_it).map(|(_, topic)| *topic)
     }
 
-    /// `routing` is not yet there.
+    /// Adds a routing value that is not in the cache; does nothing when the cache is full.
     pub(super) fn insert(&mut self, routing: &[u8], topic: TopicId) {
         if self.topics.len() < REMEMBERED_MAX {
             let hash = self.seed.hash_one(routing);
@@ -46,7 +46,7 @@ impl TopicCache {
     }
 }
 
-/// Eight bytes at a time, in line.
+/// Compares eight bytes at a time, inlined, without a call of `memcmp`.
 #[inline]
 fn are_equal(one: &[u8], other: &[u8]) -> bool {
     let ((one, one_tail), (other, other_tail)) = (one.as_chunks::<8>(), other.as_chunks::<8>());

@@ -1,5 +1,5 @@
-//! Whether a stream may start: everything that must be true before `START_REPLICATION`, where a
-//! wrong answer has a code and a remedy. Nothing that is wrong is ever mended by the router itself.
+//! Whether a stream may start: everything that must be true before `START_REPLICATION`. What is not
+//! true is reported with a code and a remedy; the router repairs nothing itself.
 
 use pgoutput::Lsn;
 
@@ -21,12 +21,14 @@ use crate::{
     witness::Witness,
 };
 
-/// Judges everything that [`super::history::continued`] has not.
+/// Checks the slot and the catalog; [`super::history::continued`] has checked the server's history.
 ///
 /// # Errors
-/// What is wrong, in the order in which a person would have to mend it. All defects that leave rows
-/// out are named, with the interval at risk: who accepts one of them accepts what there is now, so
-/// each of them must be known by then.
+/// [`Obstacle::Gaps`]: all defects that leave rows out, with the interval at risk. An acceptance
+/// makes the present state the measure of what follows, so it must not come before all of them are
+/// known. [`Obstacle::Failed`]: no gap, but another defect: the first in the order in which a
+/// person would have to repair them. [`Obstacle::SlotInUse`]: no defect, but another process holds
+/// the slot.
 pub fn preflight(
     expected: Expectations<'_>,
     server: Server,
@@ -38,8 +40,8 @@ pub fn preflight(
         Err(Obstacle::Gaps(gaps)) => (None, gaps),
         Err(obstacle) => return Err(obstacle),
     };
-    // A gap that is accepted before anything was judged leaves a catalog without a publication:
-    // there is nothing to compare.
+    // A gap that is accepted before the first preflight leaves a catalog without a publication:
+    // there is nothing to compare with.
     let remembered = expected
         .witness
         .map(|witness| &witness.catalog)
@@ -61,7 +63,7 @@ pub fn preflight(
         (_, Some(failure)) if gaps.is_empty() => return Err(Obstacle::Failed(failure)),
         (Some(_) | None, _) => return Err(Obstacle::Gaps(gaps)),
     };
-    // Last, so that a standby hears of a defect before the holder dies of it.
+    // Checked last, so that a standby reports a defect although another process holds the slot.
     if let Some(pid) = slot.active_pid {
         return Err(Obstacle::SlotInUse { pid });
     }
@@ -88,20 +90,21 @@ pub fn preflight(
     })
 }
 
-/// The last moment at which a defect of the catalog was certainly not there.
+/// The last moment at which a defect of the catalog was certainly not there; `None` if no such
+/// moment is known.
 fn last_safe(expected: Expectations<'_>, failure: &Failure, look: &SlotLook) -> Option<Mark> {
     let looked = expected.witness.and_then(|witness| Some((witness, witness.checked.as_ref()?)));
     match looked {
-        // WAL from before it was made is decoded without it: a slot that stands there is of no use
-        // any more, and what it still has is given up with it.
+        // WAL from before a publication was created is decoded without it. So a slot that stands
+        // before that can no longer be used, and what it still has is at risk, too.
         Some((witness, _)) if failure.code.is_of_whole_publication() => Some(witness.mark()),
-        // The slot still has what was written before that.
+        // The slot still has what was written before the last preflight.
         Some((_, checked)) if checked.lsn <= look.current_wal_lsn => Some(checked.clone()),
-        // WAL has become shorter than it was then: that position is of another history.
+        // WAL is shorter than it was at the last preflight: that position is of another history.
         Some((witness, _)) => Some(witness.mark()),
-        // A child that was there before anybody looked has never been part of what was promised.
+        // A child that was there before the first session was never promised to be produced.
         None if failure.code == Code::TableInherited => None,
-        // What the slot itself remembers is the last that is safe.
+        // Without a witness the slot's own position is the last that is safe.
         None => {
             let lsn = look.slot.as_ref()?.confirmed_flush_lsn?;
             Some(Mark { lsn, at: None })
@@ -124,12 +127,12 @@ pub struct Present<'a> {
     pub catalog: Catalog,
 }
 
-/// Every gap that a router would find which goes on from this witness now. What is no gap is not
-/// told.
+/// Every gap that a router would find if it continued from this witness now. Other failures are
+/// left out.
 pub fn gaps_since(witness: &Witness, expected: Expectations<'_>, present: Present<'_>) -> Vec<Gap> {
     let Present { cluster, server, timelines, look, catalog } = present;
     let mut gaps = check_cluster(witness, cluster).map_or_else(gaps_of, |()| Vec::new());
-    // Found by what the server sent: where the histories parted, nobody knows.
+    // This gap was found by what the server sent; where the two histories parted is not known.
     if witness.gaps.iter().any(|gap| gap.failure.code == Code::HistoryChanged) {
         gaps.extend(unsent(expected.slot, None, look));
     }
@@ -140,7 +143,7 @@ pub fn gaps_since(witness: &Witness, expected: Expectations<'_>, present: Presen
             let from = parted.first().and_then(|gap| gap.interval.from.clone());
             let unsent = unsent(expected.slot, from.filter(|from| from.lsn > Lsn::ZERO), look);
             gaps.extend(parted.into_iter().chain(unsent));
-            // Where its slot stands cannot be compared with positions of the other history.
+            // The slot's position cannot be compared with positions of the other history.
             (witness.clone(), Kept::InMemory)
         }
     };
@@ -158,8 +161,8 @@ fn gaps_of(obstacle: Obstacle) -> Vec<Gap> {
     }
 }
 
-/// What was committed in another history before its slot. That the history is another says what
-/// Kafka has too much of, and not what it lacks.
+/// The gap for what was committed in another history before the slot's position. The gap of the
+/// changed history names what Kafka has in excess; this gap names what Kafka lacks.
 fn unsent(slot: &str, from: Option<Mark>, look: &SlotLook) -> Option<Gap> {
     let lsn = look.slot.as_ref()?.confirmed_flush_lsn?;
     if from.as_ref().is_some_and(|from| from.lsn >= lsn) {
@@ -173,12 +176,13 @@ fn unsent(slot: &str, from: Option<Mark>, look: &SlotLook) -> Option<Gap> {
     Some(Gap::new(failure, Interval { from, to: Mark { lsn, at: None } }))
 }
 
-/// Whether the records that the witness speaks of are in this Kafka cluster.
+/// Checks that this Kafka cluster is the one that the witness names.
 ///
 /// # Errors
-/// They are in another.
+/// [`Obstacle::Gaps`] with [`Code::ClusterChanged`]: both cluster ids are known, and they differ.
 pub fn check_cluster(witness: &Witness, cluster: &str) -> Result<(), Obstacle> {
-    // A command that could not ask, or a gap before the first connection, names none.
+    // The id is empty where a command could not ask for it, and in a gap from before the first
+    // connection.
     if witness.cluster.is_empty() || cluster.is_empty() || witness.cluster == cluster {
         return Ok(());
     }
@@ -193,23 +197,24 @@ pub fn check_cluster(witness: &Witness, cluster: &str) -> Result<(), Obstacle> {
         "point kafka.bootstrap_servers at that cluster, or see that the events were copied here, \
          then outbox-router accept",
     );
-    // It is written down in the topic of this cluster, where those who reach the right one do not
-    // read.
+    // This gap is written to the state topic of this cluster, which routers on the right cluster do
+    // not read.
     Err(Obstacle::Gaps(vec![Gap::new(failure, Interval { from: None, to: witness.mark() })]))
 }
 
-/// The part of [`preflight()`] that needs no catalog: what is wrong with the slot can be told while
-/// the catalog cannot be read, since somebody has locked a table.
+/// The part of [`preflight()`] that needs no catalog: a defect of the slot can be reported while a
+/// locked table keeps the catalog from being read.
 ///
 /// # Errors
-/// The slot is not fit, or stands, held by nobody, past what is acknowledged.
+/// The slot is missing, lost or unsuitable; or no process holds it and it stands past the witness.
+/// It is [`Obstacle::Gaps`] where rows are at risk, and else [`Obstacle::Failed`].
 pub fn check_slot<'l>(
     expected: Expectations<'_>,
     look: &'l SlotLook,
 ) -> Result<&'l SlotHealth, Obstacle> {
     let ours = || expected.witness.map(Witness::mark);
     let slot = slot_checks::fit(expected.slot, look).map_err(|failure| {
-        // A lost slot still knows what was confirmed to it, if only that.
+        // A lost slot still has its `confirmed_flush_lsn`.
         let remembered = || {
             let slot = look.slot.as_ref().filter(|_| failure.code == Code::SlotLost)?;
             Some(Mark { lsn: slot.confirmed_flush_lsn?, at: None })
@@ -219,7 +224,7 @@ pub fn check_slot<'l>(
         let failure = if was_fit { slot_checks::made_unfit(failure) } else { failure };
         obstacle(at_risk(failure, from, look.mark()))
     })?;
-    // While another process holds it, it stands where that one has brought it.
+    // While another process holds the slot, that process may have moved it past this witness.
     if let Some(witness) = expected.witness.filter(|_| !slot.is_active())
         && expected.kept == Kept::InKafka
     {
@@ -229,7 +234,7 @@ pub fn check_slot<'l>(
     Ok(slot)
 }
 
-/// Names the interval, where rows are at risk and something was well before.
+/// A gap, if rows are at risk and a safe position is known; the failure itself otherwise.
 fn at_risk(failure: Failure, from: Option<Mark>, to: Mark) -> Result<Gap, Failure> {
     match (failure.class(), from) {
         (Class::Gap, from @ Some(_)) => Ok(Gap::new(failure, Interval { from, to })),

@@ -138,13 +138,13 @@ fn where_a_slot_stands_that_another_holds_is_its_holders_work() {
     let known = witness(39 * MIB);
     let held = look(Some(SlotHealth { active_pid: Some(7), ..slot() }));
     assert_eq!(judged(Some(&known), &held, healthy()).unwrap_err(), Obstacle::SlotInUse { pid: 7 });
-    // A defect is one, whoever holds the slot.
+    // A defect is reported although another process holds the slot.
     assert_eq!(refused(Some(&known), &held, Catalog::default()).0, Code::PublicationMissing);
     let lost = SlotHealth { active_pid: Some(7), wal_status: WalStatus::Lost, ..slot() };
     assert_eq!(refused(Some(&known), &look(Some(lost)), healthy()).0, Code::SlotLost);
 }
 
-/// Whoever accepts one of them accepts what there is now.
+/// An acceptance makes the present state the measure, so all defects must be known before.
 #[test]
 fn everything_that_is_wrong_is_told() {
     let mut catalog = healthy();
@@ -215,15 +215,16 @@ fn a_renamed_table_is_no_obstacle_and_its_rows_are_known() {
     let first = judged(None, healthy()).unwrap();
     let second = judged(Some(first.catalog), renamed("outbox_v2")).unwrap();
     assert_eq!(second.tables.table(Oid::from_u32(10)), Some(&name("outbox")));
-    // And again, by what that one remembers.
+    // After another rename the table is still known, by what the second preflight remembered.
     let third = judged(Some(second.catalog), renamed("outbox_v3")).unwrap();
     assert_eq!(third.tables.table(Oid::from_u32(10)), Some(&name("outbox")));
     let unknown = judged(None, renamed("outbox_v2")).unwrap_err();
     assert!(matches!(unknown, Obstacle::Failed(failure) if failure.code == Code::TableMissing));
 }
 
-/// The table was renamed, with its rows produced as before, and then another took its name: the
-/// slot may have rows of the former one that bear neither the configured name nor its OID now.
+/// The table was renamed, its rows were produced as before, and then another table took its name:
+/// the slot may have rows of the former table that bear neither the configured name nor the OID
+/// that has it now.
 #[test]
 fn rows_of_a_table_whose_place_was_taken_are_known_until_they_are_through() {
     let outboxes = Outboxes { tables: vec![OutboxTable::with_defaults(name("outbox"))] };
@@ -297,6 +298,6 @@ fn an_outbox_that_is_not_configured_any_more_is_told() {
     assert_eq!(alterations(&configured(&["outbox"]), &[10], &both), [], "told before");
     assert_eq!(alterations(&configured(&["outbox", "second"]), &[10, 11], &both), []);
     assert_eq!(alterations(&Outboxes::default(), &[10, 11], &both), []);
-    // The slot has rows of a table that is not published any more, or was dropped.
+    // The slot may still have rows of a table that is not published any more, or was dropped.
     assert_eq!(alterations(&configured(&["outbox"]), &[10, 11], &healthy()).len(), 1);
 }

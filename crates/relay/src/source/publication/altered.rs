@@ -1,5 +1,6 @@
-//! A publication whose row was written again (`xmin`) between two looks. Its tables have entries of
-//! their own; the row itself holds the owner, the name, and which changes are published and how.
+//! A publication whose row in `pg_publication` was written again (`xmin`) between two readings.
+//! That row holds the owner, the name, and which changes are published and how; the tables have
+//! entries of their own.
 
 use super::{comparison::Judge, remedy::ACCEPT, renamed, rows, xmin::FROZEN};
 use crate::{
@@ -10,19 +11,19 @@ use crate::{
     },
 };
 
-/// What the row shows of having been written again.
+/// Whether the row was written again, and whether the row shows why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trace {
-    /// It was not.
+    /// It was not written again.
     None,
-    /// It was, and something that does no harm is other than it was; or who wrote it is forgotten.
+    /// It was written again, and owner or options differ; or its `xmin` is frozen.
     Explained,
-    /// It was, and it looks as before: something was altered and altered back.
+    /// It was written again, and looks as before: something was altered and altered back.
     Unexplained,
 }
 
 fn trace(before: &Publication, now: &Publication) -> Trace {
-    // Another publication is a defect of its own.
+    // A re-created publication is another defect (`replaced`).
     if before.oid != now.oid || before.written_by == now.written_by {
         Trace::None
     } else if now.written_by == FROZEN
@@ -34,8 +35,8 @@ fn trace(before: &Publication, now: &Publication) -> Trace {
     }
 }
 
-/// Alterations that explain themselves. Rows may have been left out before them all the same, of
-/// which nothing is left; that is for people to hear of, and no reason to stop.
+/// Alterations whose purpose the catalog shows. Rows may have been left out between the readings
+/// all the same, without a trace; so the alterations are reported, and nothing stops.
 pub fn alterations(
     before: &Catalog,
     now: &Catalog,
@@ -74,7 +75,8 @@ fn of_publication(
 }
 
 impl Judge<'_> {
-    /// What was published in between is not known: nothing but the alteration itself is left of it.
+    /// What was published in between is not known: the catalog shows only that there was an
+    /// alteration.
     pub(super) fn altered_and_back(&self) -> Option<Failure> {
         let before = self.before?.publication.as_ref()?;
         (trace(before, self.publication) == Trace::Unexplained).then(|| {

@@ -1,7 +1,6 @@
-//! Tables that inherit from an outbox (`INHERITS`). To the application their rows are the outbox's;
-//! to PostgreSQL each is a table of its own, and is published under its own name or not at all
-//! (CREATE PUBLICATION, "Parameters": descendants are added when the publication is made, and not
-//! later).
+//! Tables that inherit from an outbox (`INHERITS`). A query on the outbox returns their rows, too;
+//! but PostgreSQL publishes each of them under its own name or not at all (CREATE PUBLICATION,
+//! "Parameters": descendants are added when the publication is made, and not later).
 
 use super::{comparison::Judge, remedy, remedy::ACCEPT};
 use crate::{
@@ -14,7 +13,7 @@ use crate::{
 };
 
 impl Judge<'_> {
-    /// Children whose rows nobody would produce.
+    /// Children whose rows would not be produced.
     pub(super) fn inherited(&self, relation: &Relation) -> Option<Failure> {
         let ours = TableOids::of(self.watched.outboxes, self.now, self.before);
         let is_outbox = |child: &&Child| {
@@ -60,7 +59,7 @@ impl Judge<'_> {
         if !tables.is_empty() {
             steps.push(remedy::add(self.watched.publication, &tables));
         }
-        // Without a look before it, no row of it can have been ours.
+        // Without an earlier reading no row of the child was promised to be produced.
         if self.before.is_some() {
             steps
                 .push("publish the rows that were written to it before that from the table".into());

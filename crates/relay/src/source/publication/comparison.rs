@@ -1,4 +1,4 @@
-//! What is wrong with a publication, now and compared with what it was.
+//! The checks of a publication, in their order.
 
 use pgoutput::Oid;
 
@@ -16,17 +16,17 @@ use crate::{
     routing::table::{OutboxTable, Outboxes, TableName},
 };
 
-/// Whom the publication is judged for.
+/// What the publication is checked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Watched<'a> {
     /// The publication's name.
     pub publication: &'a str,
-    /// The configured tables; empty: all that are published.
+    /// The configured tables. Empty: every published table is an outbox.
     pub outboxes: &'a Outboxes,
 }
 
-/// Everything that keeps rows of the outbox tables from being published as they were, the gravest
-/// first; after it, what people should hear of ([`is_note`]).
+/// Everything that keeps rows of the outbox tables from being published as they were written, the
+/// gravest first; after that, what is only reported ([`is_note`]).
 pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) -> Vec<Failure> {
     let Some(publication) = &now.publication else {
         return vec![missing(watched.publication)];
@@ -47,8 +47,8 @@ pub fn compare(watched: Watched<'_>, before: Option<&Catalog>, now: &Catalog) ->
     failures
 }
 
-/// Whether it is only for people to hear of: no row is missing or will be, so a stream starts and
-/// goes on.
+/// Whether a finding is only reported: no row is or will be missing because of it, so the stream
+/// starts and continues.
 pub fn is_note(failure: &Failure) -> bool {
     matches!(failure.code, Code::TableRenamed | Code::RowsMove | Code::ServerOutdated)
 }
@@ -126,9 +126,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Tables that were published and are not, or whose name another has. One that was dropped
-    /// altogether takes no rows any more and those that it took are in the WAL, so nothing is
-    /// missing, unless another took its name.
+    /// Tables that were published and are not any more, or whose name another table has. A dropped
+    /// table is no defect: its rows are in the WAL, and it takes no new ones. It becomes one when
+    /// another table takes its name.
     fn withdrawn(&self, before: &Publication) -> Vec<Failure> {
         let missing = before.tables.iter().filter_map(|table| {
             let is_published = self.publication.table(table.oid).is_some();
@@ -136,7 +136,8 @@ impl Judge<'_> {
                 return Some(self.lacks(&table.name));
             }
             let heir = self.now.named(&table.name).filter(|heir| heir.oid != table.oid)?;
-            // What is published without an entry of its own has been so since it was made.
+            // A table that is published without an entry of its own has been published since it was
+            // created.
             let is_at_risk = match self.publication.table(heir.oid) {
                 Some(now) => now.entry.is_some() && before.table(heir.oid).is_none(),
                 None => true,
@@ -176,7 +177,8 @@ impl Judge<'_> {
         failures.extend(self.inherited(relation));
     }
 
-    /// What is wrong with a published table now; else, what was for a moment.
+    /// What is wrong with a published table now; if nothing is, what was wrong between the two
+    /// readings.
     fn changed(
         &self,
         outbox: &OutboxTable,
@@ -233,8 +235,7 @@ impl Judge<'_> {
 
     fn lacks(&self, table: &TableName) -> Failure {
         let publication = self.watched.publication;
-        // Of a partition that is published with what it is a partition of the publication takes no
-        // entry.
+        // PostgreSQL does not add a partition that is published with its parent.
         let is_leaf = self.now.named(table).is_some_and(|now| now.kind == Kind::Leaf);
         let (what, hint) = if is_leaf && self.publication.partitions == Partitions::ViaRoot {
             let mend = format!(
@@ -265,8 +266,8 @@ impl Judge<'_> {
         .hint(self.alter("set (publish_via_partition_root = true)"))
     }
 
-    /// The rows of the former one are in the slot under this name, those of the new one under its
-    /// OID: none of them is passed over.
+    /// The slot has the former table's rows under this name and the new table's rows under its OID:
+    /// none of them is skipped.
     fn exchanged(&self, table: &TableName, before: Oid, now: Oid) -> Failure {
         let hint = match self.publication.table(now) {
             Some(_) => format!(

@@ -1,9 +1,9 @@
-//! A table that left a publication and came back: the rows that were written meanwhile are missing,
-//! although it looks as before.
+//! A table that was taken out of a publication and put back: the rows that were written meanwhile
+//! are missing, although the publication looks as before.
 //!
-//! It is in a publication by an entry of its own, or since its schema has one. Either bond is
-//! broken by what gives it another identity. A table that is there FOR ALL TABLES, or with the
-//! table that it is a partition of, has neither: it cannot leave by itself.
+//! A table is in a publication by an entry of its own or by its schema's entry. Either entry has
+//! another OID after it was removed and added again. A table that is published FOR ALL TABLES, or
+//! with its partitioned parent, has no entry and cannot be taken out by itself.
 
 use super::{comparison::Judge, remedy::ACCEPT, xmin::is_written_again};
 use crate::{
@@ -11,22 +11,22 @@ use crate::{
     source::catalog::PublishedTable,
 };
 
-/// How a table came to be out.
+/// How a table was taken out.
 enum Left {
     /// Its own entry, before and now.
     ByItself(String),
     /// Its schema's entry, before and now.
     WithItsSchema(String),
-    /// It was in another schema.
+    /// It was moved to another schema and back.
     ItsSchema,
-    /// It is published in another way.
+    /// It has another kind of entry than before.
     Otherwise,
 }
 
 fn left(before: &PublishedTable, now: &PublishedTable) -> Option<Left> {
     let (own, by_schema) = (before.entry, before.schema_entry);
-    // What is not known is not compared: nothing was remembered, or the table is there by what it
-    // is a part of.
+    // Without an entry on both sides there is nothing to compare: none was remembered, or the table
+    // is published with its parent.
     if !before.has_entry() || !now.has_entry() || (own.is_some() && own == now.entry) {
         return None;
     }
@@ -46,7 +46,7 @@ fn left(before: &PublishedTable, now: &PublishedTable) -> Option<Left> {
 impl Judge<'_> {
     pub(super) fn put_back(&self, published: &PublishedTable) -> Option<Failure> {
         let before = self.before?.publication.as_ref()?;
-        // All entries of another publication are others.
+        // In a re-created publication every entry differs.
         if before.oid != self.publication.oid {
             return None;
         }

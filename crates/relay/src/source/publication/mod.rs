@@ -1,9 +1,9 @@
-//! What is wrong with a publication, now and compared with what it was: a plain function over two
-//! [`Catalog`]s.
+//! What is wrong with a publication, now and compared with an earlier reading: a plain function of
+//! two [`Catalog`]s.
 //!
-//! Everything is compared by OID. A name says who is asked for; an OID says whether it is still the
-//! same one. A publication that was dropped and made again looks right and is not: the WAL in
-//! between was written, and is decoded, without it.
+//! Everything is compared by OID: the configuration names an object, and the OID says whether the
+//! object of that name is still the same. A publication that was dropped and re-created looks right
+//! and is not: the WAL in between is decoded without it.
 
 mod altered;
 mod children;

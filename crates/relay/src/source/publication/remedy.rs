@@ -1,29 +1,31 @@
 //! Statements that put a table into a publication, for people to type and for `setup` to run.
 //!
-//! Each is one transaction, so that nothing is left out between its statements, and touches no
-//! other table: `set table` would take every other one out, and without `only` a child (INHERITS)
-//! would be added and dropped with its parent, or make the statement fail. The lock waits for
-//! whoever is writing, and whoever comes to write waits for it, so not for long. Without it
-//! PostgreSQL before 13.21, 14.18, 15.13, 16.9 and 17.5 goes on with the former publication for
-//! what comes after such a transaction (release notes of these versions). It is taken without
-//! `only`: who writes to a partition locks that one and not its root. So children are locked, too,
-//! which changes nothing about them and needs no right of its own.
+//! Each remedy is one transaction, so that no row is left out between its statements, and it
+//! changes no other table: `set table` would take every other table out, and without `only` a child
+//! (INHERITS) would be added and dropped with its parent, or make the statement fail.
+//!
+//! The lock waits for transactions that write to the table, and later writers wait for the lock;
+//! `lock_timeout` bounds that. Without the lock, PostgreSQL before 13.21, 14.18, 15.13, 16.9 and
+//! 17.5 decodes later transactions with the former publication (release notes of these versions).
+//! It is taken without `only`, because a writer to a partition locks the partition and not its
+//! root. So children are locked, too, which changes nothing about them and needs no right of its
+//! own.
 
 use crate::{
     routing::table::TableName,
     source::quote::{quote_identifier, quote_table},
 };
 
-/// How a person says that the gap is known and dealt with.
+/// The command by which a person accepts a gap.
 pub(super) const ACCEPT: &str = "outbox-router accept";
 
-/// Publishes tables that are not published.
+/// The statements that publish tables which are not published.
 #[must_use]
 pub fn add(publication: &str, tables: &[&TableName]) -> String {
     at_rest(publication, tables, &["add"])
 }
 
-/// Publishes every row and every column of a table of which some are left out.
+/// The statements that publish every row and every column of a table that is published in part.
 #[must_use]
 pub fn add_again(publication: &str, table: &TableName) -> String {
     at_rest(publication, &[table], &["drop", "add"])

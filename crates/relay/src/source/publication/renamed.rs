@@ -1,5 +1,5 @@
-//! Tables that were renamed. A table is its OID, so that loses none of its own rows; what another
-//! table has taken in under the name meanwhile is lost, if that one is not published.
+//! Tables that were renamed. A table is identified by its OID, so a rename loses none of its rows.
+//! Lost are rows that another, unpublished table took under the name meanwhile.
 
 use super::xmin::is_written_again;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// The stream knows it by its OID, so nothing is missing.
+/// The stream recognises the table by its OID, so nothing is missing.
 pub(super) fn renamed_to(outbox: &OutboxTable, now: &Relation) -> Failure {
     let name = &outbox.name;
     Failure::new(
@@ -24,7 +24,8 @@ pub(super) fn renamed_to(outbox: &OutboxTable, now: &Relation) -> Failure {
     }))
 }
 
-/// Into the other schema first, which keeps the name.
+/// The statements that give the table its former name: first the schema, which keeps the name, then
+/// the name.
 pub(super) fn rename_back(name: &TableName, now: &TableName) -> String {
     let mut statements = Vec::new();
     let here = TableName { schema: name.schema.clone(), name: now.name.clone() };
@@ -39,9 +40,9 @@ pub(super) fn rename_back(name: &TableName, now: &TableName) -> String {
     statements.join("; ")
 }
 
-/// Published tables that bear the name that they bore, and were given it anew. Mostly nothing is
-/// missing; whether another table had the name in between, and what was written to that one,
-/// nothing tells.
+/// Published tables that bear the same name as before, and were renamed in between. Mostly nothing
+/// is missing. Whether another table had the name meanwhile, and what was written to it, the
+/// catalog does not show.
 pub(super) fn renamed_back<'a>(
     before: &'a Catalog,
     now: &'a Catalog,

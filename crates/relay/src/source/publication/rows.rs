@@ -1,6 +1,5 @@
-//! Rows of a published table that were in nobody's WAL, or in that of a table which was no part of
-//! it: those of a partition that was detached for a while, and those that were written while their
-//! table was unlogged.
+//! Rows of a published table that were not decoded as its rows: those written to a partition while
+//! it was detached, and those written while the table was unlogged, which are in no WAL.
 
 use pgoutput::Oid;
 
@@ -16,11 +15,11 @@ use crate::{
     },
 };
 
-/// How many tables a message names: it is for people, and a partitioned table may have hundreds.
+/// How many partitions a message names: people read it, and a table may have hundreds.
 const NAMED_MAX: usize = 5;
 
 impl Judge<'_> {
-    /// Rows that are written now go to no WAL.
+    /// A partition whose rows are not in the WAL now: unlogged, or a foreign table.
     pub(super) fn not_in_the_wal(&self, relation: &Relation) -> Option<Failure> {
         let elsewhere = |partition: &&Partition| partition.storage.place != Place::Logged;
         let partition = relation.partitions.iter().find(elsewhere)?;
@@ -45,8 +44,9 @@ impl Judge<'_> {
         )
     }
 
-    /// A partition that was detached and is one again. That one was made, attached, detached or
-    /// dropped says nothing: rows of a table that is no part of the outbox are no events.
+    /// Partitions that were detached and attached again. A partition that was only created,
+    /// attached, detached or dropped is no defect: rows of a table that is no part of the outbox
+    /// are no events.
     pub(super) fn attached_again(&self, now: &Relation) -> Option<Failure> {
         let before = self.before?.with_oid(now.oid)?;
         let again = both(before, now)
@@ -69,7 +69,8 @@ impl Judge<'_> {
         )
     }
 
-    /// Its rows were written anew by a statement that has no other purpose than to make it logged.
+    /// Tables whose rows were rewritten by a statement that can only have been SET LOGGED: the
+    /// table was unlogged before.
     pub(super) fn unlogged_meanwhile(
         &self,
         published: &PublishedTable,
@@ -91,8 +92,8 @@ impl Judge<'_> {
     }
 }
 
-/// Tables whose rows were written anew as columns changed, which explains it. They may have been
-/// unlogged before that all the same, of which nothing is left.
+/// Tables whose rows were rewritten while columns changed, which explains the rewrite. They may
+/// have been unlogged before it all the same; the catalog does not show that.
 pub(super) fn explained<'a>(
     before: &'a Catalog,
     now: &'a Catalog,
@@ -121,8 +122,9 @@ pub(super) fn explained<'a>(
     })
 }
 
-/// The table and those of its partitions whose storage comes from another such statement than
-/// before. A table that the publication names cannot have been unlogged; its partitions can.
+/// The table, or those of its partitions, whose TOAST table differs from the earlier reading and
+/// was made as `made` says. A table that the publication names cannot have been unlogged; its
+/// partitions can.
 fn rewritten(
     before: &Relation,
     now: &Relation,
@@ -141,7 +143,7 @@ fn rewritten(
     Some(format!("{names} of table {}", now.name))
 }
 
-/// The partitions that were such before.
+/// The partitions that are in both readings, as (before, now).
 fn both<'a>(
     before: &'a Relation,
     now: &'a Relation,
@@ -158,7 +160,7 @@ fn named(partition: &Partition) -> String {
     partition.name.as_ref().map_or_else(|| format!("oid {}", partition.oid), TableName::to_string)
 }
 
-/// `partition a, b`, if there is any.
+/// `partition a, b`; `None` if there is no partition.
 fn list<'a>(partitions: impl Iterator<Item = &'a Partition>) -> Option<String> {
     let names: Vec<String> = partitions.map(named).collect();
     let more = match names.len().saturating_sub(NAMED_MAX) {

@@ -1,4 +1,4 @@
-//! Which transaction wrote a row of the catalog (`xmin`), and what that says.
+//! Comparing `xmin` of a row of the catalog: the transaction that wrote the row.
 
 /// `FrozenTransactionId` (access/transam.h): servers and tools may put it in the place of an old
 /// `xmin`. VACUUM FULL of PostgreSQL 15 and 18 was seen to keep it.

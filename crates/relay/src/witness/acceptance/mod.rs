@@ -1,9 +1,10 @@
 //! How a pipeline's record begins, and how a person's acceptance changes it.
 //!
-//! Accepting a gap says: what is missing is known, go on from what is there now. So the record of
-//! an acceptance is a baseline as complete as the first one. If it kept the position or the catalog
-//! from before the gap, the next start would find the same gap again; if it kept none, a slot that
-//! is moved between the acceptance and that start would not be noticed.
+//! By accepting a gap a person says that what is missing is known, and that the router may continue
+//! from the present state. So the record of an acceptance is a complete baseline of the present
+//! state. If it kept position or catalog from before the gap, the next start would find the same
+//! gap again; if it had neither, a slot that is moved between the acceptance and the next start
+//! would not be noticed.
 
 use std::collections::BTreeMap;
 
@@ -16,24 +17,24 @@ use crate::{
     source::{Baseline, Gap, Mark},
 };
 
-/// Whether a record says something else than before.
+/// Whether a record was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Changed {
     No,
     Yes,
 }
 
-/// Something in a record that waits for a person.
+/// Something in a record that a person has to accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Open {
     /// Rows may be missing.
     Gap(Gap),
-    /// The pipeline began here without a record.
+    /// The pipeline began here without a witness.
     Beginning(Mark),
 }
 
 impl Open {
-    /// What it is.
+    /// The gap's code, or [`Code::WitnessMissing`] for a beginning.
     pub fn code(&self) -> Code {
         match self {
             Self::Gap(gap) => gap.failure.code,
@@ -77,7 +78,8 @@ impl Acceptance {
 }
 
 impl Witness {
-    /// The record of a pipeline that begins here: its source as it is now, with nothing before it.
+    /// The first record of a pipeline: the source as it is now, without partition counts, gaps or a
+    /// last transaction.
     #[must_use]
     pub fn begin(baseline: &Baseline, cluster: &str, outboxes: &Outboxes) -> Self {
         Self {
@@ -91,23 +93,23 @@ impl Witness {
         }
     }
 
-    /// What waits for a person, the gaps first.
+    /// What a person has to accept, the gaps first.
     pub fn open(&self) -> Vec<Open> {
         let gaps = self.gaps.iter().cloned().map(Open::Gap);
         gaps.chain(self.began_without.clone().map(Open::Beginning)).collect()
     }
 
-    /// Whether a stream that starts from this baseline is complete from there on, if these are
-    /// accepted. A baseline shows that the publication is right now, and not since when: WAL from
-    /// before it was made is decoded without it.
+    /// Checks that a stream which starts from this baseline would be complete once `closed` is
+    /// accepted. A baseline shows that the publication is right now, but not since when: WAL from
+    /// before the publication was created is decoded without it.
     ///
     /// # Errors
-    /// The slot still stands before the publication was made again.
+    /// [`Code::PublicationReplaced`]: the slot still stands before the publication was re-created.
     pub fn may_accept(&self, closed: &[Open], baseline: &Baseline) -> Result<(), Failure> {
         let is_remade = |open: &&Open| {
             matches!(open.code(), Code::PublicationMissing | Code::PublicationReplaced)
         };
-        // Positions of another history are not comparable; its slot is another one too.
+        // Positions of another history are not comparable, and its slot is another slot, too.
         if self.history.as_ref() != Some(&baseline.server.history) {
             return Ok(());
         }
@@ -133,13 +135,13 @@ impl Witness {
         ))
     }
 
-    /// The next generation of this record, which begins anew where `anew` does. What a person has
-    /// closed is no longer open in it; everything else that was open stays so.
+    /// The next generation of this record, with the baseline of `anew`. What a person has accepted
+    /// (`closed`) is no longer open in it; everything else that was open stays open.
     #[must_use]
     pub fn accept(&self, closed: &[Open], anew: Self, by: &str) -> Self {
         let at = anew.checked.as_ref().and_then(|checked| checked.at.clone()).unwrap_or_default();
-        // What counted and is not configured any more is told by the session that begins: it has to
-        // know of it.
+        // Tables that were outboxes and are not configured any more stay in the record: the next
+        // session reports them.
         let unconfigured = self.tables.iter().filter(|oid| !anew.tables.contains(oid));
         let tables = anew.tables.iter().chain(unconfigured).copied().collect();
         let mut next = Self {
@@ -157,8 +159,9 @@ impl Witness {
         next
     }
 
-    /// This record after a person has accepted that it began without one. It is of the same
-    /// generation, so that it counts beside what a router writes that is running now.
+    /// This record after a person has accepted that the pipeline began without a witness. Its
+    /// generation stays the same, so that it is combined with the records of a router that is
+    /// running now.
     #[must_use]
     pub fn accept_beginning(&self, by: &str, at: &str) -> Self {
         let mut next = self.clone();
@@ -168,11 +171,11 @@ impl Witness {
         next
     }
 
-    /// This record with what was found beside it, before anybody has written that down. What a
-    /// recorded gap covers is no other one. All that is found since one look has one name, although
-    /// it may be of several tables: so what says the same is the same, and a defect that a person
-    /// has begun to mend, and that looks different now, is shown as both. Rows that a defect leaves
-    /// out are missing until it is mended: now, at the latest.
+    /// This record with gaps that were found and are not written down yet. A gap is left out if a
+    /// recorded gap covers it, or has the same name and the same message. The name alone does not
+    /// suffice: gaps of several tables that begin at the same reading have the same name. So a
+    /// defect that is half repaired, and has another message now, is shown twice. The interval of a
+    /// defect that leaves rows out is extended to `now`.
     #[must_use]
     pub fn with_found(&self, found: &[Gap], now: &Mark) -> Self {
         let is_known = |gap: &Gap| {
@@ -187,8 +190,8 @@ impl Witness {
         next
     }
 
-    /// Tables that count by this record and whose names others have in `anew`: the slot may have
-    /// rows of both.
+    /// Outboxes of this record whose names other tables have in `anew`: the slot may have rows of
+    /// both.
     fn replaced_by(&self, anew: &Self) -> BTreeMap<u32, Former> {
         let until = anew.held.map_or(anew.position, |held| held.wal_end);
         let is_gone = |oid: &&Oid| !anew.tables.contains(oid);
@@ -198,13 +201,13 @@ impl Witness {
             let heir = anew.catalog.named(&table).filter(|heir| heir.oid != *oid)?.oid;
             Some((oid.as_u32(), Former { table, heir, until }))
         });
-        // What was replaced before that keeps its position.
+        // Tables that were replaced earlier keep their position.
         let before = self.former.iter().filter(|(_, former)| former.until > anew.position);
         gone.chain(before.map(|(oid, former)| (*oid, former.clone()))).collect()
     }
 
-    /// Whether the last transaction of this record is that of `anew`, too: same server, same Kafka,
-    /// and the slot has not been another one meanwhile.
+    /// Whether the last transaction of this record is also the last before the position of `anew`:
+    /// the server and Kafka are the same, and the slot was not replaced meanwhile.
     fn goes_on(&self, closed: &[Open], anew: &Self, last: &LastTransaction) -> bool {
         let is_of_table = |open: &Open| match open {
             Open::Gap(gap) => gap.lasts(),
@@ -212,8 +215,8 @@ impl Witness {
         };
         (&self.history, &self.cluster) == (&anew.history, &anew.cluster)
             && (last.end_lsn..=self.position).contains(&anew.position)
-            // The rows of another table before that were none of ours, and nothing in the record
-            // would say so.
+            // Rows of a table that became an outbox later were no events before that, and the
+            // record of `anew` does not say so.
             && self.added.is_empty()
             && anew.tables.iter().all(|table| self.tables.contains(table))
             && closed.iter().chain(&self.open()).all(is_of_table)
@@ -228,7 +231,7 @@ impl Witness {
         self.note_accepted(&accepted);
     }
 
-    /// Takes over what another record of the same generation says of acceptances.
+    /// Takes over the acceptances of another record of the same generation.
     pub(super) fn take_over_acceptances(&mut self, other: &Self) -> Changed {
         let known = self.accepted.len();
         self.note_accepted(&other.accepted);
@@ -240,8 +243,8 @@ impl Witness {
         if self.accepted.len() == known { Changed::No } else { Changed::Yes }
     }
 
-    /// Leaves out gaps of this generation that a person has accepted in it: a router may write one
-    /// down after the person has found it, too.
+    /// Removes gaps that a person has accepted in this generation: a router may write a gap down
+    /// after a person has already accepted it.
     pub(super) fn drop_accepted_gaps(&mut self) {
         let (generation, accepted) = (self.generation, &self.accepted);
         self.gaps.retain(|gap| {

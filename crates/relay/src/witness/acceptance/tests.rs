@@ -36,7 +36,7 @@ fn anew() -> Witness {
     Witness::begin(&baseline(), "there", &Outboxes::default())
 }
 
-/// Two gaps are open, and nothing in it is as it is now.
+/// A record with two open gaps, which differs from the present state in everything.
 fn before() -> Witness {
     Witness {
         generation: 7,
@@ -105,7 +105,7 @@ fn what_is_not_accepted_stays_open() {
     assert_eq!(other.open(), [first.clone(), second.clone()]);
 }
 
-/// What nobody has written down yet, such as a slot that was moved while no router ran.
+/// A gap that is not written down yet, such as a slot that was moved while no router ran.
 #[test]
 fn a_gap_that_the_record_does_not_hold_can_be_accepted_too() {
     let found = Open::Gap(gap(Code::SlotMoved, 5, 9));
@@ -125,7 +125,7 @@ fn the_last_acceptances_are_kept() {
     assert_eq!(begun, (10..30).collect::<Vec<_>>());
 }
 
-/// The whole point: the next start finds nothing to complain of.
+/// The purpose of an acceptance: the next start finds no defect.
 #[test]
 fn after_an_acceptance_a_stream_may_start() {
     use crate::source::{Expectations, check_cluster, history, preflight};
@@ -167,8 +167,7 @@ fn a_slot_from_before_the_publication_was_made_again_is_refused() {
     );
 }
 
-/// A router that runs meanwhile writes positions that are further on, and knows nothing of the
-/// acceptance.
+/// A router that runs meanwhile writes later positions, and does not know of the acceptance.
 #[test]
 fn a_beginning_is_accepted_beside_a_running_router() {
     let before = Witness { gaps: Vec::new(), ..before() };
@@ -204,8 +203,8 @@ fn what_nobody_has_written_down_yet_is_shown_beside_what_is_open() {
     assert_eq!(names(&[earlier]), ["P011@0/1F4", "P014@0/190"]);
 }
 
-/// Both are P021 and begin at the last good look, so they have one name. The first may be judged no
-/// more: its table has left the configuration.
+/// Both gaps are P021 and begin at the last good reading, so they have the same name. The first may
+/// not be checked any more, because its table has left the configuration.
 #[test]
 fn a_gap_of_another_table_is_shown_although_it_has_the_name_of_a_recorded_one() {
     let out = gap_at(Code::PublicationLacksTable, 700, "a is not in the publication");
@@ -218,8 +217,8 @@ fn a_gap_of_another_table_is_shown_although_it_has_the_name_of_a_recorded_one() 
     assert_eq!(shown(&[back, another]), 3, "what is being mended looks different now");
 }
 
-/// Whoever mends a table at five, two hours after that was found, gives up what was written at
-/// four, too.
+/// If a table is repaired at five, two hours after the defect was found, the rows written at four
+/// are missing, too.
 #[test]
 fn what_leaves_rows_out_lasts_until_somebody_looks_again() {
     let found = [
@@ -243,8 +242,8 @@ fn what_leaves_rows_out_lasts_until_somebody_looks_again() {
     assert_eq!(record.with_found(&[], &mark(5_000)), record, "its end is its name");
 }
 
-/// A crash of the server, or a promotion, right after it: what comes again is known, and what was
-/// forgotten is missed.
+/// If the server crashes or is promoted right after the acceptance, transactions that are sent
+/// again are recognised, and forgotten ones are noticed.
 #[test]
 fn the_last_transaction_stays_known_where_only_a_table_left_rows_out() {
     let (code, at) = (Code::PublicationLacksTable, Lsn::from_u64(40 << 20));
@@ -274,7 +273,7 @@ fn the_last_transaction_stays_known_where_only_a_table_left_rows_out() {
     assert_eq!(with(&|r| r.added = BTreeMap::from([(10, at)])), None);
     let ahead = LastTransaction { end_lsn: Lsn::from_u64(41 << 20), ..last };
     assert_eq!(with(&|r| (r.last, r.position) = (Some(ahead), ahead.end_lsn)), None);
-    // A slot that was made again and is not accepted yet stands in the same place.
+    // A slot that was re-created, which is not accepted yet, may stand at the same position.
     let moved = record.with_gaps(&[gap(Code::SlotMoved, 6, 9)]);
     assert_eq!(moved.accept(&moved.open()[..1], anew(), "ann").last, None);
 }
@@ -291,7 +290,7 @@ fn an_acceptance_closes_what_was_found_before_it_and_nothing_later() {
     assert!(!accepted.has_accepted(&gap(Code::SlotLost, 6, 9), 4), "another");
 }
 
-/// It has found the same as the person, and writes it down a moment later.
+/// The router has found the gap that the person accepts, and writes it down a moment later.
 #[test]
 fn a_gap_that_a_router_writes_down_after_its_acceptance_is_not_open() {
     let gap = gap_at(Code::SlotMoved, 500, "moved");
@@ -302,15 +301,15 @@ fn a_gap_that_a_router_writes_down_after_its_acceptance_is_not_open() {
     let late = record.with_gaps(std::slice::from_ref(&gap));
     let joined = join([late.clone(), accepted.clone()]).unwrap();
     assert_eq!((joined.gaps.len(), joined.position), (0, accepted.position));
-    // What was found since is another matter.
+    // A gap that is found after the acceptance is open.
     let later = joined.with_gaps(&[gap]);
     assert_eq!(join([later, accepted]).unwrap().gaps.len(), 1);
     let other = record.with_gaps(&[gap_at(Code::PublicationLacksTable, 700, "out")]);
     assert_eq!(join([other, late]).unwrap().gaps.len(), 2);
 }
 
-/// The configuration was rolled back to one that does not know it, and something else is accepted
-/// with that.
+/// The configuration was rolled back to one that does not name the second outbox, and something
+/// else is accepted under it.
 #[test]
 fn an_outbox_that_is_not_configured_any_more_was_not_replaced_and_is_remembered() {
     let mut catalog = samples::healthy();

@@ -1,5 +1,5 @@
-//! What a record says of publication and tables. What an earlier router did not write is not known,
-//! and not compared.
+//! Publication and tables in a record. What an earlier version did not write is not known, and is
+//! not compared.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,10 +11,10 @@ use crate::{
     },
 };
 
-/// Of how many partitions of outbox tables a record speaks, the newest of each table first: one for
-/// each day of a year, with room. That is less than 20 kB, of the megabyte that a topic takes by
-/// default, twice a second while it follows. What befalls others while no router runs is not
-/// noticed; a router that runs compares all.
+/// How many partitions of outbox tables a record names, the newest of each table first: one for
+/// each day of a year, and some more. That is less than 20 kB, twice a second while the router
+/// follows; a topic takes 1 MiB by default (`max.message.bytes`). Changes to the other partitions
+/// while no router runs are not noticed; a running router compares all of them.
 const TABLE_PARTITIONS_MAX: usize = 500;
 
 #[derive(Serialize, Deserialize)]
@@ -74,8 +74,8 @@ pub(super) struct RelationText {
     partitions: Vec<PartitionText>,
 }
 
-/// Its OID, who attached it, and its TOAST table or 0: without names, since there may be many and
-/// the record is written often.
+/// The partition's OID, the transaction that attached it, and its TOAST table or 0. Names are left
+/// out: there may be many partitions, and the record is written often.
 #[derive(Serialize, Deserialize)]
 struct PartitionText(u32, u32, u32);
 
@@ -164,8 +164,8 @@ impl PublishedText {
         }
     }
 
-    /// Filter and columns are judged as they are now, so they are not kept; and a filter may hold a
-    /// key.
+    /// Row filter and columns are checked as they are now and not compared, so they are not kept. A
+    /// filter may also contain a secret.
     fn read(self) -> PublishedTable {
         PublishedTable {
             oid: Oid::from_u32(self.oid),
@@ -232,7 +232,7 @@ impl RelationText {
     }
 }
 
-/// How the rows were kept is judged as it is now.
+/// Only the TOAST table is compared; whether the rows are in the WAL is checked as it is now.
 fn storage(toast: Option<u32>) -> Storage {
     Storage { toast: toast.map(Oid::from_u32), ..Storage::default() }
 }

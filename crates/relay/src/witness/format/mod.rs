@@ -1,5 +1,5 @@
-//! The record as it lies in Kafka: JSON, with a version of its own, so that later routers can read
-//! what earlier ones wrote, and earlier ones refuse what they do not understand.
+//! The record as it is stored in Kafka: JSON with a format version, so that later routers can read
+//! the records of earlier ones, and earlier routers refuse records that they do not understand.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ use crate::{
 
 mod catalog;
 
-/// The version that this router writes. It reads no other.
+/// The format version that this router writes, and the only one that it reads.
 const VERSION: u32 = 1;
 
 /// A record that this router does not understand.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// Its version is another.
+    /// It has another format version.
     #[error("its format version is {0}, this router knows {VERSION}")]
     Version(u32),
-    /// It is not what a router writes.
+    /// It is not a record of a router.
     #[error("it is not a record of outbox-router: {0}")]
     Malformed(String),
 }
@@ -75,7 +75,7 @@ struct LastText {
     commit_lsn: String,
     end_lsn: String,
     xid: u32,
-    /// Microseconds since 2000-01-01, as the protocol has it.
+    /// Microseconds since 2000-01-01, as in the replication protocol.
     committed_at: i64,
 }
 
@@ -151,14 +151,15 @@ impl Witness {
             accepted: self.accepted.iter().map(AcceptanceText::of).collect(),
             began_without: self.began_without.as_ref().map(MarkText::of),
         };
-        // Nothing in it can fail to be JSON: no map with keys that are not strings, no float.
+        // This cannot fail: all map keys are strings or integers, and there are no floats.
         serde_json::to_vec(&text).unwrap_or_default()
     }
 
     /// Reads a record's value.
     ///
     /// # Errors
-    /// It was written by a router of another version, or by something else.
+    /// [`Unreadable::Version`]: it has another format version. [`Unreadable::Malformed`]: it is not
+    /// a record of a router.
     pub fn decode(value: &[u8]) -> Result<Self, Unreadable> {
         let malformed = |error: serde_json::Error| Unreadable::Malformed(error.to_string());
         let Versioned { v } = serde_json::from_slice(value).map_err(malformed)?;

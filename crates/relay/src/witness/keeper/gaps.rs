@@ -1,4 +1,4 @@
-//! Gaps that this process has found, on their way into the state topic.
+//! Writes gaps that this process has found into the state topic.
 
 use std::time::Duration;
 
@@ -13,11 +13,12 @@ use crate::{
     witness::{Witness, combine, combine::join},
 };
 
-/// Between two attempts to write an open gap.
+/// The least time between two attempts to write an open gap.
 const GAP_OF_ATTEMPTS: Duration = Duration::from_secs(5);
 
 impl Keeper {
-    /// These gaps are open from now on, whoever asks.
+    /// Opens these gaps in a new generation, and has them written down. Does nothing if all of them
+    /// are open already.
     pub(crate) fn open_gaps(&mut self, gaps: &[Gap]) {
         let is_known = |gap| self.known.as_ref().is_some_and(|known| known.has_open(gap));
         let Some(gap) = gaps.iter().find(|gap| !is_known(gap)) else { return };
@@ -25,7 +26,7 @@ impl Keeper {
             self.outdated.push_back(present.key);
             present.witness
         });
-        // What was acknowledged when a session ended counts, although the topic does not say it
+        // What was acknowledged when the last session ended counts, although it is not in the topic
         // yet.
         let base = join(self.latest().into_iter().chain(base))
             .unwrap_or_else(|| Witness::at(gap.interval.begins_at()));
@@ -35,7 +36,7 @@ impl Keeper {
         self.record(gap, witness);
     }
 
-    /// Has an open gap written down, if there is a state topic.
+    /// Has [`Keeper::write_gap`] write the record of an open gap, if there is a state topic.
     fn record(&mut self, gap: &Gap, witness: Witness) {
         if let Some(settings) = &self.settings {
             let name = format!("{}.{}.{}", settings.process, gap.name(), witness.generation);
@@ -44,9 +45,9 @@ impl Keeper {
         }
     }
 
-    /// A person has accepted another gap, or a promotion was met, while this process wrote down
-    /// what it had found: in the generation that began so, nothing counts that is written of an
-    /// earlier one. There it is open, too, unless the person has accepted it with the other.
+    /// Opens this process's gaps again where a later generation has begun: by the acceptance of
+    /// another gap, or by a promotion. Records of earlier generations no longer count then. Gaps
+    /// that were accepted as well stay closed.
     pub(super) fn reopen(&mut self) {
         let Some(known) = &self.known else { return };
         let since = self.opened.generation;
@@ -59,8 +60,8 @@ impl Keeper {
         self.open_gaps(&gaps);
     }
 
-    /// A gap is open that the topic does not hold any more: somebody has deleted it, or it is
-    /// another cluster's.
+    /// Has an open gap written again that the topic no longer holds: somebody deleted the record,
+    /// or the topic is on another cluster.
     pub(crate) fn record_again(&mut self) {
         let Some(known) = self.known.as_ref().filter(|_| self.unrecorded.is_none()) else { return };
         let held = combine(&self.read).ok().flatten().map_or(0, |held| held.generation);
@@ -74,13 +75,15 @@ impl Keeper {
         self.unrecorded.is_none()
     }
 
-    /// When [`Keeper::write_gap`] has something to do although nothing else happens.
+    /// When [`Keeper::write_gap`] has to be called next; `None` if no gap waits for another
+    /// attempt.
     pub(crate) fn deadline(&self) -> Option<Moment> {
         let unrecorded = self.unrecorded.as_ref().filter(|_| self.in_flight.is_none())?;
         unrecorded.tried_at.map(|tried| tried + GAP_OF_ATTEMPTS)
     }
 
-    /// Writes the gap that is not in Kafka yet, if it is time for an attempt.
+    /// The write of the gap that is not in Kafka yet; `None` if there is none or the next attempt
+    /// is not due.
     pub(crate) fn write_gap(&mut self, at: Moment) -> Option<Write> {
         let unrecorded = self.unrecorded.as_mut().filter(|_| self.in_flight.is_none())?;
         if unrecorded.tried_at.is_some_and(|tried| at < tried + GAP_OF_ATTEMPTS) {

@@ -1,8 +1,8 @@
-//! What this process knows of the witness, and when it writes it.
+//! What this process knows of the witness, and when it writes to it.
 //!
-//! One write is in flight at a time. A position is written as often as the window needs it, else at
-//! most twice a second, once a second where only keepalives moved it, and not at all while nothing
-//! moves.
+//! One write is in flight at a time. A position is written at once if the window, a stopping server
+//! or a drain waits for it; otherwise at most twice a second, once a second where only keepalives
+//! moved the position, and not at all while nothing moves.
 
 use std::{
     cmp::Ordering,
@@ -34,33 +34,34 @@ mod unrecorded;
 
 use unrecorded::{Opened, Unrecorded};
 
-/// Between two writes, unless the window needs one sooner. A commit that comes while a write is
-/// under way waits a little longer for its own acknowledgement: a write takes a millisecond or two,
-/// so with two of them a second that befalls less than one commit in a hundred at any rate, and the
-/// 99th percentile does not move. Ten of them moved it.
+/// The time between two writes, unless one is needed at once ([`Want::Now`]). A commit that arrives
+/// during a write waits a little longer for its own acknowledgement. A write takes one or two
+/// milliseconds, so two writes a second affect less than one commit in a hundred, at any rate of
+/// commits, and do not move the 99th percentile. Ten writes a second moved it.
 const GAP: Duration = Duration::from_millis(500);
-/// The same where no event was acknowledged since.
+/// The time between two writes where no event was acknowledged since the last.
 const GAP_WITHOUT_EVENTS: Duration = Duration::from_secs(1);
 
-/// How much a write is wanted.
+/// How urgent a write of the position is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Want {
     /// Only keepalives moved the position.
     Quiet,
     /// Events were acknowledged.
     Events,
-    /// Somebody waits for it: the window, the server, a process that stops.
+    /// The window, a stopping server or a drain waits for it.
     Now,
 }
 
-/// See the module's documentation.
+/// The witness as one process knows it, and the write that is in flight.
 pub(crate) struct Keeper {
     settings: Option<WitnessSettings>,
-    /// What counts, by everything that was read and written.
+    /// The witness that counts: by the records that were read, the writes that were acknowledged,
+    /// and the gaps that this process opened. Without a state topic it is kept here only.
     known: Option<Witness>,
     /// The records as they were last read.
     read: Vec<StateRecord>,
-    /// What the present session writes.
+    /// What the present session writes; `None` before the first, and without a state topic.
     present: Option<Box<Present>>,
     remembered: Option<Box<Remembered>>,
     /// A gap that is not yet in Kafka.
@@ -76,9 +77,9 @@ pub(crate) struct Keeper {
 /// What a session had acknowledged when it ended.
 struct Remembered {
     witness: Witness,
-    /// The keys that there were then. A router that has had the slot since may have sent part of it
-    /// again, after what was sent here: the rest has to follow that. It writes its record before it
-    /// produces anything.
+    /// The keys in the state topic at that time. A new key is that of another router, which writes
+    /// its record before it produces anything. That router may have sent a part of what this
+    /// witness covers again, and the rest has to follow; so this witness is dropped.
     keys: BTreeSet<Vec<u8>>,
 }
 
@@ -87,7 +88,7 @@ struct Present {
     witness: Witness,
     /// The partition counts in the record that Kafka has under the key.
     vouched: BTreeMap<String, i32>,
-    /// Whether something other than the position is not in Kafka yet.
+    /// Whether something that this session noted is not in Kafka yet.
     news: News,
     stored: Stored,
 }
@@ -118,19 +119,19 @@ enum What {
     Deletion,
 }
 
-/// What others have written while a session streams.
+/// What other routers and commands have written while a session streams.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Seen {
-    /// Nothing that matters to it.
+    /// Nothing that matters to the session.
     Nothing,
     /// Gaps that this session knows nothing of.
     Gaps(Vec<Gap>),
-    /// Something that this session's record is not part of: everything has to be judged again.
+    /// A history that this session's record does not belong to: all checks have to be repeated.
     AnotherHistory,
 }
 
 impl What {
-    /// What is written; `None` where a key is deleted.
+    /// The record that is written; `None` where a key is deleted.
     fn witness(&self) -> Option<&Witness> {
         match self {
             Self::Position(witness, _) | Self::Record(witness) => Some(witness),
@@ -139,7 +140,7 @@ impl What {
     }
 }
 
-/// Whether the records are those of the last read.
+/// Whether the records differ from those of the last read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Since {
     Unchanged,
@@ -175,7 +176,7 @@ impl Keeper {
         self.known.as_ref()
     }
 
-    /// Takes note of what the state topic holds.
+    /// Takes the records that were read from the state topic while no session streams.
     ///
     /// # Errors
     /// A record cannot be read.
@@ -186,13 +187,13 @@ impl Keeper {
         self.remembered
             .take_if(|left| read.records.iter().any(|record| is_new(record, &left.keys)));
         self.read = read.records;
-        // What this process has written counts although the topic may have been deleted meanwhile.
+        // What this process has written still counts if the topic was deleted meanwhile.
         self.known = join(self.known.take().into_iter().chain(combined));
         self.reopen();
         Ok(since)
     }
 
-    /// Takes note of what the state topic holds while a session streams.
+    /// Takes the records that were read from the state topic while a session streams.
     ///
     /// # Errors
     /// A record cannot be read.
@@ -203,7 +204,7 @@ impl Keeper {
         if !cluster.is_empty() && cluster != present.witness.cluster {
             return Ok(Seen::AnotherHistory);
         }
-        // Somebody has deleted it, or the topic.
+        // Somebody has deleted this session's record, or the topic: write the record again.
         if present.stored == Stored::Yes && !records.iter().any(|record| record.key == present.key)
         {
             present.news = News::Some;
@@ -212,10 +213,10 @@ impl Keeper {
         let Some(known) = join(self.known.take().into_iter().chain(combined)) else {
             return Ok(Seen::Nothing);
         };
-        // A promotion begins a generation, too: a gap may be of the one that this session has
-        // begun.
+        // A promotion begins a generation, too, so an unknown gap may be of this session's own
+        // generation.
         let seen = match (known.generation.cmp(&present.witness.generation), &known.gaps[..]) {
-            // It has held the slot after this session.
+            // The writer of that record has held the slot after this session.
             (Ordering::Equal, []) if known.holder() > present.witness.holder() => {
                 Seen::AnotherHistory
             }
@@ -232,7 +233,8 @@ impl Keeper {
         Ok(seen)
     }
 
-    /// A session begins, and will write this.
+    /// A session begins, and will write this record. The keys of earlier sessions are to be
+    /// deleted.
     pub(crate) fn begin(&mut self, id: SessionId, sessions: u64, witness: Witness) {
         let Some(settings) = &self.settings else {
             self.known = Some(witness);
@@ -246,7 +248,8 @@ impl Keeper {
         self.present = Some(Box::new(Present { key, witness, vouched, news, stored }));
     }
 
-    /// The source is as it must be, at this moment.
+    /// Changes the record that the present session writes, without writing it: the next write takes
+    /// it along.
     pub(crate) fn see(&mut self, see: impl FnOnce(&mut Witness)) {
         match (&mut self.present, &mut self.known) {
             (Some(present), _) => see(&mut present.witness),
@@ -255,8 +258,8 @@ impl Keeper {
         }
     }
 
-    /// A session has ended, with everything before this position acknowledged. The next one of this
-    /// process need not send that again, although the state topic does not say it yet.
+    /// A session has ended, with everything before this position acknowledged. The next session of
+    /// this process need not send that again, although the position is not in the state topic yet.
     pub(crate) fn remember(&mut self, position: Lsn, last: Option<LastTransaction>) {
         let Some(known) = &mut self.known else { return };
         if position <= known.position {
@@ -274,7 +277,7 @@ impl Keeper {
         }
     }
 
-    /// What counts for the next session of this process.
+    /// The witness for the next session of this process: what is known, and what is remembered.
     pub(crate) fn latest(&self) -> Option<Witness> {
         let remembered = self.remembered.as_ref().map(|remembered| remembered.witness.clone());
         join(self.known.clone().into_iter().chain(remembered))
@@ -300,7 +303,7 @@ impl Keeper {
         self.written_at.map(|written| written + gap)
     }
 
-    /// Writes a position.
+    /// The write of a position; `None` without a session that writes.
     pub(crate) fn attest(
         &mut self,
         attestation: Attestation,
@@ -315,8 +318,8 @@ impl Keeper {
         Some(self.write(key, What::Position(witness, attestation), at))
     }
 
-    /// Writes what a session found, then deletes the keys of those before it: its own record says
-    /// at least as much.
+    /// The next write other than a position: first what the session noted, then the deletion of an
+    /// earlier session's key, once a record of this session is in Kafka.
     pub(crate) fn write_rest(&mut self, at: Moment) -> Option<Write> {
         let present = self.present.as_mut().filter(|_| self.in_flight.is_none())?;
         if std::mem::take(&mut present.news) == News::Some {
@@ -341,7 +344,8 @@ impl Keeper {
         Write { number: self.numbers, key, value }
     }
 
-    /// A write is acknowledged. What may be told from now on, if it was a position.
+    /// A write is acknowledged. If it was a position, returns the attestation that makes the
+    /// position confirmable.
     pub(crate) fn written(&mut self, number: u64) -> Option<Attestation> {
         let in_flight = self.in_flight.take_if(|in_flight| in_flight.number == number)?;
         failpoint::reached(Failpoint::WitnessAcked);
@@ -368,8 +372,8 @@ impl Keeper {
         }
     }
 
-    /// The producer is replaced: what was in flight may be stored or not, and is not heard of
-    /// again.
+    /// The producer is replaced: the write in flight may be stored or not, and will not be
+    /// acknowledged.
     pub(crate) fn sink_replaced(&mut self) {
         self.in_flight = None;
         if let Some(present) = &mut self.present {
@@ -377,8 +381,8 @@ impl Keeper {
         }
     }
 
-    /// What a session writes about partitions, if it writes at all. Topics that it has not met yet
-    /// may still have records of an earlier one on their way: what is known of them stays.
+    /// Notes the partition counts of topics for the session's record. Counts of other topics stay:
+    /// those topics may still have records of an earlier session in flight.
     pub(crate) fn note_partitions<'t>(&mut self, topics: impl Iterator<Item = (&'t str, i32)>) {
         let Some(present) = &mut self.present else { return };
         let noted = &mut present.witness.partitions;
@@ -391,8 +395,9 @@ impl Keeper {
         }
     }
 
-    /// The partition counts that the next session will find. What others have written does not
-    /// count: this session deletes it, or one that has lost the slot and does not know it yet.
+    /// The partition counts that the next session will certainly find: those in this session's own
+    /// record. Records of others do not count: this session deletes them, or another session does
+    /// that has lost the slot and has not noticed it yet.
     pub(crate) fn vouched(&self) -> Vouched<'_> {
         let partitions = self.present.as_ref().map(|present| &present.vouched);
         Vouched { partitions, most: PARTITIONS_MAX }

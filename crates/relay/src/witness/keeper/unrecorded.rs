@@ -1,4 +1,4 @@
-//! Gaps that this process has found.
+//! Gaps that this process has found: those that Kafka does not have yet, and those that are open.
 
 use crate::{clock::Moment, source::Gap, witness::Witness};
 
@@ -9,10 +9,10 @@ pub(super) struct Unrecorded {
     pub(super) tried_at: Option<Moment>,
 }
 
-/// What this process has found and nobody has accepted, as far as it knows.
+/// The gaps that this process has found and that, as far as it knows, no person has accepted.
 #[derive(Default)]
 pub(super) struct Opened {
     pub(super) gaps: Vec<Gap>,
-    /// That in which they are written down.
+    /// The generation in which they are written down.
     pub(super) generation: u64,
 }

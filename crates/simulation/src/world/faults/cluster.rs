@@ -1,4 +1,4 @@
-//! What befalls Kafka.
+//! Faults of Kafka.
 
 use relay::Code;
 
@@ -38,7 +38,7 @@ impl World {
         Outcome::Done
     }
 
-    /// One alone, or for a while each that is made.
+    /// One producer fails, or every producer for a while.
     pub(super) fn end_producers(&mut self) -> Outcome {
         if self.random.one_in(2) {
             self.kafka.ends_producers = true;
@@ -79,7 +79,7 @@ impl World {
         Outcome::Done
     }
 
-    /// Limits are looked at when a producer is new.
+    /// A producer reads the topics' limits when it is new.
     pub(super) fn lower_a_limit(&mut self) -> Outcome {
         self.some_topic().1.limit = Some(60);
         self.mend_after(NOW, Mend::Limits);

@@ -1,4 +1,4 @@
-//! A router dies at a failpoint.
+//! A router is killed at a failpoint.
 
 use relay::{Code, Input, ServerNotice, failpoint::Failpoint};
 
@@ -7,7 +7,7 @@ use crate::{
     world::{World, outcome::Outcome},
 };
 
-/// How long the router is led towards the place where it is to die.
+/// How many rounds the world goes on so that the router reaches the failpoint.
 const ROUNDS: u32 = 40;
 
 impl World {
@@ -20,7 +20,7 @@ impl World {
         self.judge.interrupted();
         coverage::arm(point, 1);
         match point {
-            // Some places are only reached when somebody leads there.
+            // Some places are reached only if something is done for it.
             Failpoint::DrainBegun | Failpoint::DrainConfirmed | Failpoint::DrainEnded => {
                 self.input(router, Input::Shutdown);
             }
@@ -40,7 +40,7 @@ impl World {
                 self.input(router, Input::Notice(&notice));
             }
             Failpoint::CoveredPassed => {
-                // A slot that somebody has made was saved when it was made.
+                // A slot that somebody has re-created was saved then, and cannot go back further.
                 if self.call.is_idle() {
                     self.server.forget_saved();
                 }
@@ -65,7 +65,7 @@ impl World {
             | Failpoint::AfterStatus => {
                 let nth = u32::try_from(1 + self.random.below(4)).expect("small");
                 coverage::arm(point, nth);
-                // Else whatever the plan holds happens meanwhile.
+                // In the other half of the cases the plan goes on as it is.
                 if self.random.one_in(2) {
                     self.lead_on();
                 }
@@ -74,8 +74,8 @@ impl World {
         Outcome::Done
     }
 
-    /// The steps between two faults are few: a router that has to connect anew is rarely through
-    /// with it before the next.
+    /// Lets the world go on until the failpoint has fired. The steps between two faults are few: a
+    /// router that has to reconnect has rarely done so before the next fault.
     fn lead_on(&mut self) {
         for _ in 0..ROUNDS {
             if !coverage::is_armed() {
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// Rows come, and no acknowledgement does.
+    /// Rows are written and read, and nothing is acknowledged.
     fn fill_the_queue(&mut self) {
         let until_it_streams = 10;
         for _ in 0..until_it_streams {

@@ -1,4 +1,4 @@
-//! What exchanges the server's past, or Kafka.
+//! Faults that replace the server's history, or the Kafka cluster.
 
 use relay::{Code, Moment};
 
@@ -10,8 +10,7 @@ use crate::{
 };
 
 impl World {
-    /// A standby that has everything takes over, with its copy of the slot, which may be somewhat
-    /// behind.
+    /// A standby that has everything is promoted. Its copy of the slot may be somewhat behind.
     pub(super) fn promote_a_standby(&mut self) -> Outcome {
         if self.server.phase != Phase::Up {
             return Outcome::Pointless;
@@ -22,7 +21,7 @@ impl World {
         Outcome::Done
     }
 
-    /// A standby takes over that lacks the last transactions.
+    /// A standby that lacks the last transactions is promoted.
     pub(super) fn promote_one_that_lags(&mut self) -> Outcome {
         self.exchange_the_past(Fault::PromoteLagging, |world, until| {
             let to = world.server.some_late_position(&mut world.random);
@@ -31,19 +30,19 @@ impl World {
         })
     }
 
-    /// A standby takes over that has no copy of the slot: somebody makes one.
+    /// A standby that has no copy of the slot is promoted, and somebody creates a slot there.
     pub(super) fn promote_one_without_slot(&mut self) -> Outcome {
         self.exchange_the_past(Fault::PromoteWithoutSlot, |world, until| {
             let to = world.server.history.end_of_wal;
             world.go_back(to, SlotFate::Gone, Timeline::Next, until);
             world.write_on();
             world.mend_after(LATER, Mend::Slot);
-            // Nobody has lost what was acknowledged; but the slot is not where it was.
+            // Nothing acknowledged is lost, but the slot is not where it was.
             Some(0)
         })
     }
 
-    /// A backup is restored, up to some moment: on a timeline of its own, and without slots.
+    /// A backup is restored to some moment: on a new timeline, and without slots.
     pub(super) fn restore_a_backup(&mut self) -> Outcome {
         self.exchange_the_past(Fault::RestoreBackup, |world, until| {
             let to = world.server.some_past(&mut world.random)?;
@@ -54,8 +53,8 @@ impl World {
         })
     }
 
-    /// The storage is taken back to a snapshot: slot and timeline are those of that moment, and the
-    /// WAL grows again.
+    /// The storage is taken back to a snapshot: slot and timeline are those of that moment, and new
+    /// WAL is written from there.
     pub(super) fn restore_a_snapshot(&mut self) -> Outcome {
         self.exchange_the_past(Fault::RestoreSnapshot, |world, until| {
             let to = world.server.some_past(&mut world.random)?;
@@ -67,7 +66,7 @@ impl World {
         })
     }
 
-    /// The name leads to another cluster.
+    /// The server's address leads to another database cluster.
     pub(super) fn exchange_the_server(&mut self) -> Outcome {
         self.exchange_the_past(Fault::ExchangeServer, |world, until| {
             world.server.exchange(&mut world.random, until);
@@ -79,8 +78,9 @@ impl World {
         })
     }
 
-    /// `exchange` says what is left of the past, if it could be done. A person has to be called if
-    /// the witness knows of more; may be, if any router does.
+    /// Replaces the history. `exchange` returns the position up to which the old history is left,
+    /// or None if nothing could be done. A router must ask for a person if the witness names a
+    /// later transaction, and may do so otherwise.
     fn exchange_the_past(
         &mut self,
         fault: Fault,
@@ -94,12 +94,11 @@ impl World {
         self.wal_that_is_gone = self.wal_that_is_gone.max(self.server.history.end_of_wal);
         let Some(left) = exchange(self, until) else { return Outcome::Pointless };
         let last = attested.last.map(|last| last.end_lsn.as_u64());
-        // A session that begins starts its record with what it has read, and may not have written
-        // it yet: what one before it, which has lost the slot, has acknowledged since does not
-        // count.
+        // A session begins its record with what it has read, and may not have written it yet. What
+        // an earlier session, which has lost the slot, had acknowledged since does not count.
         let is_due =
             left == 0 || last.is_some_and(|last| last > left) && !self.is_outranked(&attested);
-        // What was produced may be attested yet, by a router that has not noticed.
+        // A router that has not noticed the change may still attest what it produced.
         self.judge.interrupted();
         self.call.allow(fault.causes());
         if is_due {
@@ -113,7 +112,7 @@ impl World {
         self.forget_what_is_gone();
     }
 
-    /// Before anything is written on the history that is left.
+    /// Takes the counts back, before anything is written after the cut.
     fn forget_what_is_gone(&mut self) {
         let end = self.server.history.end_of_wal;
         self.judge.went_back(&self.server.history);
@@ -122,7 +121,8 @@ impl World {
         self.refused = None;
     }
 
-    /// The brokers' addresses lead to another cluster, to which somebody has copied the events.
+    /// The brokers' addresses lead to another Kafka cluster, to which somebody has copied the
+    /// events.
     pub(super) fn exchange_kafka(&mut self) -> Outcome {
         if !self.is_ripe() {
             return Outcome::Pointless;
@@ -131,7 +131,7 @@ impl World {
         self.kafka.ghosts.clear();
         self.kafka.state.ghosts.clear();
         if self.random.one_in(3) {
-            // The records of the routers were not copied.
+            // The state topic was not copied.
             self.kafka.state.clear();
             self.is_state_lost = true;
         }
@@ -149,15 +149,15 @@ impl World {
         Outcome::Done
     }
 
-    /// Nobody can read or write the state topic.
+    /// The state topic can be neither read nor written for a while.
     pub(super) fn take_the_state_away(&mut self) -> Outcome {
         self.kafka.state.is_leaderless = true;
         self.mend_after(NOW, Mend::State);
         Outcome::Done
     }
 
-    /// Somebody deletes the state topic, and makes it again. What a router remembers may be less
-    /// than what was there.
+    /// The state topic is deleted and re-created. A router may know less than the deleted records
+    /// said.
     pub(super) fn delete_the_state(&mut self) -> Outcome {
         self.judge.interrupted();
         self.kafka.state.delete();

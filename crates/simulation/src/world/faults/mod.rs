@@ -1,4 +1,4 @@
-//! Each fault, done to the world.
+//! How each fault is done to the world.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ mod person;
 mod process;
 mod server;
 
-/// A mend may follow at once.
+/// The earliest time of a mend that may follow at once.
 const NOW: Duration = Duration::ZERO;
 
 impl World {
@@ -95,7 +95,7 @@ impl World {
         Outcome::Done
     }
 
-    /// Nobody but who wrote them can tell under which name rows of one transaction were written.
+    /// The outbox gets another name: until a mend, or for one transaction only.
     fn rename_the_table(&mut self) -> Outcome {
         if self.random.one_in(2) {
             self.server.catalog.called = Called::Otherwise;
@@ -108,7 +108,7 @@ impl World {
         Outcome::Done
     }
 
-    /// Some event that is to come is refused for a while.
+    /// An event that is still to be stored is refused for a while.
     fn refuse_a_record(&mut self) -> Outcome {
         self.judge.interrupted();
         let _written = self.write_transaction(3, Health::Sound);

@@ -1,4 +1,4 @@
-//! What only a person ends. It befalls a pipeline at any time, with its routers there or not.
+//! Faults that only a person ends. They happen at any time, whether or not a router runs.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::{
     world::{World, mend::Mend, outcome::Outcome},
 };
 
-/// A person takes their time.
+/// The earliest time at which a person mends something.
 pub(super) const LATER: Duration = Duration::from_secs(12);
-/// Rounds of a quarter of a second each.
+/// How many rounds of a quarter of a second a router gets to begin streaming.
 const ROUNDS: u32 = 30;
 const ROUNDS_MAX: u32 = 400;
 
 impl World {
-    /// Does the deed. A router with a witness notices it whenever it was done; one without has to
-    /// be there.
+    /// Does `deed`. A router with a witness notices it whenever it was done; one without a witness
+    /// has to be streaming.
     pub(super) fn call_for_a_person(&mut self, fault: Fault, deed: fn(&mut Self)) -> Outcome {
         if self.plan.keeping == Keeping::Memory {
             return self.call_for_one_who_streams(fault, deed);
@@ -34,21 +34,20 @@ impl World {
         Outcome::Done
     }
 
-    /// Whether there is something to be noticed, and somebody who can: before the first record
-    /// nothing of ours is missing.
+    /// Whether the fault could be noticed: before a pipeline's first record nothing can be missing.
     pub(super) fn is_ripe(&self) -> bool {
         let is_witnessed = self.kafka.state.best().is_some() && !self.is_state_lost;
         is_witnessed && !self.call.is_due() && self.server.phase == Phase::Up
     }
 
-    /// From now on a person must be called, for one of these reasons.
+    /// From now on a router must ask for a person, for one of these reasons.
     pub(super) fn call_for(&mut self, codes: &[Code]) {
         self.judge.interrupted();
         self.call.allow(codes);
         self.call.demand();
     }
 
-    /// Sometimes nobody is there to see it, or nobody can.
+    /// Sometimes no router runs, or none reaches the server, when the fault happens.
     fn part_them(&mut self) {
         match self.random.below(4) {
             0 => self.take_all_routers_down(),
@@ -81,9 +80,9 @@ impl World {
         self.mend_after(LATER, Mend::Slot);
     }
 
-    /// Dropped and made anew, or advanced by hand: the same to whoever comes back. On a server that
-    /// was taken back, nobody can tell one that stands before the witness from the former one: a
-    /// limit that docs/guarantees.md names.
+    /// The slot is dropped and re-created, or advanced by hand: a router sees the same in both
+    /// cases. On a server that was taken back, a slot that stands before the witness cannot be told
+    /// from the former one, a limit that docs/guarantees.md names.
     pub(super) fn move_the_slot(&mut self) {
         self.write_on();
         while self.server.history.end_of_wal <= self.wal_that_is_gone {
@@ -101,7 +100,7 @@ impl World {
 
     pub(super) fn drop_the_publication(&mut self) {
         if self.random.one_in(3) {
-            // And made anew before a row is written: the stream will say nothing of it.
+            // It is re-created before a row is written: nothing in the stream shows it.
             self.server.publication_oid += 1;
             self.server.entry_oid += 1;
         } else {
@@ -148,7 +147,7 @@ impl World {
         self.server.slot = slot;
     }
 
-    /// Lets the world go on without further trouble until its one router streams.
+    /// Lets the world go on, without faults, until its one router streams.
     fn wait_until_streaming(&mut self) -> bool {
         self.mend_everything();
         self.kafka.heal();

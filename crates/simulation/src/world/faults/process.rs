@@ -1,4 +1,4 @@
-//! What befalls a router's process.
+//! Faults of a router's process.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl World {
         Outcome::from(runs)
     }
 
-    /// Every router is killed, and started again at some time.
+    /// Every router is killed, and started again later.
     pub(super) fn take_all_routers_down(&mut self) {
         for router in 0..self.routers.len() {
             if self.routers[router].is_down {
@@ -29,7 +29,7 @@ impl World {
         }
     }
 
-    /// A topic grows while nobody is there who has events in flight.
+    /// A topic gets more partitions while no router runs and events are in flight.
     pub(super) fn grow_a_topic_meanwhile(&mut self) -> Outcome {
         self.take_all_routers_down();
         self.grow_a_topic()
@@ -42,7 +42,7 @@ impl World {
         }
         self.judge.interrupted();
         self.routers[router].frozen_since = Some(self.at);
-        // Often longer than the walsender waits.
+        // Often longer than `wal_sender_timeout`.
         let least = if self.random.one_in(3) { NOW } else { Duration::from_secs(11) };
         self.mend_after(least, Mend::Thaw(router));
         Outcome::Done

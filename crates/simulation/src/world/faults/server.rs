@@ -1,4 +1,4 @@
-//! What befalls PostgreSQL, and the way to it.
+//! Faults of PostgreSQL and of the network to it.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ impl World {
         Outcome::Done
     }
 
-    /// No router reaches the server: it closes their connections when its patience ends.
+    /// No router reaches the server: it closes their connections after `wal_sender_timeout`.
     pub(super) fn cut_everybody_off(&mut self) {
         self.judge.interrupted();
         for connection in &mut self.server.connections {

@@ -1,5 +1,5 @@
-//! What the monitor does about a defect: whether it is a gap, and which interval is at risk, is
-//! judged in [`relay::source`]; here the relay is told.
+//! Reports defects: a gap to the relay, once per code; notes and alterations to people, once each.
+//! [`relay::source`] decides whether a defect is a gap and which interval is at risk.
 
 use relay::{
     Failure,
@@ -13,12 +13,11 @@ use relay::{
 use super::{Monitor, MonitorEvent, found::Found};
 use crate::warning::warn;
 
-/// Alterations that are shown until the process ends: they are rare, and people who come later than
-/// this many have the log.
+/// How many alterations are shown, the latest ones. They are rare, and earlier ones are in the log.
 const SHOWN_MAX: usize = 16;
 
 impl<C> Monitor<C> {
-    /// Tells the relay of a gap.
+    /// Reports a gap to the relay, if the failure is one and its code was not reported yet.
     pub(super) fn gap(&mut self, failure: Failure, look: &SlotLook) {
         if self.told.contains(&failure.code) {
             return;
@@ -31,13 +30,13 @@ impl<C> Monitor<C> {
         let code = gap.failure.code;
         self.report.gap.get_or_insert_with(|| gap.clone());
         self.found = Some(Found::at(&snapshot, look));
-        // When the channel is full, the same is told again after the next look.
+        // When the channel is full, the gap is reported again after the next reading.
         if self.channels.events.try_send(MonitorEvent::GapSuspected(Box::new(gap))).is_ok() {
             self.told.insert(code);
         }
     }
 
-    /// Says once what people should hear of.
+    /// Logs each note once, for as long as it is found.
     pub(super) fn announce_notes(&self, findings: &[Failure]) {
         let known = &self.report.findings;
         for note in findings.iter().filter(|finding| is_note(finding) && !known.contains(finding)) {
@@ -45,7 +44,8 @@ impl<C> Monitor<C> {
         }
     }
 
-    /// Says once that there may have been a gap which nothing shows, between two looks of ours.
+    /// Logs and shows each alteration between two readings of this monitor: there may have been a
+    /// gap that nothing shows.
     pub(super) fn announce_alterations(
         &mut self,
         before: Option<&Catalog>,
@@ -60,8 +60,10 @@ impl<C> Monitor<C> {
         }
     }
 
-    /// Shows what the session that begins has found since the last look of whatever router, and has
-    /// said itself: but for what we saw before the session did.
+    /// Shows the alterations that the session which begins has found since the witness was last
+    /// written, by whichever router; the session itself has logged them. Alterations that this
+    /// monitor has announced are left out, unless something was altered after the monitor's last
+    /// reading.
     pub(super) fn show_alterations_before(&mut self, latest: &Baseline) {
         let ours = self.remembered.as_ref();
         let unseen = ours

@@ -1,4 +1,4 @@
-//! What finds no room in the channel to the relay; and when a gap is over.
+//! Events for which the channel to the relay has no room; and when a gap is over.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn monitor() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>) {
     (monitor, told)
 }
 
-/// The relay does not come to read for a while.
+/// Fills the channel, as if the relay did not read it for a while.
 fn fill(monitor: &Monitor<()>) {
     let source = Source::of("outbox", 16_400, &COLUMNS);
     let state = SourceState { look: source.look(), catalog: source.catalog() };
@@ -74,8 +74,8 @@ fn a_gap_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
     assert!(told.is_empty(), "it was told");
 }
 
-/// P034. A router on such a server would else take no look for a good one, and no standby would
-/// take over.
+/// P034 is a note. As a defect, it would keep every reading from counting as good, and no standby
+/// would take over.
 #[test]
 fn a_server_that_is_outdated_is_told_and_everything_else_is_as_well_as_before() {
     let (mut monitor, _told) = monitor();
@@ -101,7 +101,7 @@ fn a_stop_that_found_no_room_is_told_after_the_next_look_and_then_no_more() {
     assert!(told.is_empty(), "it was told");
 }
 
-/// A session begins that has found this alteration between its witness and now.
+/// Begins a session that has found this alteration between its witness and now.
 fn begin(monitor: &mut Monitor<()>, source: &Source) {
     let mut snapshot = snapshot(State::Streaming);
     let server = relay::source::Server {
@@ -136,14 +136,14 @@ fn owned_by_another(source: &Source) -> Catalog {
 #[test]
 fn an_alteration_from_before_the_session_is_shown_once_also_when_the_monitor_looked_first() {
     let source = Source::of("outbox", 16_400, &COLUMNS);
-    // The monitor of a new process has seen nothing else.
+    // The monitor of a new process has read only the altered publication.
     let (mut late, _told) = monitor();
     late.judge(&source.look(), owned_by_another(&source), Vec::new());
     begin(&mut late, &source);
     assert_eq!(late.report.alterations.len(), 1);
     assert_eq!(late.report.alterations[0].message, "it was altered");
 
-    // Another saw it happen.
+    // Another monitor has read the publication before and after the alteration.
     let (mut early, _told) = monitor();
     early.judge(&source.look(), source.catalog(), Vec::new());
     early.judge(&source.look(), owned_by_another(&source), Vec::new());
@@ -154,7 +154,7 @@ fn an_alteration_from_before_the_session_is_shown_once_also_when_the_monitor_loo
     assert_eq!(early.report.alterations.len(), 2, "of the next session");
 }
 
-/// What the relay tells from now on.
+/// Sets what the relay publishes from now on.
 fn relay_says(monitor: &mut Monitor<()>, state: State, generation: u64, gaps: Vec<Gap>) {
     let witness = WitnessReport { generation, gaps, ..WitnessReport::default() };
     let snapshot = Snapshot { witness, ..snapshot(state) };
@@ -162,14 +162,14 @@ fn relay_says(monitor: &mut Monitor<()>, state: State, generation: u64, gaps: Ve
     monitor.channels.relay = relay;
 }
 
-/// The slot in the hands of another router's walsender.
+/// The slot as it is while another router's walsender holds it.
 fn held_by(source: &Source, pid: Option<i32>) -> SlotLook {
     let mut look = source.look();
     look.slot.as_mut().unwrap().active_pid = pid;
     look
 }
 
-/// A standby that has seen all well, and then the publication made again.
+/// A standby that has read a good state, and then a re-created publication.
 fn standby_with_a_gap() -> (Monitor<()>, mpsc::Receiver<MonitorEvent>, Catalog) {
     standby_with_a_gap_at(1)
 }
@@ -211,7 +211,7 @@ fn a_gap_that_was_accepted_is_over_on_a_standby_too_and_the_same_one_is_told_aga
     assert_eq!(gap.failure.code, Code::PublicationReplaced);
 }
 
-/// Not that PostgreSQL answers, but what the relay has read ends it.
+/// The gap ends by what the relay has read, whether or not PostgreSQL answers the monitor.
 #[test]
 fn a_gap_that_was_accepted_is_over_although_the_monitor_sees_nothing() {
     let (mut monitor, _told, _) = standby_with_a_gap();
@@ -220,8 +220,9 @@ fn a_gap_that_was_accepted_is_over_although_the_monitor_sees_nothing() {
     assert_eq!(monitor.report.gap, None);
 }
 
-/// Whoever begins a session judges everything before, and has not found what was seen here; what is
-/// wrong no more, it may just not have seen, as long as it is the session of before.
+/// A router that begins a session checks everything before it, so a session that begins after the
+/// gap was found would have found it. The session that already held the slot may only have missed
+/// what is no longer wrong.
 #[test]
 fn a_defect_that_is_gone_is_over_once_another_session_holds_the_slot() {
     let (mut monitor, mut told, replaced) = standby_with_a_gap();
@@ -239,7 +240,7 @@ fn a_defect_that_is_gone_is_over_once_another_session_holds_the_slot() {
     assert!(matches!(told.try_recv(), Ok(MonitorEvent::GapSuspected(_))), "it is told again");
 }
 
-/// Its own relay decides: it has halted, or will.
+/// The gap is left to the monitor's own relay: it has halted, or will.
 #[test]
 fn a_gap_of_the_router_that_streams_is_over_only_with_its_acceptance() {
     let (mut monitor, mut told) = monitor();
@@ -256,8 +257,7 @@ fn a_gap_of_the_router_that_streams_is_over_only_with_its_acceptance() {
     }
 }
 
-/// Which generation it was, nobody knew before: that one is known now says nothing of an
-/// acceptance.
+/// The generation was not known when the gap was found, so learning it is no sign of an acceptance.
 #[test]
 fn a_gap_that_was_found_before_the_state_topic_was_read_is_not_over_when_it_is() {
     let (mut monitor, _told, replaced) = standby_with_a_gap_at(0);

@@ -1,5 +1,4 @@
-//! What happened to a table's place in the publication, and to its rows' place in the WAL, between
-//! two looks.
+//! Tables that left the publication, and rows that were not in the WAL, between two readings.
 
 use super::*;
 use crate::source::{Made, Partition, Place, SchemaEntry, Storage};
@@ -47,7 +46,7 @@ fn a_schema_that_left_the_publication_and_came_back_took_its_tables_with_it() {
         |now| publication(now).tables[0].schema_entry = schema_entry(201, 650),
         "the schema of table public.outbox was taken out",
     );
-    // All entries of another publication are others.
+    // In a re-created publication every entry differs.
     let replaced = |now: &mut Catalog| {
         publication(now).tables[0].schema_entry = schema_entry(201, 650);
         publication(now).oid = Oid::from_u32(2);
@@ -170,12 +169,12 @@ fn for_all_tables(catalog: &mut Catalog) {
 fn a_table_that_was_unlogged_for_a_while_left_rows_out() {
     let again = |now: &mut Catalog| now.relations[0].storage = unlogged_once(51);
     expect_gap(for_all_tables, again, "table public.outbox was unlogged for a while");
-    // PostgreSQL refuses it of a table that the publication names.
+    // PostgreSQL refuses SET UNLOGGED of a table that the publication names,
     let named = |catalog: &mut Catalog| {
         catalog.relations[0].storage.toast = Some(Oid::from_u32(50));
     };
     assert_eq!(found(named, again), None);
-    // But not of its partitions.
+    // but not of its partitions.
     let leaf = |now: &mut Catalog| now.relations[0].partitions[2].storage = unlogged_once(51);
     let message = "partition public.part_30 of table public.outbox was unlogged";
     expect_gap(partitioned, leaf, message);

@@ -69,13 +69,13 @@ fn each_narrowing_has_its_code() {
 fn a_table_that_was_put_back_was_out_for_a_moment() {
     let again = |now: &mut Catalog| publication(now).tables[0].entry = Some(Oid::from_u32(999));
     check(again, &[Code::PublicationLacksTable]);
-    // What is wrong now is told before what was wrong for a moment.
+    // A present defect is reported, and not one that is over.
     let narrowed = |now: &mut Catalog| {
         again(now);
         publication(now).tables[0].row_filter = Some("(id > 3)".to_owned());
     };
     check(narrowed, &[Code::PublicationFiltersRows]);
-    // All entries of another publication are others.
+    // In a re-created publication every entry differs.
     let replaced = |now: &mut Catalog| {
         again(now);
         publication(now).oid = Oid::from_u32(2);
@@ -96,14 +96,14 @@ fn a_publication_that_was_altered_and_looks_as_before_is_a_gap() {
     altered(&mut now);
     assert_eq!(announced(&healthy(), &now), None, "told once");
     assert_eq!(codes(&configured(), None, &now), [], "nobody knows how it was");
-    // What is wrong now is told before what was wrong for a moment.
+    // A present defect is reported, and not one that is over.
     let withheld = |now: &mut Catalog| {
         altered(now);
         publication(now).inserts = Inserts::Withheld;
         publication(now).options = "publish = ''".to_owned();
     };
     check(withheld, &[Code::PublicationLacksInsert]);
-    // Another publication is a defect of its own.
+    // A re-created publication is another defect.
     let replaced = |now: &mut Catalog| {
         altered(now);
         publication(now).oid = Oid::from_u32(2);
@@ -155,7 +155,7 @@ fn a_generated_column_that_the_mapping_needs_must_be_published_too() {
     assert_eq!(failure.code, Code::PublicationLacksColumn);
     assert!(failure.message.contains("headers of table public.outbox"), "{failure}");
     assert!(failure.hint.unwrap().contains("publish_generated_columns"));
-    // As PostgreSQL 18 does when it is told to.
+    // As PostgreSQL 18 does with `publish_generated_columns = stored`.
     publication(&mut now).tables[0].columns.push("headers".to_owned());
     assert_eq!(compare(watched, None, &now), []);
 }
@@ -198,7 +198,7 @@ fn a_renamed_table_is_told_and_keeps_nothing_from_starting() {
     let hint = note.hint.unwrap();
     assert!(hint.contains("name public.outbox_v2 in [[outbox]]"), "{hint}");
     assert!(hint.contains("alter table \"public\".\"outbox_v2\" rename to \"outbox\""), "{hint}");
-    // And at every later look; without memory nobody can know.
+    // Every later reading reports it again. Without a remembered catalog it cannot be known.
     let remembered = now.clone().remember(&outboxes, Some(&before));
     assert_eq!(codes(&outboxes, Some(&remembered), &now), [Code::TableRenamed]);
     assert_eq!(codes(&outboxes, None, &now), [Code::TableMissing]);
@@ -234,14 +234,14 @@ fn a_table_that_takes_the_name_of_a_renamed_one_is_another_however_late() {
     let remembered = now.clone().remember(&outboxes, Some(&healthy()));
     now.relations.push(relation(11, "outbox"));
     assert_eq!(codes(&outboxes, Some(&remembered), &now), [Code::TableReplaced]);
-    // Accepted, the old one is an archive.
+    // Once that is accepted, the former table is no outbox any more.
     let accepted = now.clone().remember(&outboxes, Some(&remembered));
     publication(&mut now).tables.push(published(11, "outbox"));
     assert_eq!(codes(&outboxes, Some(&accepted), &now), []);
 }
 
-/// No table is configured: whatever is published counts, and what has the name of a published table
-/// is meant to be.
+/// No table is configured: every published table is an outbox, and so should be a table that takes
+/// a published table's name.
 #[test]
 fn without_configured_tables_another_that_took_a_published_name_is_told() {
     let swapped = |is_added: bool| {
@@ -287,7 +287,8 @@ fn a_table_that_has_its_name_again_is_announced() {
     assert_eq!(announced(&healthy(), &renamed), None, "told as long as it is so");
 }
 
-/// Whether it had been out could not be told any more.
+/// Otherwise the next entry could not be compared, and that the table had been out would not be
+/// seen.
 #[test]
 fn a_table_whose_entry_could_not_be_seen_keeps_the_one_that_was() {
     let mut unseen = healthy();
@@ -385,7 +386,7 @@ fn a_child_of_an_outbox_whose_rows_nobody_would_produce_is_refused() {
     assert!(!hint.contains("restart"), "nothing is missing yet: {hint}");
     let hint = compare(watched, Some(&healthy()), &now).remove(0).hint.unwrap();
     assert!(hint.contains("written to it before") && hint.contains(ACCEPT), "{hint}");
-    // Published under its own name, it is another table's row all the same.
+    // Rows that are published under the child's name are still not the outbox's rows.
     publication(&mut now).tables.push(published(20, "child"));
     now.relations.push(relation(20, "child"));
     let failure = compare(watched, None, &now).remove(0);
@@ -400,12 +401,12 @@ fn a_child_that_is_an_outbox_itself_is_judged_as_one() {
     let mut now = inherited();
     now.relations.push(relation(20, "child"));
     assert_eq!(codes(&both, None, &now), [Code::PublicationLacksTable]);
-    // Without any configured, what is published is an outbox.
+    // If no table is configured, every published table is an outbox.
     assert_eq!(codes(&Outboxes::default(), None, &now), [Code::TableInherited]);
     publication(&mut now).tables.push(published(20, "child"));
     assert_eq!(codes(&both, None, &now), []);
     assert_eq!(codes(&Outboxes::default(), None, &now), []);
-    // Renamed, it is still the one that was named.
+    // After a rename the child is still the configured table.
     let mut renamed = now.clone();
     renamed.relations[0].children[0].name = name("child_v2");
     renamed.relations[1].name = name("child_v2");
