@@ -1,5 +1,5 @@
 //! What is wrong with a publication, now and compared with what it was: a plain function over two
-//! [`Catalog`]s.
+//! [`Catalog`](super::Catalog)s.
 //!
 //! Everything is compared by OID. A name says who is asked for; an OID says whether it is still the
 //! same one. A publication that was dropped and made again looks right and is not: the WAL in
