@@ -6,7 +6,7 @@
 #   scripts/mutants.sh --only NAME        one
 #   scripts/mutants.sh --sample N         so many, each day others
 #   scripts/mutants.sh --check            builds none: every patch has its header and applies
-#   scripts/mutants.sh --table docs/testing.md
+#   scripts/mutants.sh --table docs/planted-bugs.md
 #                                         all of them, and writes the table into that document
 #
 # The copy and what is built of it stay in the target directory, under mutants/. Ends with "caught N

@@ -1,4 +1,4 @@
-//! Keeps the table of failure modes in `docs/testing.md` honest. What may go wrong, and what shows
+//! Keeps the table of failure modes in `docs/failure-modes.md` honest. What may go wrong, and what shows
 //! that it does not, is written in `tests/failure-modes.toml`; this makes the table of it, and
 //! fails when the table is not current, when a mode is missing, or when something is named that is
 //! not in the sources.
@@ -60,16 +60,16 @@ fn every_fault_failpoint_and_bug_that_is_named_exists() {
 
 #[test]
 fn the_table_of_the_document_is_current() {
-    let file = root().join("docs/testing.md");
-    let found = std::fs::read_to_string(&file).expect("docs/testing.md");
+    let file = root().join("docs/failure-modes.md");
+    let found = std::fs::read_to_string(&file).expect("docs/failure-modes.md");
     let wanted =
         document::with_section(&found, "failure-modes", &catalogue().table()).expect("its markers");
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&file, wanted).expect("docs/testing.md can be written");
+        std::fs::write(&file, wanted).expect("docs/failure-modes.md can be written");
     } else {
         assert!(
             found == wanted,
-            "docs/testing.md is not what tests/failure-modes.toml says: {REWRITE}"
+            "docs/failure-modes.md is not what tests/failure-modes.toml says: {REWRITE}"
         );
     }
 }

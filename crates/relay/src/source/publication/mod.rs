@@ -1,5 +1,5 @@
 //! What is wrong with a publication, now and compared with an earlier reading: a plain function of
-//! two [`Catalog`]s.
+//! two [`Catalog`](super::Catalog)s.
 //!
 //! Everything is compared by OID: the configuration names an object, and the OID says whether the
 //! object of that name is still the same. A publication that was dropped and re-created looks right
