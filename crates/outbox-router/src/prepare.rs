@@ -20,6 +20,7 @@ use crate::{
     kafka::{self, CreateTopics, KafkaSettings, SettingRefused},
     postgres::{ConnInfo, Host, try_tls},
     shell::{Endpoint, Source},
+    wording::chain,
 };
 
 /// The key that an error names when librdkafka names no property.
@@ -126,7 +127,7 @@ fn try_postgres(conninfo: &ConnInfo) -> Result<(), String> {
         Host::Unix(_) => unix::net::SocketAddr::from_pathname(conninfo.target())
             .map(drop)
             .map_err(|error| format!("{}: {error}", conninfo.target())),
-        Host::Tcp(_) => try_tls(conninfo).map_err(|error| with_causes(&error)),
+        Host::Tcp(_) => try_tls(conninfo).map_err(|error| chain(&error)),
     }
 }
 
@@ -155,17 +156,6 @@ fn try_listen(address: SocketAddr) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => Err(error),
         Ok(()) | Err(_) => Ok(()),
     }
-}
-
-/// The error and its sources, in one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }
 
 /// What to read from PostgreSQL, and how to connect.

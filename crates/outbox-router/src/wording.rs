@@ -1,8 +1,8 @@
-//! How durations and sizes are written for people, in one place, so that they read the same in
-//! logs, `/status.json` and errors. The function for sizes is in the core, whose messages contain
+//! How durations, sizes and causes are written for people, in one place, so that they read the same
+//! in logs, `/status.json` and errors. The function for sizes is in the core, whose messages contain
 //! sizes, too.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 pub(crate) use relay::source::wording::bytes;
 
@@ -16,6 +16,18 @@ pub(crate) fn roughly(time: Duration) -> String {
         7_200..=172_799 => format!("{} h", seconds / 3_600),
         _ => format!("{} days", seconds / 86_400),
     }
+}
+
+/// An error with the chain of its causes, for a message that is printed once.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
 }
 
 #[cfg(test)]

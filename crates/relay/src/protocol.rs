@@ -8,8 +8,7 @@ use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
 use crate::{
     failure::Failure,
     ports::Acks,
-    progress::ledger::ConfirmedLsn,
-    progress::{feedback::Timing, ticket::TransactionRef, window::Window},
+    progress::{feedback::Timing, ledger::ConfirmedLsn, ticket::TransactionRef, window::Window},
     routing::{record::TopicId, table::Outboxes, topic::TopicName, topics::TopicFacts},
     source::{Catalog, Gap, Server, SlotLook, TimelineHistory},
     witness::Pipeline,

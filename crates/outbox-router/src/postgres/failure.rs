@@ -8,6 +8,7 @@ use relay::{Code, Failure};
 use super::{
     CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerMessage, ServerTrouble,
 };
+use crate::wording::chain;
 
 /// The failure of a connection that could not be established.
 pub fn connect_failure(error: &ConnectError) -> Failure {
@@ -80,16 +81,4 @@ fn from_trouble(trouble: &ServerTrouble, message: String) -> Failure {
         Some(hint) => failure.hint(hint),
         None => failure,
     }
-}
-
-/// An error with the chain of its causes, for a message that is printed once.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

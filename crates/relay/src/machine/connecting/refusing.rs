@@ -1,11 +1,10 @@
 //! What follows from a failed check: a new attempt, standby, or a halt that a person's acceptance
 //! ends.
 
-use crate::machine::{Phase, Relay, attempt::Awaited};
 use crate::{
     clock::Moment,
     failure::{Code, Failure},
-    machine::{attesting::LOOK_EVERY, failure_history::During},
+    machine::{Phase, Relay, attempt::Awaited, attesting::LOOK_EVERY, failure_history::During},
     protocol::{Action, StateRead},
     source::{Gap, Interval, Kept, Mark, Obstacle},
     witness::Witness,

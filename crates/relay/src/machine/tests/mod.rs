@@ -276,43 +276,13 @@ fn foreign_row() -> Vec<u8> {
 }
 
 fn statuses(actions: &[Action]) -> Vec<StatusUpdate> {
-    let status = |action: &Action| match action {
-        Action::Status(update) => Some(*update),
-        Action::ReadState(_)
-        | Action::LookAtState(_)
-        | Action::WriteState(_)
-        | Action::Connect
-        | Action::ReadTimelines(_)
-        | Action::ReadSlot
-        | Action::ReadCatalog(_)
-        | Action::StartReplication
-        | Action::WatchSlot
-        | Action::Disconnect
-        | Action::CopyDone
-        | Action::ReplaceSink { .. }
-        | Action::LookUpTopic(..)
-        | Action::Exit(_) => None,
-    };
+    let status =
+        |action: &Action| if let Action::Status(update) = action { Some(*update) } else { None };
     actions.iter().filter_map(status).collect()
 }
 
 fn looked_up(actions: &[Action]) -> Vec<TopicId> {
-    let topic = |action: &Action| match action {
-        Action::LookUpTopic(id, _) => Some(*id),
-        Action::ReadState(_)
-        | Action::LookAtState(_)
-        | Action::WriteState(_)
-        | Action::Connect
-        | Action::ReadTimelines(_)
-        | Action::ReadSlot
-        | Action::ReadCatalog(_)
-        | Action::StartReplication
-        | Action::WatchSlot
-        | Action::Disconnect
-        | Action::CopyDone
-        | Action::ReplaceSink { .. }
-        | Action::Status(_)
-        | Action::Exit(_) => None,
-    };
+    let topic =
+        |action: &Action| if let Action::LookUpTopic(id, _) = action { Some(*id) } else { None };
     actions.iter().filter_map(topic).collect()
 }

@@ -42,10 +42,10 @@ use pgoutput::{Begin, Lsn, PgTimestamp};
 use crate::{
     failpoint::{self, Failpoint},
     ports::AckRun,
-    progress::window::Window,
     progress::{
         ticket::{SIZE_UNIT, SessionId, TRANSACTION_MASK, Ticket, TransactionRef},
         transaction::LastTransaction,
+        window::Window,
     },
 };
 pub(crate) use attestation::{Attestation, Evidence};

@@ -6,14 +6,14 @@ use super::{
     remedy::{self, ACCEPT},
     renamed,
 };
-use crate::source::{
-    catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation},
-    mapping::mapped,
-    quote::quote_identifier,
-};
 use crate::{
     failure::{Code, Failure},
     routing::table::{OutboxTable, Outboxes, TableName},
+    source::{
+        catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation},
+        mapping::mapped,
+        quote::quote_identifier,
+    },
 };
 
 /// What the publication is checked for.

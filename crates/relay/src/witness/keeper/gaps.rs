@@ -6,9 +6,9 @@ use super::{
     Keeper, What,
     unrecorded::{Opened, Unrecorded},
 };
-use crate::protocol::Write;
 use crate::{
     clock::Moment,
+    protocol::Write,
     source::Gap,
     witness::{Witness, combine, combine::join},
 };

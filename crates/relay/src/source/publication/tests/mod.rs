@@ -1,15 +1,14 @@
 use pgoutput::Oid;
 
 use super::{remedy::ACCEPT, *};
-use crate::source::{
-    catalog::Child,
-    gap::Interval,
-    samples::{healthy, look, name, published, relation, texts},
-};
 use crate::{
     failure::{Code, Failure},
     routing::table::{OutboxTable, Outboxes, TableName},
-    source::catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable},
+    source::{
+        catalog::{Catalog, Child, Inserts, Kind, Partitions, Publication, PublishedTable},
+        gap::Interval,
+        samples::{healthy, look, name, published, relation, texts},
+    },
 };
 
 fn publication(catalog: &mut Catalog) -> &mut Publication {
