@@ -5,6 +5,7 @@
 //! * [`kafka`] connects to Kafka: a `RecordSink` over librdkafka.
 //! * [`monitor`] reads slot and publication by SQL; [`admin`] serves metrics and health.
 //! * [`config`] declares and reads the configuration; [`cli`] is the commands.
+//! * [`codes`] says what every error code means and what to type.
 //! * [`prepare`] builds the parts of a configuration; [`app`] is `run`, made of these parts;
 //!   [`telemetry`] is the log.
 
@@ -12,6 +13,7 @@ pub mod admin;
 pub mod app;
 mod blocking;
 pub mod cli;
+pub mod codes;
 pub mod config;
 #[cfg(feature = "failpoints")]
 pub mod failpoint;

@@ -32,25 +32,31 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
-    let environment = Environment::new(std::env::vars_os());
-    let loaded = match cli::load_config(&cli, &environment) {
-        Ok(loaded) => loaded,
-        Err(errors) => return refuse(Exit::Configuration, &errors),
-    };
-    let exit = panic::catch_unwind(panic::AssertUnwindSafe(|| match &cli.command {
-        Command::Run(args) => run(loaded, args.on_fatal, &environment),
-        Command::Task(task) => execute(&cli, task, &loaded, &environment),
-    }));
+    let exit = panic::catch_unwind(panic::AssertUnwindSafe(|| command(&cli)));
     exit.unwrap_or(Exit::Bug).into()
+}
+
+fn command(cli: &Cli) -> Exit {
+    let environment = Environment::new(std::env::vars_os());
+    let with_configuration = |command: &dyn Fn(Loaded) -> Exit| {
+        cli::load_config(cli, &environment)
+            .map_or_else(|errors| refuse(Exit::Configuration, &errors), command)
+    };
+    match &cli.command {
+        Command::Explain(args) => with_terminal(|terminal| cli::explain(args, terminal)),
+        Command::Run(args) => {
+            with_configuration(&|loaded| run(loaded, args.on_fatal, &environment))
+        }
+        Command::Task(task) => {
+            with_configuration(&|loaded| execute(cli, task, &loaded, &environment))
+        }
+    }
 }
 
 fn run(loaded: Loaded, on_fatal: OnFatal, environment: &Environment) -> Exit {
     let prepared = match Prepared::build(loaded, environment) {
         Ok(prepared) => prepared,
-        Err(errors) => {
-            refuse(Exit::Configuration, &errors);
-            return Exit::Configuration;
-        }
+        Err(errors) => return refuse(Exit::Configuration, &errors),
     };
     telemetry::start(&prepared.config.log);
     let on_fatal = match on_fatal {
@@ -71,26 +77,28 @@ fn run(loaded: Loaded, on_fatal: OnFatal, environment: &Environment) -> Exit {
 fn execute(cli: &Cli, task: &cli::Task, loaded: &Loaded, environment: &Environment) -> Exit {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => {
-            refuse(Exit::Failure, &error);
-            return Exit::Failure;
-        }
+        Err(error) => return refuse(Exit::Failure, &error),
     };
-    let audience = if io::stdout().is_terminal() { Audience::Person } else { Audience::Machine };
-    let mut terminal = Terminal {
-        out: &mut io::stdout(),
-        err: &mut io::stderr(),
-        input: &mut io::BufReader::new(io::stdin()),
-        audience,
-    };
-    let exit = runtime.block_on(cli::execute(cli, task, loaded, environment, &mut terminal));
+    let exit = with_terminal(|terminal| {
+        runtime.block_on(cli::execute(cli, task, loaded, environment, terminal))
+    });
     // Does not wait for blocking threads that still wait for Kafka.
     runtime.shutdown_background();
     exit
 }
 
+fn with_terminal(command: impl FnOnce(&mut Terminal<'_>) -> Exit) -> Exit {
+    let audience = if io::stdout().is_terminal() { Audience::Person } else { Audience::Machine };
+    command(&mut Terminal {
+        out: &mut io::stdout(),
+        err: &mut io::stderr(),
+        input: &mut io::BufReader::new(io::stdin()),
+        audience,
+    })
+}
+
 #[expect(clippy::print_stderr, reason = "the log is not open yet, and a person waits")]
-fn refuse(exit: Exit, error: &dyn std::fmt::Display) -> ExitCode {
+fn refuse(exit: Exit, error: &dyn std::fmt::Display) -> Exit {
     eprintln!("{error}");
-    exit.into()
+    exit
 }

@@ -2,8 +2,10 @@
 
 use relay::Failure;
 
-/// Writes `failure` as a warning, with its code and its hint.
+use crate::codes::hint;
+
+/// Writes `failure` as a warning, with its code, its causes and its hint.
 pub(crate) fn warn(failure: &Failure) {
-    let Failure { code, message, hint, .. } = failure;
-    tracing::warn!(code = code.as_str(), hint = hint.as_deref(), "{message}");
+    let code = failure.code.as_str();
+    tracing::warn!(code, hint = hint(failure), "{}", failure.message_with_causes());
 }

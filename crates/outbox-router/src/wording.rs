@@ -1,10 +1,10 @@
 //! How durations, sizes and causes are written for people, in one place, so that they read the same
-//! in logs, `/status.json` and errors. The function for sizes is in the core, whose messages contain
-//! sizes, too.
+//! in logs, `/status.json` and errors. Those for sizes and causes are in the core, whose messages
+//! contain them, too.
 
-use std::{error::Error, time::Duration};
+use std::time::Duration;
 
-pub(crate) use relay::source::wording::bytes;
+pub(crate) use relay::wording::{bytes, chain};
 
 /// A duration, rounded down to the largest fitting unit: nobody acts differently on 3,611 and 3,600
 /// seconds.
@@ -16,18 +16,6 @@ pub(crate) fn roughly(time: Duration) -> String {
         7_200..=172_799 => format!("{} h", seconds / 3_600),
         _ => format!("{} days", seconds / 86_400),
     }
-}
-
-/// An error with the chain of its causes, for a message that is printed once.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

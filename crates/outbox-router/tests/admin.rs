@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use admin_fixture::{Endpoint, report, snapshot, start};
 use outbox_router::monitor::{Gap, Interval, Mark, RelayReport, SlotView};
-use relay::{Code, Failure, Lsn, State, TopicName, TopicTotals};
+use relay::{Code, Failure, Lsn, Name, State, TopicName, TopicTotals};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -145,11 +145,12 @@ async fn readiness_follows_the_state_and_names_the_code() {
         assert_eq!((code, &body["reason"]["code"]), (503, &json!("not_streaming")), "{state:?}");
     }
     for state in [State::Blocked, State::Failed] {
-        let failure = Failure::new(Code::TopicMissing, "topic x does not exist").hint("make it");
+        let failure =
+            Failure::new(Code::TopicMissing, "topic x does not exist").naming(Name::Topic, "x");
         endpoint.set_state(state, Some(failure));
         let (code, body) = endpoint.probe("/readyz").await;
         assert_eq!((code, &body["reason"]["code"]), (503, &json!("K010")), "{state:?}");
-        assert_eq!(body["reason"]["hint"], "make it");
+        assert!(body["reason"]["hint"].as_str().unwrap().contains("--create --topic x"), "{body}");
     }
 }
 

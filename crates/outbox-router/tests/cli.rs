@@ -41,6 +41,34 @@ fn the_definition_of_the_command_line_is_sound() {
 }
 
 #[test]
+fn a_code_is_explained_without_a_configuration() {
+    let explained = |line: &str| {
+        let cli = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let Command::Explain(args) = &cli.command else { panic!("{line}") };
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut terminal = Terminal {
+            out: &mut out,
+            err: &mut err,
+            input: &mut io::empty(),
+            audience: Audience::Machine,
+        };
+        assert_eq!(cli::explain(args, &mut terminal), Exit::Done);
+        String::from_utf8(out).expect("UTF-8")
+    };
+    let missing = explained("explain k010");
+    assert!(missing.starts_with("K010: a topic does not exist\n\nThe router never"), "{missing}");
+    let command =
+        "\nWhat to type:\n  kafka-topics.sh --bootstrap-server HOST:PORT --create --topic";
+    assert!(missing.contains(command), "{missing}");
+    assert!(missing.contains("\nIf it is the state topic:\n  kafka-topics.sh "), "{missing}");
+    assert!(explained("explain P010@0/16B3748").contains("then outbox-router accept\n"));
+    assert!(explained("explain C003").starts_with("C003: there is no key of that name\n"));
+    assert!(explained("explain P009").contains("\nIf the router's own process stood still:\n"));
+    let unknown = read("explain P099").unwrap_err().to_string();
+    assert!(unknown.contains("no such code; docs/errors.md lists all of them"), "{unknown}");
+}
+
+#[test]
 fn run_stays_up_unless_told_otherwise() {
     for (line, expected) in [("run", OnFatal::Stay), ("run --exit-on-fatal", OnFatal::Exit)] {
         let Command::Run(args) = read(line).unwrap().command else { panic!("{line}") };

@@ -63,9 +63,10 @@ mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod witness;
+pub mod wording;
 
 pub use clock::{Moment, Now};
-pub use failure::{Class, Code, Failure};
+pub use failure::{Case, Class, Code, Failure, Name, Names};
 pub use machine::Relay;
 pub use pgoutput::{Lsn, PgTimestamp, ReplyRequest};
 pub use ports::{AckRun, Acks, RecordSink, Refusal, RefusalReason};

@@ -5,7 +5,10 @@ use relay::Failure;
 use serde::Serialize;
 
 use super::view::View;
-use crate::monitor::{Gap, Mark};
+use crate::{
+    codes::hint,
+    monitor::{Gap, Mark},
+};
 
 /// A failure, or another reason why a probe does not pass.
 #[derive(Debug, Serialize)]
@@ -46,8 +49,8 @@ impl Reason {
         let interval = view.gap().filter(|gap| gap.failure.code == failure.code).map(Interval::of);
         Self {
             code: failure.code.as_str(),
-            message: failure.message.clone(),
-            hint: failure.hint.clone(),
+            message: failure.message_with_causes(),
+            hint: hint(failure),
             lsn: failure.lsn.map(|lsn| lsn.to_string()),
             interval,
         }

@@ -7,7 +7,7 @@ use super::{
     reason::{Interval, Moment},
     view::View,
 };
-use crate::monitor::Gap;
+use crate::{codes::hint, monitor::Gap};
 
 /// The witness.
 #[derive(Debug, Serialize)]
@@ -72,7 +72,7 @@ impl OpenGap {
         Self {
             name: gap.name(),
             message: gap.failure.message.clone(),
-            hint: gap.failure.hint.clone(),
+            hint: hint(&gap.failure),
             interval: Interval::of(gap),
         }
     }

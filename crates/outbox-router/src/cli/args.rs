@@ -9,7 +9,10 @@ use std::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use relay::{Code, Lsn};
 
-use crate::config::{Secret, parse_duration};
+use crate::{
+    codes::{Explanation, explanation},
+    config::{Secret, parse_duration},
+};
 
 /// Routes a PostgreSQL outbox table into Kafka through a logical replication slot.
 #[derive(Debug, Parser)]
@@ -49,6 +52,7 @@ impl Cli {
             Command::Task(Task::Accept(args)) => &args.overrides,
             Command::Task(Task::Check(args)) => &args.overrides,
             Command::Task(Task::Status(args)) => &args.overrides,
+            Command::Explain(_) => return Vec::new(),
         };
         self.overrides.set.iter().chain(&after.set).cloned().collect()
     }
@@ -81,6 +85,9 @@ pub enum Command {
     /// Everything that does its work and ends.
     #[command(flatten)]
     Task(Task),
+    /// What an error code means and what to type; reads no configuration and connects nowhere
+    #[command(after_help = "Example:\n  outbox-router explain K010")]
+    Explain(ExplainArgs),
 }
 
 /// The commands that do their work and end.
@@ -327,6 +334,19 @@ pub struct StatusArgs {
     /// What was set after the command.
     #[command(flatten)]
     pub overrides: Overrides,
+}
+
+/// `explain`
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// A code, such as K010, or a gap, such as P010@0/16B3748
+    #[arg(value_name = "CODE", value_parser = explained)]
+    pub explanation: &'static Explanation,
+}
+
+fn explained(text: &str) -> Result<&'static Explanation, &'static str> {
+    let code = text.split('@').next().unwrap_or(text).to_ascii_uppercase();
+    explanation(&code).ok_or("no such code; docs/errors.md lists all of them")
 }
 
 /// The form in which `status` prints.

@@ -4,10 +4,12 @@ use std::io;
 
 use relay::Failure;
 
+use crate::{codes::hint, wording::chain};
+
 /// Prints a failure with its hint.
 pub(super) fn complain(out: &mut dyn io::Write, failure: &Failure) -> io::Result<()> {
-    writeln!(out, "error: {failure}")?;
-    match &failure.hint {
+    writeln!(out, "error: {}", chain(failure))?;
+    match hint(failure) {
         Some(hint) => writeln!(out, "  hint: {hint}"),
         None => Ok(()),
     }

@@ -5,7 +5,7 @@
 
 use std::pin::pin;
 
-use relay::{Code, Failure};
+use relay::{Case, Code, Failure};
 use tokio_postgres::{Client, error::SqlState};
 
 use super::Trouble;
@@ -69,43 +69,33 @@ pub(super) async fn with_connection<T>(
     let conninfo = access.conninfo()?;
     let (client, connection) = connect_sql(&conninfo, &format!("{} {command}", access.name))
         .await
-        .map_err(|error| connect_failure(&error))?;
+        .map_err(connect_failure)?;
     let mut connection = pin!(connection);
     tokio::select! {
         biased;
         done = work(&client) => done,
         ended = &mut connection => Err(match ended {
             Ok(()) => Failure::new(Code::ServerUnreachable, "PostgreSQL ended the connection").into(),
-            Err(error) => failure(&error).into(),
+            Err(error) => failure(error).into(),
         }),
     }
 }
 
-/// Turns an error of PostgreSQL into a failure, with a hint for the person who typed the command.
-pub(super) fn failure(error: &tokio_postgres::Error) -> Failure {
+/// Turns an error of PostgreSQL into a failure, with the remedy of the person who typed the command.
+pub(super) fn failure(error: tokio_postgres::Error) -> Failure {
+    let state = error.code().cloned();
     let failure = sql_failure(error);
-    let hint = match error.as_db_error() {
-        Some(db) if *db.code() == SqlState::INSUFFICIENT_PRIVILEGE => {
-            Some("connect as somebody who may do it: --admin-url postgres://postgres@host/database")
-        }
-        Some(db) if *db.code() == SqlState::LOCK_NOT_AVAILABLE => Some(
-            "something else holds a lock on the table; nothing was changed by this statement, run it again",
-        ),
-        Some(db) if *db.code() == SqlState::CONFIGURATION_LIMIT_EXCEEDED => {
-            Some("raise max_replication_slots, or drop a slot that nobody needs")
-        }
-        Some(db) if failure.hint.is_none() => db.hint(),
-        Some(_) | None => None,
-    };
-    match hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
+    match state {
+        Some(SqlState::INSUFFICIENT_PRIVILEGE) => failure.with_case(Case::CommandDenied),
+        Some(SqlState::LOCK_NOT_AVAILABLE) => failure.with_case(Case::LockTimeout),
+        Some(SqlState::CONFIGURATION_LIMIT_EXCEEDED) => failure.with_case(Case::NoFreeSlot),
+        Some(_) | None => failure,
     }
 }
 
 /// A failed query ends the command.
 impl From<tokio_postgres::Error> for Trouble {
     fn from(error: tokio_postgres::Error) -> Self {
-        failure(&error).into()
+        failure(error).into()
     }
 }

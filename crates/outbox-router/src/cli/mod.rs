@@ -25,15 +25,18 @@ use std::{
 };
 
 pub use args::{
-    AcceptArgs, AdminArgs, CheckArgs, Cli, Command, Confirmation, Form, GapName, MissingTable,
-    OnFatal, OpenGaps, Overrides, RecordPart, Repeat, RunArgs, SetupArgs, StatusArgs, Task,
-    TeardownArgs, Write,
+    AcceptArgs, AdminArgs, CheckArgs, Cli, Command, Confirmation, ExplainArgs, Form, GapName,
+    MissingTable, OnFatal, OpenGaps, Overrides, RecordPart, Repeat, RunArgs, SetupArgs, StatusArgs,
+    Task, TeardownArgs, Write,
 };
 pub use exit::Exit;
 pub use terminal::{Audience, Terminal};
 use trouble::Trouble;
 
-use crate::config::{self, ConfigErrors, Environment, Loaded};
+use crate::{
+    codes,
+    config::{self, ConfigErrors, Environment, Loaded},
+};
 
 /// Where the configuration file is looked for when none is named.
 const DEFAULT_FILES: [&str; 2] = ["outbox-router.toml", "/etc/outbox-router/outbox-router.toml"];
@@ -52,6 +55,27 @@ pub fn config_file(cli: &Cli, environment: &Environment) -> Option<PathBuf> {
 /// Everything that is wrong with the configuration; the exit code is [`Exit::Configuration`].
 pub fn load_config(cli: &Cli, environment: &Environment) -> Result<Loaded, ConfigErrors> {
     config::load(config_file(cli, environment).as_deref(), environment, &cli.flags())
+}
+
+/// Prints what a code means. Needs no configuration: the configuration may be what is wrong.
+pub fn explain(args: &ExplainArgs, terminal: &mut Terminal<'_>) -> Exit {
+    let mut text = String::new();
+    let printed = codes::explain(args.explanation, &mut text)
+        .map_err(io::Error::other)
+        .and_then(|()| terminal.out.write_all(text.as_bytes()));
+    match printed {
+        Ok(()) => Exit::Done,
+        Err(error) => output_failed(&error, terminal),
+    }
+}
+
+/// The output of a command could not be written.
+fn output_failed(error: &io::Error, terminal: &mut Terminal<'_>) -> Exit {
+    // The reader of the output may have closed it, as `head` does.
+    if error.kind() != io::ErrorKind::BrokenPipe {
+        let _written = writeln!(terminal.err, "error: cannot write the output: {error}");
+    }
+    Exit::Failure
 }
 
 /// Carries out a command other than `run`.
@@ -88,12 +112,6 @@ pub async fn execute(
             let _written = complaint::complain(terminal.err, &failure);
             Exit::Failure
         }
-        Err(Trouble::Output(error)) => {
-            // The reader of the output may have closed it, as `head` does.
-            if error.kind() != io::ErrorKind::BrokenPipe {
-                let _written = writeln!(terminal.err, "error: cannot write the output: {error}");
-            }
-            Exit::Failure
-        }
+        Err(Trouble::Output(error)) => output_failed(&error, terminal),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use relay::{
-    Code, Failure, Outboxes, TopicName,
+    Case, Code, Failure, Name, Outboxes, TopicName,
     source::{
         Baseline, Expectations, Gap, Interval, Kept, Obstacle, Present, SlotHealth, gaps_since,
         preflight, publication,
@@ -49,7 +49,7 @@ impl Records {
     /// The command by which a person creates the state topic; `None` where no record is kept.
     pub(super) fn topic_command(config: &Config) -> Option<String> {
         let topic = config.kafka.state_topic.as_ref()?;
-        Some(state_topic_command(&prepare::kafka_settings(config), topic))
+        state_topic_command(&prepare::kafka_settings(config), topic)
     }
 
     /// The state topic.
@@ -167,17 +167,29 @@ pub(super) fn baseline(config: &Config, seen: Seen, open: &[Open]) -> Result<Bas
 }
 
 /// The failure `wrong` in the words of the open gap that it belongs to. Of several gaps with its
-/// code, this is the one with the same hint, else the one that begins first.
+/// code, this is the one with the same remedy, else the one that begins first.
 fn unmended(wrong: &Failure, open: &[Open]) -> Option<Failure> {
     let gaps = open.iter().filter_map(|open| match open {
         Open::Gap(gap) => Some(gap),
         Open::Beginning(_) => None,
     });
     let gaps: Vec<&Gap> = gaps.filter(|gap| gap.failure.code == wrong.code).collect();
-    let alike = gaps.iter().find(|gap| gap.failure.hint == wrong.hint);
+    let alike = gaps.iter().find(|gap| has_same_remedy(&gap.failure, wrong));
     let gap = alike.or_else(|| gaps.iter().min_by_key(|gap| gap.interval.begins_at()))?;
     let message = format!("{} is not mended yet: {}", gap.name(), gap.failure.message);
-    Some(Failure { hint: wrong.hint.clone(), ..Failure::new(wrong.code, message) })
+    let mut unmended = Failure::new(wrong.code, message);
+    (unmended.case, unmended.names) = (wrong.case, wrong.names.clone());
+    Some(unmended)
+}
+
+/// Whether what has to be typed is the same but for the gap's name.
+fn has_same_remedy(one: &Failure, other: &Failure) -> bool {
+    let names = |failure: &Failure| {
+        let mut names = failure.names.clone();
+        names.set(Name::Gap, String::new());
+        names
+    };
+    one.case == other.case && names(one) == names(other)
 }
 
 /// Checks that a router that goes on from this record would find everything as it was left.
@@ -202,13 +214,7 @@ pub(super) fn is_as_left(
 /// # Errors
 /// The first gap that was not accepted, else the beginning.
 pub(super) fn nothing_open(record: &Witness) -> Result<(), Failure> {
-    match record.open().into_iter().next() {
-        None => Ok(()),
-        Some(Open::Gap(gap)) => Err(gap.failure),
-        Some(Open::Beginning(mark)) => {
-            Err(Failure::new(Code::WitnessMissing, beginning(&mark)).hint(COMPARE))
-        }
-    }
+    record.open().first().map_or(Ok(()), |open| Err(failure_of(open)))
 }
 
 fn judged(config: &Config, witness: Option<&Witness>, seen: Seen) -> Result<Baseline, Obstacle> {
@@ -238,27 +244,32 @@ pub(super) fn same_database(records: &Records, seen: &Seen) -> Result<(), Failur
     }
     let message =
         format!("this connection is to the database {here}, the router's is to {routers}");
-    Err(Failure::new(Code::SlotUnsuitable, message).hint(format!(
-        "name the database {routers} in --admin-url, or the database {here} in postgres.url"
-    )))
+    Err(Failure::of(Case::OtherDatabase, message)
+        .naming(Name::Database, here)
+        .naming(Name::RouterDatabase, routers))
 }
 
-/// Says that the pipeline began at `mark` without a record.
-pub(super) fn beginning(mark: &impl fmt::Display) -> String {
-    format!(
-        "the pipeline began at {mark} without a record: whether anything before that is missing \
-         in kafka, no router knows"
-    )
+/// The finding that the pipeline began at `mark` without a record; `name` is what a person accepts.
+pub(super) fn began_without(name: String, mark: &impl fmt::Display) -> Failure {
+    let what = format!(
+        "the pipeline began at {mark} without a record: whether anything before that is missing in \
+         kafka is not known"
+    );
+    Failure::new(Code::WitnessMissing, what).naming(Name::Gap, name)
 }
 
-/// What a person does before accepting such a beginning.
-pub(super) const COMPARE: &str = "compare the outbox table with the topics";
+/// What is open as the failure that it is.
+pub(super) fn failure_of(open: &Open) -> Failure {
+    match open {
+        Open::Gap(gap) => gap.failure.clone(),
+        Open::Beginning(mark) => began_without(open.name(), mark),
+    }
+}
 
 /// A process streams from the slot.
 pub(super) fn in_use(slot: &str, pid: i32) -> Failure {
-    Failure::new(Code::SlotInUse, format!("the slot {slot} is in use by pid {pid}")).hint(format!(
-        "stop that router first, or end its connection: select pg_terminate_backend({pid})"
-    ))
+    Failure::new(Code::SlotInUse, format!("the slot {slot} is in use by pid {pid}"))
+        .naming(Name::Pid, pid)
 }
 
 /// The record, with every gap that a router would find at its next start and that is not written

@@ -35,6 +35,21 @@ pub enum Code {
 }
 
 impl Code {
+    /// Every code there is.
+    pub const ALL: &'static [Self] = &[
+        Self::FileUnreadable,
+        Self::Syntax,
+        Self::UnknownKey,
+        Self::WrongType,
+        Self::Unit,
+        Self::Value,
+        Self::Reference,
+        Self::Contradiction,
+        Self::Override,
+        Self::Property,
+        Self::Unusable,
+    ];
+
     /// As printed: `C` and three digits.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -2,7 +2,7 @@
 //! the runtime whose I/O will wake the sink.
 
 use rdkafka::{config::ClientConfig, error::KafkaError};
-use relay::{Code, Failure, TopicName};
+use relay::{Case, Code, Failure, TopicName};
 
 use super::{
     errors::Cluster,
@@ -28,10 +28,8 @@ pub fn open(settings: &KafkaSettings) -> Result<KafkaSink, Failure> {
     let config = settings
         .client_config()
         .map_err(|refused| Failure::new(Code::ProducerFatal, refused.to_string()))?;
-    let failed = |reason: &str| {
-        Failure::new(code_of_failed_start(settings), format!("the producer cannot start: {reason}"))
-            .hint("check [kafka.properties], then outbox-router check")
-    };
+    let failed =
+        |reason: &str| failed_start(settings, format!("the producer cannot start: {reason}"));
     let producer = Producer::open(&config).map_err(|error| failed(&reason(&error)))?;
     KafkaSink::new(producer, cluster, settings.batch_bytes())
         .map_err(|error| failed(&error.to_string()))
@@ -68,6 +66,10 @@ fn reason(error: &KafkaError) -> String {
 
 /// With TLS or SASL nearly every failed start is due to a certificate, a key or a mechanism, which
 /// a person has to correct.
-fn code_of_failed_start(settings: &KafkaSettings) -> Code {
-    if settings.is_plaintext() { Code::ProducerFatal } else { Code::KafkaAuthentication }
+fn failed_start(settings: &KafkaSettings, what: String) -> Failure {
+    if settings.is_plaintext() {
+        Failure::of(Case::ProducerSettings, what)
+    } else {
+        Failure::new(Code::KafkaAuthentication, what)
+    }
 }

@@ -8,7 +8,7 @@
 
 use std::ffi::CStr;
 
-use relay::{Code, Failure, TopicName};
+use relay::{Code, Failure, Name, TopicName};
 
 use super::errors::Cluster;
 
@@ -67,14 +67,14 @@ pub(super) fn caution(
 #[derive(Default)]
 struct Dangers {
     what: Vec<String>,
-    remedies: Vec<String>,
+    settings: Vec<String>,
 }
 
 impl Dangers {
     fn add(&mut self, setting: &str, ms: i64, what: &str) {
         self.what.push(format!("{setting}={ms} {what}"));
         // A week, which is Kafka's default for `retention.ms`.
-        self.remedies.push(format!("{setting}={}", 7 * OUTAGE_MS));
+        self.settings.push(format!("{setting}={}", 7 * OUTAGE_MS));
     }
 
     fn failure(self, cluster: &Cluster, name: &TopicName) -> Option<Failure> {
@@ -83,19 +83,16 @@ impl Dangers {
         }
         let message =
             format!("topic {name}: records carry their commit time, and {}", self.what.join("; "));
-        let hint = format!(
-            "set timestamp = \"now\" in [[outbox]], or \
-             kafka-configs.sh --bootstrap-server {} --alter --entity-type topics --entity-name {name} --add-config {}",
-            cluster.brokers(),
-            self.remedies.join(",")
-        );
-        Some(Failure::new(Code::TopicTimestamps, message).hint(hint))
+        let failure =
+            cluster.named(Failure::new(Code::TopicTimestamps, message), Some(name.as_str()));
+        Some(failure.naming(Name::Settings, self.settings.join(",")))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codes::hint;
 
     const DAY: &str = "86400000";
     const NEVER: &str = "9223372036854775807";
@@ -106,8 +103,9 @@ mod tests {
         let name = TopicName::new("orders").unwrap();
         let failure = caution(&Cluster::new("kafka:9092"), &name, &settings)?;
         assert_eq!(failure.code, Code::TopicTimestamps);
-        assert!(failure.hint.as_ref().unwrap().starts_with("set timestamp = \"now\""));
-        Some(format!("{} | {}", failure.message, failure.hint.unwrap()))
+        let hint = hint(&failure).unwrap();
+        assert!(hint.starts_with("set timestamp = \"now\""));
+        Some(format!("{} | {hint}", failure.message))
     }
 
     #[test]

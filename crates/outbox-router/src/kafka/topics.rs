@@ -192,6 +192,7 @@ impl TopicDirectory {
             .client()
             .fetch_metadata(Some(name.as_str()), Timeout::After(ANSWER_WITHIN))
             .map_err(|error| unknown(code_of(&error), ""))?;
+        self.cluster.has_brokers(metadata.brokers().len());
         let Some(topic) = metadata.topics().iter().find(|topic| topic.name() == name.as_str())
         else {
             return Err(unknown(MISSING, ""));

@@ -41,8 +41,8 @@ pub async fn look(client: &Client, catalog: &Catalog) -> Result<Vec<Moves>, Fail
     if partitioned.is_empty() {
         return Ok(Vec::new());
     }
-    let rows = client.query(MAY_MOVE, &[&partitioned]).await.map_err(|e| sql_failure(&e))?;
-    rows.iter().map(read).collect::<Result<_, _>>().map_err(|e| sql_failure(&e))
+    let rows = client.query(MAY_MOVE, &[&partitioned]).await.map_err(sql_failure)?;
+    rows.iter().map(read).collect::<Result<_, _>>().map_err(sql_failure)
 }
 
 fn read(row: &Row) -> Result<Moves, tokio_postgres::Error> {

@@ -59,8 +59,8 @@ pub fn is_worth_asking(slot: &SlotHealth) -> bool {
 /// # Errors
 /// The server refused the statement, or the connection broke.
 pub async fn oldest(client: &Client) -> Result<Option<WalPin>, Failure> {
-    let row = client.query_opt(QUERY, &[]).await.map_err(|e| sql_failure(&e))?;
-    row.as_ref().map(read).transpose().map_err(|e| sql_failure(&e))
+    let row = client.query_opt(QUERY, &[]).await.map_err(sql_failure)?;
+    row.as_ref().map(read).transpose().map_err(sql_failure)
 }
 
 fn read(row: &Row) -> Result<WalPin, tokio_postgres::Error> {

@@ -3,7 +3,7 @@
 //! late.
 
 use relay::{
-    Code, Failure,
+    Case, Code, Failure, Name,
     source::{Encoding, quote_identifier},
 };
 
@@ -49,8 +49,7 @@ pub async fn settings(sql: &mut impl TextQuery) -> Result<ServerSettings, Failur
         return Err(Failure::new(
             Code::WalLevel,
             format!("wal_level is {wal_level}, decoding needs logical"),
-        )
-        .hint("alter system set wal_level = logical, then restart postgresql"));
+        ));
     }
     let role = row.text()?;
     if !row.boolean()? {
@@ -61,16 +60,13 @@ pub async fn settings(sql: &mut impl TextQuery) -> Result<ServerSettings, Failur
 
 /// The failure of a role without the REPLICATION attribute.
 pub fn may_not_replicate(role: &str) -> Failure {
-    let quoted = quote_identifier(role);
     let what = format!("role \"{role}\" may not replicate");
-    Failure::new(Code::RoleLacksReplication, what).hint(format!(
-        "alter role {quoted} replication (on amazon rds: grant rds_replication to {quoted})"
-    ))
+    Failure::new(Code::RoleLacksReplication, what).naming(Name::Role, quote_identifier(role))
 }
 
 fn is_standby() -> Failure {
     let what = "this postgresql is a standby server, the slot is read on the primary";
-    Failure::new(Code::ServerNotReady, what).hint("point postgres.url at the primary")
+    Failure::of(Case::Standby, what)
 }
 
 /// `server_version_num`.
@@ -103,10 +99,7 @@ pub fn outdated(version: i32) -> Option<Failure> {
              transaction that was open while the publication was altered: rows may be left out then, and \
              nothing shows it"
         );
-        Failure::new(Code::ServerOutdated, what).hint(format!(
-            "update to {major}.{since}; until then alter the publication, or take up a table, only \
-             while nobody writes to any table of the database"
-        ))
+        Failure::new(Code::ServerOutdated, what).naming(Name::Version, format!("{major}.{since}"))
     })
 }
 

@@ -3,67 +3,110 @@
 
 use std::{error::Error, io};
 
-use relay::{Code, Failure};
+use relay::{Case, Code, Failure, Name};
 
 use super::{
     CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerMessage, ServerTrouble,
 };
-use crate::wording::chain;
 
 /// The failure of a connection that could not be established.
-pub fn connect_failure(error: &ConnectError) -> Failure {
-    let code = match error.kind() {
-        ConnectErrorKind::Server(trouble) => return from_trouble(&trouble, chain(error)),
-        ConnectErrorKind::Transport => Code::ServerUnreachable,
-        ConnectErrorKind::Tls | ConnectErrorKind::Authentication => Code::AuthenticationFailed,
-        ConnectErrorKind::Protocol => Code::Protocol,
+pub fn connect_failure(error: ConnectError) -> Failure {
+    let (code, case) = match error.kind() {
+        ConnectErrorKind::Server(trouble) => code_of(&trouble),
+        ConnectErrorKind::Transport => (Code::ServerUnreachable, None),
+        ConnectErrorKind::Tls | ConnectErrorKind::Authentication => {
+            (Code::AuthenticationFailed, case_of(&error))
+        }
+        ConnectErrorKind::Protocol => (Code::Protocol, None),
     };
-    let failure = Failure::new(code, chain(error));
-    match error.hint() {
-        Some(hint) => failure.hint(hint),
-        None => failure,
+    with_case(Failure::from_error(code, error), case)
+}
+
+/// Which setting of TLS or authentication has to change.
+fn case_of(error: &ConnectError) -> Option<Case> {
+    match error {
+        ConnectError::TlsRefused { .. } => Some(Case::TlsRefused),
+        ConnectError::TlsHandshake { .. } => Some(Case::TlsHandshake),
+        ConnectError::TlsAnswer { .. } => Some(Case::TlsAnswer),
+        ConnectError::TlsSetup { .. } => Some(Case::TlsFiles),
+        ConnectError::TlsStripped { .. } => Some(Case::TlsStripped),
+        ConnectError::PlaintextPassword { .. } => Some(Case::PlaintextPassword),
+        ConnectError::MethodRuledOut { .. } => Some(Case::MethodRuledOut),
+        ConnectError::AuthenticationMethod { .. } => Some(Case::MethodUnsupported),
+        ConnectError::ScramIterations { .. } => Some(Case::ScramIterations),
+        ConnectError::PasswordMissing { .. } => Some(Case::PasswordMissing),
+        ConnectError::ServerProof { .. } => Some(Case::ServerProof),
+        ConnectError::Resolve { .. }
+        | ConnectError::Unreachable { .. }
+        | ConnectError::Timeout { .. }
+        | ConnectError::Closed { .. }
+        | ConnectError::Server { .. }
+        | ConnectError::Protocol { .. }
+        | ConnectError::Client { .. } => None,
     }
 }
 
 /// The failure of a replication command.
-pub fn command_failure(error: &CommandError) -> Failure {
-    match (error.trouble(), error) {
-        (Some(trouble), _) => from_trouble(&trouble, chain(error)),
-        (None, CommandError::Protocol { .. }) => Failure::new(Code::Protocol, chain(error)),
+pub fn command_failure(error: CommandError) -> Failure {
+    let (code, case) = match (error.trouble(), &error) {
+        (Some(trouble), _) => code_of(&trouble),
+        (None, CommandError::Protocol { .. }) => (Code::Protocol, None),
         (None, CommandError::Io { .. } | CommandError::Server { .. }) => {
-            Failure::new(Code::ServerUnreachable, chain(error))
+            (Code::ServerUnreachable, None)
         }
-    }
+    };
+    with_case(Failure::from_error(code, error), case)
 }
 
 /// The failure of a stream that the server ended with an error.
 pub fn stream_failure(message: &ServerMessage) -> Failure {
-    from_trouble(&message.trouble(), format!("PostgreSQL ended the stream: {message}"))
+    of_server(message, format!("PostgreSQL ended the stream: {message}"))
 }
 
 /// The failure of an SQL query, or of its connection.
-pub fn sql_failure(error: &tokio_postgres::Error) -> Failure {
+pub fn sql_failure(error: tokio_postgres::Error) -> Failure {
     if let Some(server) = error.as_db_error() {
         let message = ServerMessage::from(server);
-        return from_trouble(&message.trouble(), format!("PostgreSQL said {message}"));
+        return of_server(&message, format!("PostgreSQL said {message}"));
     }
     let is_broken =
         error.is_closed() || error.source().is_some_and(|cause| cause.is::<io::Error>());
     let code = if is_broken { Code::ServerUnreachable } else { Code::ServerError };
-    Failure::new(code, chain(error))
+    Failure::from_error(code, error)
 }
 
 /// The failure of a server that violates the protocol.
-pub fn protocol_failure(error: &ProtocolError) -> Failure {
-    Failure::new(Code::Protocol, chain(error))
+pub fn protocol_failure(error: ProtocolError) -> Failure {
+    Failure::from_error(Code::Protocol, error)
 }
 
-fn from_trouble(trouble: &ServerTrouble, message: String) -> Failure {
+/// The failure that an ErrorResponse reports.
+fn of_server(server: &ServerMessage, message: String) -> Failure {
+    let trouble = server.trouble();
+    let (code, case) = code_of(&trouble);
+    let failure = with_case(Failure::new(code, message), case);
+    match (&trouble, &server.hint) {
+        (ServerTrouble::SlotInUse { pid: Some(pid) }, _) => failure.naming(Name::Pid, pid),
+        (ServerTrouble::Other, Some(hint)) => {
+            failure.with_case(Case::ServerHint).naming(Name::ServerHint, hint)
+        }
+        _ => failure,
+    }
+}
+
+fn with_case(failure: Failure, case: Option<Case>) -> Failure {
+    match case {
+        Some(case) => failure.with_case(case),
+        None => failure,
+    }
+}
+
+fn code_of(trouble: &ServerTrouble) -> (Code, Option<Case>) {
     let code = match trouble {
-        ServerTrouble::Authentication
-        | ServerTrouble::DatabaseMissing
-        | ServerTrouble::PermissionDenied
-        | ServerTrouble::Pooler => Code::AuthenticationFailed,
+        ServerTrouble::DatabaseMissing => return of(Case::DatabaseMissing),
+        ServerTrouble::PermissionDenied => return of(Case::PermissionDenied),
+        ServerTrouble::Pooler => return of(Case::Pooler),
+        ServerTrouble::Authentication => Code::AuthenticationFailed,
         ServerTrouble::NoReplicationPrivilege => Code::RoleLacksReplication,
         ServerTrouble::WalLevel => Code::WalLevel,
         ServerTrouble::SlotMissing => Code::SlotMissing,
@@ -76,9 +119,9 @@ fn from_trouble(trouble: &ServerTrouble, message: String) -> Failure {
         ServerTrouble::Terminated => Code::ServerUnreachable,
         ServerTrouble::Other => Code::ServerError,
     };
-    let failure = Failure::new(code, message);
-    match trouble.hint() {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
+    (code, None)
+}
+
+const fn of(case: Case) -> (Code, Option<Case>) {
+    (case.code(), Some(case))
 }

@@ -30,14 +30,14 @@ pub trait TextQuery {
 
 impl TextQuery for ReplicationConnection {
     async fn rows(&mut self, name: &'static str, sql: &str) -> Result<Vec<TextRow>, Failure> {
-        let rows = self.query(name, sql).await.map_err(|error| command_failure(&error))?;
+        let rows = self.query(name, sql).await.map_err(command_failure)?;
         Ok(rows.into_iter().map(|values| TextRow::new(name, values)).collect())
     }
 }
 
 impl TextQuery for &tokio_postgres::Client {
     async fn rows(&mut self, name: &'static str, sql: &str) -> Result<Vec<TextRow>, Failure> {
-        let messages = self.simple_query(sql).await.map_err(|error| sql_failure(&error))?;
+        let messages = self.simple_query(sql).await.map_err(sql_failure)?;
         let mut rows = Vec::new();
         for message in messages {
             if let SimpleQueryMessage::Row(row) = message {

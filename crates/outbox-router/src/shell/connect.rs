@@ -4,7 +4,7 @@
 use std::{future::Future, time::Duration};
 
 use relay::{
-    Code, Failure, Lsn, Outboxes,
+    Case, Code, Failure, Lsn, Outboxes,
     source::{Catalog, Encoding, Server, SlotLook, TimelineHistory},
     witness::History,
 };
@@ -78,7 +78,7 @@ fn unjudged(failure: Failure) -> Failure {
     if !matches!(failure.code, Code::SlotMissing | Code::SlotLost) {
         return failure;
     }
-    let what = format!("the slot that was there a moment ago: {}", failure.message);
+    let what = format!("the slot that was there a moment ago: {}", failure.message_with_causes());
     Failure::new(Code::ServerUnreachable, what)
 }
 
@@ -97,9 +97,8 @@ impl Endpoint {
     /// # Errors
     /// The server cannot be reached, or refuses the connection.
     pub async fn sql(&self) -> Result<SqlSession, Failure> {
-        let (client, connection) = connect_sql(&self.conninfo, &self.application_name)
-            .await
-            .map_err(|error| connect_failure(&error))?;
+        let (client, connection) =
+            connect_sql(&self.conninfo, &self.application_name).await.map_err(connect_failure)?;
         let driver = Box::pin(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "an SQL connection ended");
@@ -174,7 +173,7 @@ impl Source {
         };
         let conninfo = &self.endpoint.conninfo;
         ReplicationConnection::connect(conninfo, &options).await.map_err(|error| {
-            let failure = connect_failure(&error);
+            let failure = connect_failure(error);
             // The server refuses a role without REPLICATION before any query can be sent.
             if failure.code == Code::RoleLacksReplication {
                 monitor::server::may_not_replicate(&conninfo.user)
@@ -198,11 +197,8 @@ impl Postgres for Source {
         timeline: u32,
     ) -> Result<(Open, TimelineHistory), Failure> {
         let read = async {
-            let content = open
-                .connection
-                .timeline_history(timeline)
-                .await
-                .map_err(|error| command_failure(&error))?;
+            let content =
+                open.connection.timeline_history(timeline).await.map_err(command_failure)?;
             TimelineHistory::parse(&content)
         };
         let timelines = self.endpoint.within(read).await?;
@@ -280,7 +276,7 @@ impl Postgres for Source {
                     Some(ServerTrouble::SlotInUse { pid }) => {
                         Ok(Started::Held(pid.and_then(|pid| i32::try_from(pid).ok())))
                     }
-                    _ => Err(unjudged(command_failure(&error))),
+                    _ => Err(unjudged(command_failure(error))),
                 },
             }
         };
@@ -296,8 +292,7 @@ impl Postgres for Source {
         );
         let SqlSession { client, mut driver } = self.endpoint.sql().await?;
         loop {
-            let look =
-                async { client.query_opt(&held, &[]).await.map_err(|error| sql_failure(&error)) };
+            let look = async { client.query_opt(&held, &[]).await.map_err(sql_failure) };
             // A slot that is gone counts as free here: the core checks it when everything is read
             // again.
             if drive(&mut driver, look).await?.is_none() {
@@ -313,8 +308,8 @@ fn elsewhere(here: &History, stream: &History) -> Failure {
     let name = |history: &History| {
         format!("system identifier {}, timeline {}", history.system_id, history.timeline)
     };
-    Failure::new(
-        Code::ServerUnreachable,
+    Failure::of(
+        Case::OtherServer,
         format!(
             "the slot cannot be read beside the stream: a second connection reaches another server ({}) than the \
              stream comes from ({})",
@@ -322,11 +317,10 @@ fn elsewhere(here: &History, stream: &History) -> Failure {
             name(stream)
         ),
     )
-    .hint("see which servers the host of postgres.url resolves to, and what stands in between")
 }
 
 async fn identify(connection: &mut ReplicationConnection) -> Result<(History, Lsn), Failure> {
-    let identity = connection.identify_system().await.map_err(|error| command_failure(&error))?;
+    let identity = connection.identify_system().await.map_err(command_failure)?;
     let wal_end = identity.flush_lsn.parse().map_err(|_| {
         Failure::new(Code::Protocol, "the answer to IDENTIFY_SYSTEM has no position")
     })?;

@@ -8,8 +8,8 @@ use relay::{Code, Failure, ServerNotice, StatusUpdate};
 use crate::postgres::{STATUS_UPDATE_BYTES, ServerMessage};
 
 /// Reading or writing failed.
-pub(super) fn broken(error: &io::Error) -> Failure {
-    Failure::new(Code::ServerUnreachable, format!("the replication connection broke: {error}"))
+pub(super) fn broken(error: io::Error) -> Failure {
+    Failure::new(Code::ServerUnreachable, "the replication connection broke").caused_by(error)
 }
 
 /// The server closed the connection without an error message.

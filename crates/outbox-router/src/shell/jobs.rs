@@ -12,9 +12,11 @@ use super::{
 };
 use crate::{
     blocking::blocking,
+    codes::hint,
     kafka::{Found, Identity, Seen, TopicLookup},
     postgres::{Incoming, ReplicationStream},
     warning::warn,
+    wording::chain,
 };
 use relay::{Code, Failure, Input, TopicFacts, TopicId, TopicName};
 
@@ -251,7 +253,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Err(failure) => {
                 // The settings were checked at the start, so a file or a limit of the machine is
                 // the cause, and a later attempt may succeed.
-                tracing::error!(code = %failure.code, hint = failure.hint, "{failure}");
+                tracing::error!(code = %failure.code, hint = hint(&failure), "{}", chain(&failure));
                 self.input(Input::SinkTrouble(Some(failure)));
                 self.refresher.failed_to_open();
             }

@@ -39,7 +39,7 @@ use std::{
 
 use relay::failpoint::{self, Failpoint};
 use relay::{
-    Acks, Action, Input, Outcome, RefusalReason, Relay, TopicName,
+    Acks, Action, Input, Name, Outcome, RefusalReason, Relay, TopicName,
     witness::{History, Pipeline, Write},
 };
 use tokio::{
@@ -203,7 +203,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Event::Wal(fill) => self.filled(fill),
             // Whatever is queued for the server includes a status update.
             Event::Written(Ok(())) => failpoint::reached(Failpoint::AfterStatus),
-            Event::Written(Err(error)) => self.disconnected(failure::broken(&error)),
+            Event::Written(Err(error)) => self.disconnected(failure::broken(error)),
         }
         self.collect_acks();
         // A status update that moves the window is sent before the window is filled again: after a
@@ -367,7 +367,11 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     }
 
     fn report(&mut self, now: Instant) {
-        let snapshot = self.relay.snapshot(self.clock.now().at);
+        let mut snapshot = self.relay.snapshot(self.clock.now().at);
+        // The core does not know how the cluster is reached.
+        if let Some(reason) = &mut snapshot.condition.reason {
+            reason.names.set(Name::Brokers, self.kafka.brokers().to_owned());
+        }
         self.announcer.announce(&snapshot, now);
         self.reports.send_replace(RelayReport { snapshot, published_at: now });
     }

@@ -44,7 +44,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 }
             }
             Ok(Fill::NoRoom | Fill::Closed) => {}
-            Err(error) => self.disconnected(failure::broken(&error)),
+            Err(error) => self.disconnected(failure::broken(error)),
         }
     }
 
@@ -56,7 +56,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             let end = self.offer_some();
             match end {
                 None => {}
-                Some(End::Broken(error)) => self.disconnected(protocol_failure(&error)),
+                Some(End::Broken(error)) => self.disconnected(protocol_failure(error)),
                 Some(End::Refused(message)) => self.disconnected(stream_failure(&message)),
                 Some(End::StreamEnded) => {
                     self.stream = None;

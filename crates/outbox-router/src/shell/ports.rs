@@ -90,6 +90,8 @@ pub trait Kafka: Clone + Send + 'static {
     fn state_topic(&self, sink: &mut Self::Sink, name: &TopicName) -> Self::StateTopic;
     /// Whether batches are compressed.
     fn compresses(&self) -> bool;
+    /// The brokers, as `--bootstrap-server` takes them. Remedies name them.
+    fn brokers(&self) -> &str;
 }
 
 /// A producer. Only [`Sink::close`] blocks. [`KafkaSink`] describes each call.
@@ -166,6 +168,10 @@ impl Kafka for KafkaSettings {
 
     fn compresses(&self) -> bool {
         self.compresses()
+    }
+
+    fn brokers(&self) -> &str {
+        &self.bootstrap_servers
     }
 }
 

@@ -220,7 +220,7 @@ async fn a_slot_that_is_older_than_the_publication_is_refused() {
     scene.server.sql("create publication outbox_router for table outbox with (publish = 'insert')");
     let refused = scene.accept(&["--yes"]).await;
     assert!(refused.err.starts_with("error: P026: the slot stands at "), "{refused:?}");
-    assert!(refused.err.contains("make another slot: outbox-router teardown --apply"));
+    assert!(refused.err.contains("outbox-router setup --apply create another slot"), "{refused:?}");
 
     scene.server.sql("select pg_drop_replication_slot('outbox_router')");
     let made = scene.server.typed(&["setup", "--apply"]).await;
@@ -281,7 +281,7 @@ async fn without_a_record_there_is_nothing_to_accept() {
     assert_eq!(other.exit, Exit::Failure, "{other:?}");
     let told = "error: K022: the state topic outbox-router.state has no record of this pipeline";
     assert!(other.err.starts_with(told), "{}", other.err);
-    let remedy = "outbox-router setup --apply makes the first record, then outbox-router accept \
+    let remedy = "outbox-router setup --apply creates the first record, then outbox-router accept \
                   closes K022";
     assert!(other.err.contains(remedy), "{}", other.err);
     let off = said(&scene.server.url("postgres"), &["accept", "--yes"], "").await;
@@ -315,7 +315,7 @@ async fn what_was_left_out_until_it_was_mended_is_told_and_what_was_altered_mean
     assert!(to >= end, "{}", accepted.out);
     for told in [
         "rows      1 in public.outbox with created_at in that time",
-        "also      P032: publication \"outbox_router\" was altered between two looks at it",
+        "also      P032: publication \"outbox_router\" was altered between two readings",
         "until that was mended are in no slot",
     ] {
         assert!(accepted.out.contains(told), "{told}\nin {}", accepted.out);

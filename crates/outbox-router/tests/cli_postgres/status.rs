@@ -189,8 +189,7 @@ fn mark(lsn: u64) -> Mark {
 
 /// A gap that nobody has accepted, and one that ann has.
 fn record() -> Witness {
-    let failure = Failure::new(Code::SlotMoved, "the slot was moved")
-        .hint("publish the missing rows from the table, then outbox-router accept");
+    let failure = Failure::new(Code::SlotMoved, "the slot was moved");
     let gap = Gap::new(failure, Interval { from: Some(mark(5)), to: mark(9) });
     Witness {
         gaps: vec![gap],
@@ -221,9 +220,9 @@ async fn with_the_router_down_the_state_topic_says_what_is_open() {
     assert_eq!(status.exit, Exit::Failure);
     for told in [
         "to do     P014: the slot was moved; rows committed after 0/5 (2026-01-01T00:00:00Z) and up to",
-        "          publish the missing rows from the table, then outbox-router accept --gap P014@0/5\n",
+        "; publish the missing rows from the table, then outbox-router accept --gap P014@0/5\n",
         "to do     K022: the pipeline began at 0/1 (2026-01-01T00:00:00Z) without a record",
-        "          compare the outbox table with the topics; then outbox-router accept --gap K022@0/1\n",
+        "          compare the outbox table with the topics, then outbox-router accept --gap K022@0/1\n",
         "record    everything before 100/0 is acknowledged\nopen      P014@0/5\nopen      K022@0/1\n",
         "accepted  P010@0/1 by ann, 2026-01-01T00:00:00Z\n",
     ] {
@@ -267,7 +266,8 @@ async fn a_router_that_stopped_for_a_gap_says_so_once() {
     let (address, _answered) = router(
         r#"{"state":"failed","reason":{"code":"P014","message":"moved","hint":"outbox-router accept"},
             "witness":{"kept":"kafka","position":"0/5","began_without":null,"gaps_recorded":false,
-            "gaps":[{"name":"P014@0/5","message":"moved","hint":null}],"accepted":[]}}"#,
+            "gaps":[{"name":"P014@0/5","message":"moved",
+                "hint":"publish them, then outbox-router accept --gap P014@0/5"}],"accepted":[]}}"#,
     );
     let listen = format!("admin.listen={address}");
     let line = kafka::with("127.0.0.1:1", &["status", "--set", &listen]);

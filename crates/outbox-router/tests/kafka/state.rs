@@ -1,5 +1,6 @@
 //! The state topic on a real broker: made, checked, written, read.
 
+use outbox_router::codes::hint;
 use std::time::Duration;
 
 use outbox_router::kafka::{CreateTopics, KafkaSettings, StateRead, open, put_state, read_state};
@@ -64,8 +65,8 @@ async fn a_state_topic_that_the_cluster_cannot_make_is_missing() {
     let settings = KafkaSettings { create_topics: Some(create), ..settings(&kafka) };
     let failure = open_state(&settings, "too.many.replicas").await.unwrap_err();
     assert_eq!(failure.code, Code::TopicMissing, "{failure}");
-    let hint = failure.hint.unwrap();
-    assert!(hint.contains("--partitions 1 --replication-factor 3 --config cleanup"), "{hint}");
+    let remedy = hint(&failure).unwrap();
+    assert!(remedy.contains("--partitions 1 --replication-factor 3 --config cleanup"), "{remedy}");
 }
 
 #[tokio::test]
@@ -87,8 +88,8 @@ async fn a_topic_that_would_lose_state_is_refused_with_what_to_type() {
         let failure = open_state(&settings, topic).await.unwrap_err();
         assert_eq!(failure.code, Code::StateTopicUnsuitable, "{failure}");
         assert!(failure.message.contains(topic), "{failure}");
-        let hint = failure.hint.unwrap();
-        assert!(hint.contains(expected), "{hint}");
+        let remedy = hint(&failure).unwrap();
+        assert!(remedy.contains(expected), "{remedy}");
     }
     kafka.create_topic("fit", 1, &[("cleanup.policy", "compact")]).await.unwrap();
     assert_eq!(open_state(&settings, "fit").await.unwrap(), []);
@@ -106,7 +107,7 @@ async fn a_topic_that_may_refuse_a_large_record_or_every_record_is_told_before_i
         let configs = [("cleanup.policy", "compact"), setting];
         kafka.create_topic(topic, 1, &configs).await.unwrap();
         let cautions = open_state(&settings, topic).await.unwrap();
-        let hints: Vec<_> = cautions.iter().filter_map(|caution| caution.hint.clone()).collect();
+        let hints: Vec<_> = cautions.iter().filter_map(hint).collect();
         assert!(hints.len() == 1 && hints[0].ends_with(expected), "{cautions:?}");
     }
 }
@@ -137,12 +138,12 @@ async fn a_record_that_is_too_large_for_the_state_topic_is_told_as_such() {
     for failure in [by_command.unwrap_err(), by_router] {
         assert_eq!(failure.code, Code::RecordTooLarge, "{failure}");
         assert!(failure.message.contains("the state topic tight.state"), "{failure}");
-        let hint = failure.hint.unwrap();
+        let remedy = hint(&failure).unwrap();
         assert!(
-            hint.contains("--entity-name tight.state --add-config max.message.bytes="),
-            "{hint}"
+            remedy.contains("--entity-name tight.state --add-config max.message.bytes="),
+            "{remedy}"
         );
-        assert!(hint.contains("FOR ALL TABLES"), "{hint}");
+        assert!(remedy.contains("FOR ALL TABLES"), "{remedy}");
     }
 }
 
@@ -238,7 +239,7 @@ async fn reading_makes_no_topic() {
     let (own, name) = (settings.clone(), topic_name("nobody.made"));
     let failure = blocking(move || read_state(&own, &name, b"")).await.unwrap_err();
     assert_eq!(failure.code, Code::TopicMissing, "{failure}");
-    assert!(failure.hint.unwrap().contains("--create --topic nobody.made --partitions 1"));
+    assert!(hint(&failure).unwrap().contains("--create --topic nobody.made --partitions 1"));
     let names = topic_names(&kafka).await;
     assert!(!names.iter().any(|name| name == "nobody.made"), "the question made it: {names:?}");
 }

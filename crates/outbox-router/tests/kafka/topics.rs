@@ -1,5 +1,6 @@
 //! What a real broker says of topics in use.
 
+use outbox_router::codes::hint;
 use outbox_router::kafka::{
     Found, Identity, KafkaSettings, KafkaSink, Seen, TopicDirectory, TopicLookup, open,
 };
@@ -159,8 +160,8 @@ async fn a_topic_that_refuses_old_records_is_told_before_it_does() {
         timeout(DEADLINE, sink.wait_acks()).await.expect("in time");
     };
     assert_eq!(trouble.failure.code, Code::RecordRefused, "{}", trouble.failure);
-    let hint = trouble.failure.hint.unwrap();
-    assert!(hint.contains("timestamp = \"now\""), "{hint}");
+    let remedy = hint(&trouble.failure).unwrap();
+    assert!(remedy.contains("timestamp = \"now\""), "{remedy}");
     blocking(move || sink.close()).await;
 
     kafka.create_topic("plain", 1, &[]).await.unwrap();

@@ -1,5 +1,6 @@
 //! The slot read beside the stream: on the same server, or not at all.
 
+use outbox_router::codes::hint;
 use outbox_router::{
     monitor::server::identity,
     postgres::ConnInfo,
@@ -34,7 +35,7 @@ fn assert_passes_over(failure: &Failure, expected: &[&str]) {
     for expected in expected {
         assert!(failure.message.contains(expected), "{failure}");
     }
-    assert!(failure.hint.as_ref().unwrap().contains("postgres.url"), "{failure:?}");
+    assert!(hint(failure).unwrap().contains("postgres.url"), "{failure:?}");
 }
 
 /// As behind a load balancer, where each connection may reach another. There is no such slot, and

@@ -1,6 +1,7 @@
 //! Everything that makes rows go missing is told to the relay by its code, with the interval at
 //! risk.
 
+use outbox_router::codes::hint;
 use outbox_router::monitor::MonitorReport;
 use relay::{Code, Outboxes, State};
 
@@ -102,7 +103,7 @@ async fn a_renamed_outbox_is_found_and_followed_and_is_no_gap() {
     client.batch_execute("alter publication p_x drop table elsewhere").await.unwrap();
     let failure = bench.gap().await.failure;
     assert_eq!(failure.code, Code::PublicationLacksTable);
-    assert!(failure.hint.unwrap().contains("add table only \"public\".\"elsewhere\""));
+    assert!(hint(&failure).unwrap().contains("add table only \"public\".\"elsewhere\""));
 }
 
 #[tokio::test]
@@ -207,7 +208,7 @@ async fn a_router_that_is_still_being_set_up_has_no_gap() {
     let mut bench = Bench::start(&postgres, settings("x"), State::Starting);
     let report = bench.until("a finding", |report| !report.findings.is_empty()).await;
     assert_eq!(report.findings[0].code, Code::SlotMissing);
-    assert!(report.findings[0].hint.as_ref().unwrap().contains("outbox-router setup --apply"));
+    assert!(hint(&report.findings[0]).unwrap().contains("outbox-router setup --apply"));
     bench.rounds(3).await;
     bench.assert_no_event();
     set_up(&client, "x").await;
@@ -306,7 +307,7 @@ async fn children_of_an_outbox_are_found_through_any_depth_and_partitions_are_no
     bench.rounds(3).await;
     bench.assert_no_event();
     let asks_for = |report: &MonitorReport, statement: &str| {
-        report.findings.iter().any(|f| f.hint.as_ref().unwrap().contains(statement))
+        report.findings.iter().any(|f| hint(f).unwrap().contains(statement))
     };
     assert!(asks_for(
         &report,
@@ -335,9 +336,9 @@ async fn a_child_that_is_published_is_an_outbox_where_none_is_configured() {
     let mut bench = Bench::start(&postgres, settings, State::Failed);
     let report = bench.until("a finding", |report| !report.findings.is_empty()).await;
     assert_eq!(report.findings[0].code, Code::TableInherited);
-    let hint = report.findings[0].hint.clone().unwrap();
+    let remedy = hint(&report.findings[0]).unwrap();
     let statement = "alter publication \"p_x\" add table only \"public\".\"child\"";
-    assert!(hint.contains(statement) && !hint.contains("[[outbox]]"), "{hint}");
+    assert!(remedy.contains(statement) && !remedy.contains("[[outbox]]"), "{remedy}");
     client.batch_execute(statement).await.unwrap();
     bench.until_well().await;
 }

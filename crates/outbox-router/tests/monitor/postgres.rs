@@ -176,7 +176,7 @@ impl Drop for Streamer {
 
 async fn open(address: String) -> Result<SqlSession, relay::Failure> {
     let (client, connection) =
-        tokio_postgres::connect(&address, NoTls).await.map_err(|e| sql_failure(&e))?;
+        tokio_postgres::connect(&address, NoTls).await.map_err(sql_failure)?;
     // The client hears of the connection's end by itself.
     let driver = Box::pin(async move { drop(connection.await) });
     Ok(SqlSession { client, driver })

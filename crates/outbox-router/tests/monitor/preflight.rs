@@ -1,5 +1,6 @@
 //! Preflight: what it lets through, and what it refuses with which code and remedy.
 
+use outbox_router::codes::hint;
 use outbox_router::monitor::{
     Baseline, Encoding, Server, Settings,
     catalog::{self, Sought},
@@ -84,7 +85,7 @@ async fn a_role_that_may_only_replicate_is_enough() {
     let less = postgres.try_connect("s", "postgres").await.unwrap();
     let failure = refused(&less, "x", None).await;
     assert_eq!(failure.code, Code::RoleLacksReplication);
-    assert!(failure.hint.unwrap().contains("alter role \"s\" replication"));
+    assert!(hint(&failure).unwrap().contains("alter role \"s\" replication"));
 }
 
 #[tokio::test]
@@ -93,11 +94,11 @@ async fn a_slot_that_was_never_made_is_answered_with_setup() {
     let client = postgres.client().await;
     let failure = refused(&client, "x", None).await;
     assert_eq!(failure.code, Code::SlotMissing);
-    assert!(failure.hint.unwrap().contains("outbox-router setup --apply"));
+    assert!(hint(&failure).unwrap().contains("outbox-router setup --apply"));
     make_slot(&client, "x").await;
     let failure = refused(&client, "x", None).await;
     assert_eq!(failure.code, Code::PublicationMissing);
-    assert!(failure.hint.unwrap().contains("outbox-router setup --apply"));
+    assert!(hint(&failure).unwrap().contains("outbox-router setup --apply"));
 }
 
 #[tokio::test]
@@ -195,5 +196,5 @@ async fn a_server_that_does_not_log_for_decoding_is_refused_with_the_statement()
     let client = postgres.client().await;
     let failure = refused(&client, "x", None).await;
     assert_eq!(failure.code, Code::WalLevel);
-    assert!(failure.hint.unwrap().contains("alter system set wal_level = logical"));
+    assert!(hint(&failure).unwrap().contains("alter system set wal_level = logical"));
 }

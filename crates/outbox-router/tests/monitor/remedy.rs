@@ -1,5 +1,6 @@
 //! What a person types is the hint, as it is.
 
+use outbox_router::codes::hint;
 use outbox_router::monitor::Settings;
 use relay::{OutboxTable, Outboxes, State, TableName};
 use tokio_postgres::{Client, Error, error::SqlState};
@@ -52,7 +53,7 @@ async fn the_remedy_for_a_table_is_typed_as_it_stands_and_touches_no_other() {
         bench.until_well().await;
         let out = format!("alter publication p_{name} drop table only outbox_{name}; {break_it}");
         client.batch_execute(&out).await.unwrap();
-        let hint = bench.gap().await.failure.hint.unwrap();
+        let remedy = hint(&bench.gap().await.failure).unwrap();
         // Somebody wants some rows of the one child, and none of the other.
         let children = format!(
             "create table stray_{name} () inherits (outbox_{name}); \
@@ -63,12 +64,12 @@ async fn the_remedy_for_a_table_is_typed_as_it_stands_and_touches_no_other() {
         let mut wanted = entries(&client, &format!("p_{name}")).await;
         let outbox = format!("outbox_{name}");
         wanted.retain(|(table, ..)| *table != outbox);
-        let typed = type_it(&client, &hint).await;
-        assert!(typed.is_ok(), "{typed:?}: {hint}");
+        let typed = type_it(&client, &remedy).await;
+        assert!(typed.is_ok(), "{typed:?}: {remedy}");
         let mut published = entries(&client, &format!("p_{name}")).await;
         let place = published.iter().position(|(table, ..)| *table == outbox).unwrap();
-        assert!(published.remove(place).1, "{hint}");
-        assert_eq!(published, wanted, "{hint}");
+        assert!(published.remove(place).1, "{remedy}");
+        assert_eq!(published, wanted, "{remedy}");
     }
 }
 
@@ -89,17 +90,17 @@ async fn the_remedy_for_a_partitioned_table_waits_for_writers_of_its_partitions(
     let mut bench = Bench::start(&postgres, settings("part"), State::Streaming);
     bench.until_well().await;
     client.batch_execute("alter publication p_part drop table outbox_part").await.unwrap();
-    let hint = bench.gap().await.failure.hint.unwrap();
+    let remedy = hint(&bench.gap().await.failure).unwrap();
 
     let writer = postgres.client().await;
     let row = "begin; insert into outbox_leaf (aggregate_type, aggregate_id, event_type) \
                values ('a', 'b', 'c')";
     writer.batch_execute(row).await.unwrap();
-    let refused = type_it(&client, &hint).await.unwrap_err();
+    let refused = type_it(&client, &remedy).await.unwrap_err();
     assert_eq!(refused.code(), Some(&SqlState::LOCK_NOT_AVAILABLE), "{refused:?}");
     client.batch_execute("rollback").await.unwrap();
     writer.batch_execute("commit").await.unwrap();
-    type_it(&client, &hint).await.unwrap();
+    type_it(&client, &remedy).await.unwrap();
     let published = entries(&client, "p_part").await;
-    assert!(matches!(&published[..], [(table, true, _)] if table == "outbox_part"), "{hint}");
+    assert!(matches!(&published[..], [(table, true, _)] if table == "outbox_part"), "{remedy}");
 }

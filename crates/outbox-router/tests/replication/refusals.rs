@@ -1,5 +1,6 @@
 //! Everything a server can object to before the first row, told apart.
 
+use outbox_router::{codes::hint, postgres::connect_failure};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ async fn a_role_without_replication_is_told_so() {
     let error = connect(&cluster.info("plain_user")).await.unwrap_err();
     let expected = ConnectErrorKind::Server(ServerTrouble::NoReplicationPrivilege);
     assert_eq!(error.kind(), expected, "{error}");
-    assert!(error.hint().unwrap().contains("REPLICATION"));
+    assert!(hint(&connect_failure(error)).unwrap().contains("alter role ROLE replication"));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use super::{Phase, Relay};
 use crate::{
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure},
     ports::Acks,
     progress::ledger::{Credit, Place},
     protocol::{Input, ServerNotice},
@@ -132,9 +132,7 @@ impl Relay {
                 "this process stood still for {} s, so the server may have given the slot to another",
                 duration.as_secs()
             );
-            let failure = Failure::new(Code::ServerSilent, why).hint(
-                "look for what stopped or starved it: SIGSTOP, a frozen container, a CPU limit",
-            );
+            let failure = Failure::of(Case::ProcessStalled, why);
             if has_something {
                 // No failure of the producer: only its queue is discarded.
                 self.replace_sink(None, at);
@@ -150,15 +148,8 @@ impl Relay {
         // 55000 within the stream is PostgreSQL 18's "skipped loading publication": the server
         // skips rows, and nothing but this warning reports it.
         if notice.code == "55000" && matches!(self.phase, Phase::Streaming(_)) {
-            let failure = Failure::new(
-                Code::PublicationMissing,
-                format!("the server skips rows: {}", notice.message),
-            )
-            .hint(
-                "this slot sends no row of that time: outbox-router teardown --apply, then \
-                 outbox-router setup --apply make another; then publish the rows committed since \
-                 the publication was dropped from the table, then outbox-router accept",
-            );
+            let what = format!("the server skips rows: {}", notice.message);
+            let failure = Failure::of(Case::RowsSkipped, what);
             let gaps = self.gaps_of(failure);
             self.halt(gaps, at);
         }
@@ -193,7 +184,7 @@ impl Relay {
                     None
                 }
                 Err(disorder) => {
-                    broken = Some(Failure::new(Code::ProducerFatal, disorder.to_string()));
+                    broken = Some(Failure::from_error(Code::ProducerFatal, disorder));
                     continue;
                 }
             };

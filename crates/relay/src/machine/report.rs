@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Phase, Relay};
 use crate::{
     clock::Moment,
-    failure::{Class, Code, Failure},
+    failure::{Case, Class, Failure, Name},
     session::{BlockReason, Course, Session},
     state::{Condition, State},
     telemetry::{Snapshot, TopicTotals, WitnessReport},
@@ -13,13 +13,6 @@ use crate::{
 
 /// If Kafka owes an acknowledgement or answer for this long, the state is `blocked`.
 const BLOCKED_AFTER: Duration = Duration::from_secs(3);
-
-/// What to check if no broker answers.
-const SEE_BROKERS: &str =
-    "see that the brokers of kafka.bootstrap_servers are up and can be reached from here";
-/// What to check if records are not acknowledged.
-const SEE_REPLICAS: &str = "see that every broker is up, and which partitions lack replicas: \
-     kafka-topics --describe --under-replicated-partitions";
 
 impl Relay {
     /// The state with its reason, as logs, metrics and `/status.json` report it.
@@ -94,39 +87,33 @@ impl Relay {
             && let Some(name) = self.topics.name(*topic)
         {
             let what = format!("Kafka has said nothing about topic {name} for {seconds} s");
-            return Failure::new(Code::KafkaUnreachable, what).hint(SEE_BROKERS);
+            return Failure::of(Case::BrokersSilent, what);
         }
         match (unacked, state_topic) {
             (0, None) => {
                 let what = format!("no producer has taken a record for {seconds} s");
-                Failure::new(Code::KafkaUnreachable, what).hint(SEE_BROKERS)
+                Failure::of(Case::BrokersSilent, what)
             }
-            (0, Some(name)) => Failure::new(
-                Code::KafkaUnreachable,
+            (0, Some(name)) => Failure::of(
+                Case::StateTopicSilent,
                 format!(
                     "the write to the state topic {name} has waited {seconds} s for Kafka's acknowledgement, \
                      and before it no position is confirmed"
                 ),
             )
-            .hint(format!(
-                "see that its partition has a leader, and as many in-sync replicas as its min.insync.replicas \
-                 asks for: kafka-topics --describe --topic {name}"
-            )),
+            .naming(Name::Topic, name),
             // It is not known here whether the event or the write is older.
-            (1.., Some(name)) => Failure::new(
-                Code::KafkaUnreachable,
+            (1.., Some(name)) => Failure::of(
+                Case::ReplicasSilent,
                 format!(
                     "the oldest event and the write to the state topic {name} have waited up to {seconds} s \
                      for Kafka's acknowledgement"
                 ),
-            )
-            .hint(SEE_REPLICAS),
+            ),
             (1.., None) => {
-                let failure = Failure::new(
-                    Code::KafkaUnreachable,
-                    format!("the oldest event has waited {seconds} s for Kafka's acknowledgement"),
-                )
-                .hint(SEE_REPLICAS);
+                let what =
+                    format!("the oldest event has waited {seconds} s for Kafka's acknowledgement");
+                let failure = Failure::of(Case::ReplicasSilent, what);
                 match session.ledger.oldest_commit_lsn() {
                     // Records of an earlier session are older, and not in this ledger.
                     Some(lsn) if self.left_in_flight == 0 => failure.at(lsn),

@@ -122,7 +122,6 @@ impl Topics {
         }
         let id = TopicId::from_index(self.topics.len()).ok_or_else(|| {
             Failure::new(Code::TooManyTopics, "more than 65536 topics are in use")
-                .hint("use a topic template with fewer results, such as one topic for all")
         })?;
         self.topics.push(Topic {
             name: name.clone(),

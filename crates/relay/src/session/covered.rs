@@ -110,6 +110,5 @@ impl Covered {
                 self.until
             ),
         )
-        .hint("compare the outbox table with the topics over that interval, then outbox-router accept")
     }
 }

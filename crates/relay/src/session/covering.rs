@@ -7,7 +7,8 @@ use crate::{
     failpoint::{self, Failpoint},
     failure::Failure,
     progress::ledger::Disorder,
-    source::{Interval, Mark, wording},
+    source::{Interval, Mark},
+    wording,
 };
 
 impl Session {

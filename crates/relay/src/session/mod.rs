@@ -9,7 +9,7 @@ use pgoutput::{Frame, Insert, Lsn, Message, PgTimestamp, ReplyRequest, XLogData}
 use crate::{
     clock::{Moment, Now},
     failpoint::{self, Failpoint},
-    failure::{Class, Code, Failure},
+    failure::{Class, Code, Failure, Name},
     ports::{RecordSink, Refusal, RefusalReason},
     progress::{
         feedback::{Feedback, Timing},
@@ -363,5 +363,6 @@ fn record_too_large(topic: &TopicName, size: usize, limit: usize, event: &Event<
         Code::RecordTooLarge,
         format!("{}: its record of {size} bytes is more than topic {topic} takes (max.message.bytes={limit})", described(event)),
     )
-    .hint(format!("kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name {topic} --add-config max.message.bytes={}", size.next_power_of_two()))
+    .naming(Name::Topic, topic)
+    .naming(Name::Bytes, size.next_power_of_two())
 }

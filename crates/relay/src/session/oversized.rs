@@ -5,7 +5,7 @@ use pgoutput::{Frame, parse_insert_prefix};
 use super::{Course, Session, Terms, relations::Binding};
 use crate::{
     clock::Now,
-    failure::{Code, Failure},
+    failure::{Code, Failure, Name},
     protocol::Step,
     routing::{columns::Event, route::described},
 };
@@ -59,12 +59,12 @@ impl Session {
                 Failure::new(
                     Code::RowTooLarge,
                     format!(
-                        "{} of {}: {announced} bytes are more than limits.row_bytes ({limit})",
+                        "{} of {}: {announced} bytes are more than the limit of {limit} for a row",
                         described(&event),
                         router.table().name
                     ),
                 )
-                .hint(format!("set limits.row_bytes above {announced} bytes, see that the topic's max.message.bytes allows it, and restart"))
+                .naming(Name::Bytes, announced)
             }
             Binding::Broken(_, failure) => failure.clone(),
         };

@@ -6,7 +6,7 @@ use std::fmt;
 
 use pgoutput::Lsn;
 
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, Name};
 
 /// A moment on the server: WAL position and its clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,12 +56,20 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// Writes the interval into the message of `failure`, and the way to accept it into the hint.
-    pub fn new(mut failure: Failure, interval: Interval) -> Self {
+    /// Writes the interval into the message of `failure`.
+    pub fn new(failure: Failure, interval: Interval) -> Self {
+        let mut failure = failure.flattened();
         failure.message.push_str(&at_risk(&interval));
+        Self::written(failure, interval)
+    }
+
+    /// The gap whose failure has the interval in its message already.
+    pub(crate) fn written(mut failure: Failure, interval: Interval) -> Self {
         failure.lsn = Some(interval.begins_at());
-        failure.hint = Some(closing(failure.hint.take()));
-        Self { failure, interval }
+        let mut gap = Self { failure, interval };
+        let name = gap.name();
+        gap.failure.names.set(Name::Gap, name);
+        gap
     }
 
     /// Whether rows are left out for as long as the defect lasts, wherever the slot stands.
@@ -115,13 +123,13 @@ impl Gap {
 
     /// The gap where the server's history differs from that of Kafka's records after `from`: what
     /// was committed after that and up to `to` may be in Kafka without being in this database.
-    pub fn of_another_history(mut failure: Failure, from: Lsn, to: Mark) -> Self {
+    pub(crate) fn of_another_history(failure: Failure, from: Lsn, to: Mark) -> Self {
+        let mut failure = failure.flattened();
         failure.message = format!(
             "{}; what was committed after {from} and up to {to} may be in kafka without being in this database",
             failure.message
         );
-        failure.lsn = Some(from);
-        Self { failure, interval: Interval { from: Some(Mark { lsn: from, at: None }), to } }
+        Self::written(failure, Interval { from: Some(Mark { lsn: from, at: None }), to })
     }
 }
 
@@ -129,16 +137,4 @@ impl Gap {
 fn at_risk(Interval { from, to }: &Interval) -> String {
     let after = from.as_ref().map_or_else(String::new, |from| format!("after {from} and "));
     format!("; rows committed {after}up to {to} may be missing in kafka")
-}
-
-/// The end of every gap's hint: repairing the defect brings no row back, and the router waits for a
-/// person's acceptance.
-fn closing(hint: Option<String>) -> String {
-    const ACCEPT: &str = "outbox-router accept";
-    const MISSING: &str = "publish the rows that were left out meanwhile from the table";
-    match hint {
-        Some(hint) if hint.contains(ACCEPT) => hint,
-        Some(hint) => format!("{hint}; {MISSING}, then {ACCEPT}"),
-        None => format!("{MISSING}, then {ACCEPT}"),
-    }
 }

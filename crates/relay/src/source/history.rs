@@ -16,7 +16,7 @@ use super::{
     server::{History, Server, TimelineHistory},
 };
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure},
     witness::Witness,
 };
 
@@ -76,7 +76,9 @@ pub fn continues(
             "this is another database cluster (system identifier {}, kafka's records come from {})",
             server.history.system_id, known.system_id
         );
-        let gap = parted(witness, Lsn::ZERO, what, ANOTHER_CLUSTER);
+        // Two installations that share a Kafka cluster share a record if their name, database and
+        // slot are the same.
+        let gap = parted(witness, Lsn::ZERO, Failure::of(Case::OtherCluster, what));
         return Err(Obstacle::Elsewhere(Box::new(gap)));
     }
     match known.timeline.cmp(&server.history.timeline) {
@@ -108,7 +110,8 @@ fn reaches(witness: &Witness, server: &Server, position: Lsn) -> Result<(), Obst
         "the server's wal ends at {}, but up to {position} everything is in kafka: the server was restored to an earlier state",
         server.wal_end
     );
-    Err(Obstacle::Gaps(vec![parted(witness, Lsn::ZERO, what, ANOTHER_HISTORY)]))
+    let failure = Failure::new(Code::HistoryChanged, what);
+    Err(Obstacle::Gaps(vec![parted(witness, Lsn::ZERO, failure)]))
 }
 
 fn promoted(
@@ -145,22 +148,13 @@ fn promoted(
     ))
 }
 
-const ANOTHER_HISTORY: &str =
-    "compare the outbox table with the topics over that interval, then outbox-router accept";
-
-/// Two installations that share a Kafka cluster share a record if their name, database and slot are
-/// the same.
-const ANOTHER_CLUSTER: &str = "if another installation writes to this Kafka, give one of them another name; otherwise \
-     compare the outbox table with the topics, then outbox-router accept";
-
 /// A finding that every reading of this server repeats and no reading of the right server does, so
 /// it need not be written down.
 fn elsewhere(witness: &Witness, from: Lsn, what: String) -> Obstacle {
-    Obstacle::Elsewhere(Box::new(parted(witness, from, what, ANOTHER_HISTORY)))
+    Obstacle::Elsewhere(Box::new(parted(witness, from, Failure::new(Code::HistoryChanged, what))))
 }
 
-fn parted(witness: &Witness, from: Lsn, what: String, hint: &str) -> Gap {
-    let failure = Failure::new(Code::HistoryChanged, what).hint(hint);
+fn parted(witness: &Witness, from: Lsn, failure: Failure) -> Gap {
     Gap::of_another_history(failure, from, witness.mark())
 }
 

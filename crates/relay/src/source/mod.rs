@@ -30,7 +30,6 @@ pub mod slot_checks;
 mod storage;
 mod tables;
 mod unconfigured;
-pub mod wording;
 
 pub use baseline::{Baseline, Expectations, Kept};
 pub use catalog::{

@@ -8,7 +8,7 @@
 
 use super::quote::{quote_identifier, quote_table};
 use crate::{
-    failure::{Code, Failure},
+    failure::{Code, Failure, Name},
     routing::table::TableName,
 };
 
@@ -42,11 +42,8 @@ impl Moves {
                  insert, so its event goes out again"
             ),
         )
-        .hint(format!(
-            "partition by columns that nobody updates, such as the time of insertion; where nobody \
-             needs to update them: revoke update on {} from {roles}",
-            quote_table(table)
-        ))
+        .naming(Name::QuotedTable, quote_table(table))
+        .naming(Name::Role, &roles)
     }
 }
 
@@ -65,10 +62,7 @@ mod tests {
         .finding();
         assert!(finding.code == Code::RowsMove && is_note(&finding));
         assert!(finding.message.contains("public, \"app\" may update processed"), "{finding}");
-        let hint = finding.hint.unwrap();
-        assert!(
-            hint.ends_with("revoke update on \"public\".\"outbox\" from public, \"app\""),
-            "{hint}"
-        );
+        assert_eq!(finding.names.get(Name::QuotedTable), Some("\"public\".\"outbox\""));
+        assert_eq!(finding.names.get(Name::Role), Some("public, \"app\""));
     }
 }

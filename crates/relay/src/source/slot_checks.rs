@@ -3,11 +3,11 @@
 
 use pgoutput::Lsn;
 
-use super::{
-    slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, bytes_between},
+use super::slot::{Peculiarity, SlotHealth, SlotKind, SlotLook, bytes_between};
+use crate::{
+    failure::{Case, Code, Failure},
     wording,
 };
-use crate::failure::{Code, Failure};
 
 /// The only output plug-in whose messages the router decodes.
 const PLUGIN: &str = "pgoutput";
@@ -26,21 +26,13 @@ pub fn fit<'l>(name: &str, look: &'l SlotLook) -> Result<&'l SlotHealth, Failure
 }
 
 fn missing(name: &str) -> Failure {
-    Failure::new(Code::SlotMissing, format!("slot \"{name}\" does not exist")).hint(
-        "outbox-router setup --apply makes one, which brings nothing of what was committed before; \
-         if events have flowed already, then publish the missing rows from the table, then \
-         outbox-router accept",
-    )
+    Failure::new(Code::SlotMissing, format!("slot \"{name}\" does not exist"))
 }
 
 fn lost(name: &str, slot: &SlotHealth) -> Option<Failure> {
     slot.is_lost().then(|| {
         let why = slot.invalidation_reason.as_deref().unwrap_or("wal_removed");
-        Failure::new(Code::SlotLost, format!("slot \"{name}\" is lost ({why})")).hint(
-            "raise max_slot_wal_keep_size; outbox-router teardown --apply, then outbox-router \
-             setup --apply make a new slot; then publish the missing rows from the table, then \
-             outbox-router accept",
-        )
+        Failure::new(Code::SlotLost, format!("slot \"{name}\" is lost ({why})"))
     })
 }
 
@@ -59,20 +51,15 @@ fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
             format!("belongs to database {theirs}, not {here}")
         }
     };
-    Some(Failure::new(Code::SlotUnsuitable, format!("slot \"{name}\" {wrong}")).hint(
-        "name another slot in postgres.slot, or drop this one if nobody uses it; then \
-                 outbox-router setup --apply",
-    ))
+    Some(Failure::new(Code::SlotUnsuitable, format!("slot \"{name}\" {wrong}")))
 }
 
 /// The failure for an unsuitable slot that was fit when the witness was written: it was dropped,
 /// and another was created under its name.
 pub fn made_unfit(unsuitable: Failure) -> Failure {
-    let what = format!("{}; it was dropped, and made again as something else", unsuitable.message);
-    Failure::new(Code::SlotMoved, what).hint(
-        "look for who made it; drop it, then outbox-router setup --apply under the same name; \
-         publish the missing rows from the table, then outbox-router accept",
-    )
+    let what =
+        format!("{}; it was dropped, and created again as something else", unsuitable.message);
+    Failure::of(Case::SlotMadeUnfit, what)
 }
 
 /// Checks that a slot which no process holds stands no further than `ours`, the witness's position.
@@ -86,19 +73,15 @@ pub fn made_unfit(unsuitable: Failure) -> Failure {
 pub fn unmoved(name: &str, ours: Lsn, slot: &SlotHealth) -> Result<(), Failure> {
     match slot.confirmed_flush_lsn.filter(|&theirs| theirs > ours) {
         None => Ok(()),
-        Some(theirs) => Err(moved(format!(
-            "slot \"{name}\" stands at {theirs}, {} past {ours}, up to which everything is acknowledged: it \
-             was made again, or advanced by somebody else",
-            wording::bytes(bytes_between(ours, theirs))
-        ))),
+        Some(theirs) => Err(Failure::new(
+            Code::SlotMoved,
+            format!(
+                "slot \"{name}\" stands at {theirs}, {} past {ours}, up to which everything is \
+                 acknowledged: it was re-created, or advanced by somebody else",
+                wording::bytes(bytes_between(ours, theirs))
+            ),
+        )),
     }
-}
-
-fn moved(what: String) -> Failure {
-    Failure::new(Code::SlotMoved, what).hint(
-        "look for who dropped, advanced or restored it; publish the missing rows from the table, \
-         then outbox-router accept",
-    )
 }
 
 #[cfg(test)]

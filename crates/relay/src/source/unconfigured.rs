@@ -32,19 +32,13 @@ pub(super) fn unconfigured(
         .filter_map(|oid| {
             let name = &now.with_oid(*oid).or_else(|| witness.catalog.with_oid(*oid))?.name;
             let from = witness.mark();
-            Some(
-                Failure::new(
-                    Code::TableUnconfigured,
-                    format!(
-                        "table {name} was an outbox, and [[outbox]] does not name it any more: its \
-                         rows committed after {from} are not produced"
-                    ),
-                )
-                .hint(
-                    "if it is one: name it in [[outbox]], and publish from the table what was \
-                     committed until then; if it is none: nothing, once the router had sent all of it",
+            Some(Failure::new(
+                Code::TableUnconfigured,
+                format!(
+                    "table {name} was an outbox, and is not configured any more: its rows committed \
+                     after {from} are not produced"
                 ),
-            )
+            ))
         })
         .collect()
 }

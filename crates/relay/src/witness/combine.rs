@@ -2,7 +2,7 @@
 
 use super::{Unreadable, Witness};
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Failure},
     protocol::StateRecord,
 };
 
@@ -29,11 +29,8 @@ pub fn combine(records: &[StateRecord]) -> Result<Option<Witness>, Unreadable> {
 
 impl From<Unreadable> for Failure {
     fn from(unreadable: Unreadable) -> Self {
-        Self::new(
-            Code::StateTopicUnsuitable,
-            format!("a record of this pipeline in the state topic cannot be read: {unreadable}"),
-        )
-        .hint("run the version of outbox-router that wrote it, or a later one")
+        let what = "a record of this pipeline in the state topic cannot be read";
+        Self::of(Case::RecordUnreadable, what).caused_by(unreadable)
     }
 }
 
@@ -64,7 +61,10 @@ mod tests {
     use pgoutput::Lsn;
 
     use super::*;
-    use crate::source::{Gap, Held, History, Interval, Mark};
+    use crate::{
+        failure::Code,
+        source::{Gap, Held, History, Interval, Mark},
+    };
 
     fn at(generation: u64, position: u64) -> Witness {
         Witness { generation, ..Witness::at(Lsn::from_u64(position)) }

@@ -7,7 +7,8 @@ use pgoutput::{Lsn, Oid};
 use crate::{
     progress::LastTransaction,
     routing::table::TableName,
-    source::{Catalog, Gap, Held, History, Mark, wording},
+    source::{Catalog, Gap, Held, History, Mark},
+    wording,
 };
 
 /// One record of a pipeline; see [`super`] for what it is evidence of.

@@ -18,7 +18,6 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     AcceptArgs, Audience, Confirmation, Exit, Terminal, Trouble,
-    complaint::complain,
     connect::Access,
     record::{self, Records, Stored},
 };
@@ -77,7 +76,7 @@ pub(super) async fn accept(
     let next = match (args.confirmation, terminal.audience) {
         (Confirmation::Yes, _) => next,
         (Confirmation::Ask, Audience::Machine) => {
-            complain(terminal.err, &show::nobody_to_ask(&chosen))?;
+            show::nobody_to_ask(&chosen, terminal.err)?;
             return Ok(Exit::Usage);
         }
         (Confirmation::Ask, Audience::Person) => {

@@ -3,7 +3,7 @@
 use std::io;
 
 use relay::{
-    Code, Failure, TopicName,
+    Case, Failure, TopicName,
     source::Gap,
     witness::{Open, Witness},
 };
@@ -34,7 +34,7 @@ pub(super) fn open(open: &Open, out: Out<'_>) -> io::Result<()> {
             }
             writeln!(out, "to        {}", interval.to)
         }
-        Open::Beginning(mark) => writeln!(out, "what      {}", record::beginning(mark)),
+        Open::Beginning(_) => writeln!(out, "what      {}", record::failure_of(open).message),
     }
 }
 
@@ -135,37 +135,30 @@ pub(super) fn unknown(named: &[GapName], open: &[Open], out: Out<'_>) -> io::Res
 }
 
 /// There is no terminal to ask on, and `--yes` was not given.
-pub(super) fn nobody_to_ask(chosen: &[Open]) -> Failure {
-    let code = chosen.first().map_or(Code::WitnessMissing, Open::code);
+pub(super) fn nobody_to_ask(chosen: &[Open], out: Out<'_>) -> io::Result<()> {
     let gaps: String = chosen.iter().map(|open| format!(" --gap {}", open.name())).collect();
-    Failure::new(code, "nothing was accepted: there is no terminal to ask on")
-        .hint(format!("outbox-router accept{gaps} --yes"))
+    writeln!(out, "error: nothing was accepted: there is no terminal to ask on")?;
+    writeln!(out, "  hint: outbox-router accept{gaps} --yes")
 }
 
 /// What is open has changed while the person answered.
 pub(super) fn changed() -> Failure {
-    Failure::new(Code::SlotMoved, "nothing was accepted: what is open has changed meanwhile")
-        .hint("outbox-router accept shows it as it is now")
+    Failure::of(Case::OpenChanged, "nothing was accepted: what is open has changed meanwhile")
 }
 
 /// There is no state topic to write the acceptance to.
 pub(super) fn keeps_none() -> Failure {
-    Failure::new(
-        Code::WitnessMissing,
+    Failure::of(
+        Case::NoStateTopic,
         "kafka.state_topic is empty, so no gap is written down: without a state topic every restart \
          of the router closes every gap",
     )
-    .hint("publish the missing rows from the table, then set kafka.state_topic and restart the router")
 }
 
 /// The state topic has no record of this pipeline.
 pub(super) fn no_record(topic: &TopicName) -> Failure {
-    Failure::new(
-        Code::WitnessMissing,
+    Failure::of(
+        Case::NoRecord,
         format!("the state topic {topic} has no record of this pipeline: nothing can be accepted"),
-    )
-    .hint(
-        "a record belongs to name, database and slot: see that all three are those of the router; \
-         outbox-router setup --apply makes the first record, then outbox-router accept closes K022",
     )
 }

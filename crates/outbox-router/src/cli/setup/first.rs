@@ -5,10 +5,7 @@
 
 use std::io;
 
-use relay::{
-    Code, Failure, TopicName,
-    witness::{Open, Witness},
-};
+use relay::{Case, Code, Failure, TopicName, witness::Witness};
 
 use super::slot::Made;
 use crate::{
@@ -17,6 +14,7 @@ use crate::{
         connect::Access,
         record::{self, Records, Stored},
     },
+    codes::hint,
     config::Config,
     prepare,
     shell::Seen,
@@ -43,7 +41,7 @@ pub(super) async fn record(
         }
         (RecordPart::Include, Some(topic)) => topic,
     };
-    let found = find(config, access).await.map_err(|failure| missing(topic, &failure))?;
+    let found = find(config, access).await.map_err(|failure| missing(topic, failure))?;
     let Some((records, seen, stored)) = found else { return Ok(()) };
     match &stored.record {
         Some(known) => tell(&record::found(config, known, &stored.cluster, &seen), out)?,
@@ -78,13 +76,13 @@ async fn make(
     let topic = records.topic();
     let baseline = record::baseline(config, seen, &[]).map_err(|failure| {
         // A router that streams advances the slot meanwhile, and writes a record of its own.
-        if failure.code == Code::SlotInUse { failure } else { missing(topic, &failure) }
+        if failure.code == Code::SlotInUse { failure } else { missing(topic, failure) }
     })?;
     let first = Witness {
         began_without: (made == Made::Before).then(|| baseline.beginning()),
         ..Witness::begin(&baseline, &stored.cluster, &config.outboxes())
     };
-    records.write("setup", &first).await.map_err(|failure| missing(topic, &failure))?;
+    records.write("setup", &first).await.map_err(|failure| missing(topic, failure))?;
     writeln!(out, "record: created in {topic}, everything after {} is noticed", first.position)?;
     tell_open(&first, out)?;
     Ok(())
@@ -99,35 +97,18 @@ fn tell(known: &Witness, out: Out<'_>) -> io::Result<()> {
 /// Reports what is open, and what closes it.
 fn tell_open(record: &Witness, out: Out<'_>) -> io::Result<()> {
     for open in record.open() {
-        let what = match &open {
-            Open::Gap(_) => "rows may be missing in kafka".to_owned(),
-            Open::Beginning(mark) => record::beginning(mark),
-        };
-        writeln!(out, "  {} is open: {what}", open.name())?;
+        let failure = record::failure_of(&open);
+        writeln!(out, "  {} is open: {}", open.name(), failure.message)?;
+        if let Some(hint) = hint(&failure) {
+            writeln!(out, "    hint: {hint}")?;
+        }
     }
-    let first = match (&record.gaps[..], &record.began_without) {
-        ([_, ..], _) => "publish them from the table",
-        ([], Some(_)) => record::COMPARE,
-        ([], None) => return Ok(()),
-    };
-    writeln!(out, "  {first}, then: outbox-router accept")
+    Ok(())
 }
 
 /// PostgreSQL is set up, but the first record could not be written.
-fn missing(topic: &TopicName, failure: &Failure) -> Failure {
-    let mut hint = "when that is mended: outbox-router setup --apply again, before the router is \
-                    started; then outbox-router accept closes K022, since nothing says whether \
-                    the slot was moved before there was a record"
-        .to_owned();
-    if let Some(own) = &failure.hint {
-        hint = format!("{own}; {hint}");
-    }
-    Failure::new(
-        Code::WitnessMissing,
-        format!(
-            "postgresql is set up, but the first record is missing in the state topic {topic}: \
-             {failure}"
-        ),
-    )
-    .hint(hint)
+fn missing(topic: &TopicName, failure: Failure) -> Failure {
+    let what =
+        format!("postgresql is set up, but the first record is missing in the state topic {topic}");
+    Failure::of(Case::FirstRecordUnwritten, what).caused_by(failure)
 }

@@ -14,7 +14,7 @@ mod slot;
 
 use std::io;
 
-use relay::{Code, Failure, OutboxTable, TableName};
+use relay::{Case, Failure, OutboxTable, TableName};
 use tokio_postgres::Client;
 
 use super::{
@@ -107,9 +107,7 @@ async fn make_table(
         (Some("r" | "p"), _) => writeln!(out, "table {name}: there already")?,
         (Some(_), _) => {
             let message = format!("{name} is no table that can be published");
-            return Err(Failure::new(Code::TableMissing, message)
-                .hint("views, foreign and unlogged relations have no WAL to follow")
-                .into());
+            return Err(Failure::of(Case::NoTable, message).into());
         }
         (None, MissingTable::Create) => {
             client.batch_execute(&sql::create_table(outbox)).await?;
@@ -117,9 +115,7 @@ async fn make_table(
         }
         (None, MissingTable::Expect) => {
             let message = format!("the table {name} does not exist");
-            return Err(Failure::new(Code::TableMissing, message)
-                .hint("make it by your migrations, or: outbox-router setup --apply --create-table")
-                .into());
+            return Err(Failure::of(Case::TableExpected, message).into());
         }
     }
     Ok(())

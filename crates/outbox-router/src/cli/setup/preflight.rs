@@ -1,6 +1,6 @@
 //! Checks whether the server can have a logical slot at all, before anything is created on it.
 
-use relay::{Code, Failure};
+use relay::{Case, Code, Failure};
 use tokio_postgres::Client;
 
 use super::Trouble;
@@ -17,20 +17,14 @@ pub(super) async fn server(client: &Client) -> Result<i32, Trouble> {
     let wal_level: String = row.try_get(1)?;
     if version < OLDEST {
         let message = format!("PostgreSQL {} is too old", version / 10_000);
-        return Err(Failure::new(Code::ServerError, message)
-            .hint("13 is the oldest that fits")
-            .into());
+        return Err(Failure::of(Case::VersionTooOld, message).into());
     }
     if row.try_get(2)? {
-        return Err(Failure::new(Code::ServerNotReady, "this server is a standby in recovery")
-            .hint("connect to the primary")
-            .into());
+        return Err(Failure::of(Case::Standby, "this server is a standby in recovery").into());
     }
     if wal_level != "logical" {
         let message = format!("wal_level is {wal_level}, not logical");
-        return Err(Failure::new(Code::WalLevel, message)
-            .hint("alter system set wal_level = 'logical'; then restart PostgreSQL")
-            .into());
+        return Err(Failure::new(Code::WalLevel, message).into());
     }
     Ok(version)
 }

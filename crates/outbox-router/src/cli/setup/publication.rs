@@ -4,7 +4,7 @@
 use crate::postgres::quote_identifier;
 use std::io;
 
-use relay::{Code, Failure, TableName, source::publication::remedy};
+use relay::{Case, Code, Failure, Name, TableName, source::publication::statements};
 use tokio_postgres::{Client, Row};
 
 use super::Trouble;
@@ -121,7 +121,7 @@ pub(super) async fn fit(
             "publication {name}: there already, publishes inserts on every outbox table"
         )?;
     } else {
-        client.batch_execute(&remedy::add(name, &missing)).await?;
+        client.batch_execute(&statements::add(name, &missing)).await?;
         let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
         let missing = missing.join(", ");
         writeln!(out, "publication {name}: there already, {missing} added")?;
@@ -142,28 +142,24 @@ impl Publication {
         let quoted = quote_identifier(name);
         if matches!(self.scope, Scope::AllTables) {
             let message = format!("the publication {name} is FOR ALL TABLES");
-            return Err(Failure::new(Code::PublicationLacksTable, message).hint(
-                "everything that is written would be sent to the router; name another one by \
-                 postgres.publication, and setup makes it for the outbox tables alone",
-            ));
+            return Err(Failure::of(Case::AllTables, message));
         }
         if matches!(self.inserts, Inserts::Hidden) {
             let message = format!("the publication {name} does not publish inserts");
             return Err(Failure::new(Code::PublicationLacksInsert, message)
-                .hint(format!("alter publication {quoted} set (publish = 'insert')")));
+                .naming(Name::Publication, quoted));
         }
         for member in self.members.iter().filter(|member| tables.contains(&member.name)) {
             let table = &member.name;
             if let Some(filter) = &member.filter {
                 let message = format!("the publication {name} filters rows of {table}: {filter}");
                 return Err(Failure::new(Code::PublicationFiltersRows, message)
-                    .hint(remedy::add_again(name, table)));
+                    .naming(Name::Statement, statements::add_again(name, table)));
             }
             if member.kind == "p" && matches!(self.partitions, Partitions::AsLeaves) {
                 let message = format!("the publication {name} publishes {table} by its partitions");
-                return Err(Failure::new(Code::PublicationByLeaf, message).hint(format!(
-                    "alter publication {quoted} set (publish_via_partition_root = true)"
-                )));
+                return Err(Failure::new(Code::PublicationByLeaf, message)
+                    .naming(Name::Publication, quoted));
             }
         }
         Ok(())
@@ -177,9 +173,5 @@ pub(super) fn made_too_late(publication: &str, slot: &str) -> Failure {
         "the slot {slot} is there already, but the publication {publication} is not: made now, it \
          would not exist in the WAL that the slot still has to send"
     );
-    Failure::new(Code::PublicationMissing, message).hint(
-        "make another slot: outbox-router teardown --apply, then outbox-router setup --apply; \
-         publish the rows committed since the slot's position from the table; then \
-         outbox-router accept, if setup says that something is open",
-    )
+    Failure::of(Case::SlotBeforePublication, message)
 }

@@ -6,7 +6,7 @@
 use crate::wording;
 use std::{collections::BTreeSet, io, pin::pin, time::Duration};
 
-use relay::{Code, Failure};
+use relay::{Case, Code, Failure, Name};
 use tokio_postgres::{Client, Row, error::SqlState};
 
 use super::Trouble;
@@ -54,8 +54,7 @@ impl Slot {
     pub(super) fn fits(&self, name: &str) -> Result<(), Failure> {
         let unsuitable = |what: String| {
             let message = format!("the slot {name} is there already, but {what}");
-            Failure::new(Code::SlotUnsuitable, message)
-                .hint("name another one by postgres.slot, or drop this one if nobody needs it")
+            Failure::of(Case::SlotUnfit, message)
         };
         match (self.plugin.as_deref(), self.database.as_deref()) {
             (None, _) => return Err(unsuitable("it is physical".to_owned())),
@@ -69,12 +68,12 @@ impl Slot {
             }
         }
         if self.wal_status.as_deref() == Some("lost") {
-            let message = format!("the slot {name} is lost: PostgreSQL removed WAL that it needed");
-            return Err(Failure::new(Code::SlotLost, message).hint(format!(
-                "outbox-router teardown --apply, then outbox-router setup --apply; publish the \
-                 rows committed after {} from the table; then outbox-router accept",
+            let message = format!(
+                "the slot {name} is lost: PostgreSQL removed WAL that it needed; rows committed \
+                 after {} may be missing in kafka",
                 self.position
-            )));
+            );
+            return Err(Failure::new(Code::SlotLost, message));
         }
         Ok(())
     }
@@ -107,7 +106,7 @@ pub(super) async fn create(
             }
         });
         let (made, told) = Box::pin(watched).await?;
-        let row = made.map_err(|error| not_made(&error, name, wait, &told))?;
+        let row = made.map_err(|error| not_made(error, name, wait, &told))?;
         Ok(row.try_get::<_, String>(0)?)
     });
     let position = Box::pin(work).await?;
@@ -179,7 +178,7 @@ fn blocker(row: &Row) -> Result<(String, String), tokio_postgres::Error> {
 
 /// The slot was not created. PostgreSQL removes a slot whose creation did not complete.
 fn not_made(
-    error: &tokio_postgres::Error,
+    error: tokio_postgres::Error,
     name: &str,
     wait: Duration,
     remedies: &BTreeSet<String>,
@@ -192,8 +191,5 @@ fn not_made(
         wording::roughly(wait)
     );
     let remedies: Vec<&str> = remedies.iter().map(String::as_str).collect();
-    Failure::new(Code::ServerError, message).hint(format!(
-        "end them ({}) and run setup again, or wait longer with --wait 10m",
-        remedies.join("; ")
-    ))
+    Failure::of(Case::SlotWaits, message).naming(Name::Statement, remedies.join("; "))
 }

@@ -3,7 +3,7 @@
 
 use std::{io, time::Duration};
 
-use relay::witness::{Open, Witness};
+use relay::witness::Witness;
 use serde_json::{Value, json};
 
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
         connect::Access,
         record::{self, Records},
     },
+    codes::hint,
     config::Config,
 };
 
@@ -66,11 +67,8 @@ impl Opened {
     /// The pipeline began without a record.
     fn beginning(name: String, lsn: &str, at: Option<&str>) -> Self {
         let at = at.map(|at| format!(" ({at})")).unwrap_or_default();
-        Self {
-            name,
-            message: record::beginning(&format!("{lsn}{at}")),
-            hint: Some(record::COMPARE.to_owned()),
-        }
+        let failure = record::began_without(name.clone(), &format!("{lsn}{at}"));
+        Self { name, hint: hint(&failure), message: failure.message }
     }
 }
 
@@ -133,15 +131,9 @@ fn by_router(witness: &Value) -> Option<Recorded> {
 impl Record {
     fn of(witness: &Witness) -> Self {
         let open = witness.open();
-        let open = open.iter().map(|open| match open {
-            Open::Gap(gap) => Opened {
-                name: open.name(),
-                message: gap.failure.message.clone(),
-                hint: gap.failure.hint.clone(),
-            },
-            Open::Beginning(mark) => {
-                Opened::beginning(open.name(), &mark.lsn.to_string(), mark.at.as_deref())
-            }
+        let open = open.iter().map(|open| {
+            let failure = record::failure_of(open);
+            Opened { name: open.name(), hint: hint(&failure), message: failure.message }
         });
         let accepted = witness.accepted.iter().map(|accepted| Accepted {
             name: accepted.name(),

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use relay::{Code, Lsn};
+use relay::{Code, Failure, Lsn};
 
 use super::{
     finding::Finding,
@@ -84,24 +84,13 @@ pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
     let slot_name = &config.postgres.slot;
     let blame = match &status.sample {
         Err(failure) => {
-            findings.push(Finding {
-                code: Some(failure.code.to_string()),
-                message: failure.message.clone(),
-                hint: failure.hint.clone(),
-            });
+            findings.push(Finding::of(failure));
             Who::Unknown.because("PostgreSQL cannot be asked")
         }
         Ok(sample) => match &sample.slot {
             None => {
-                findings.push(Finding {
-                    code: Some(Code::SlotMissing.to_string()),
-                    message: format!("the slot {slot_name} does not exist"),
-                    hint: Some(
-                        "outbox-router setup --apply; if events have flowed before, publish the \
-                         rows committed since then from the table, then outbox-router accept"
-                            .to_owned(),
-                    ),
-                });
+                let what = format!("the slot {slot_name} does not exist");
+                findings.push(Finding::of(&Failure::new(Code::SlotMissing, what)));
                 Who::Unknown.because("there is no slot")
             }
             Some(slot) => {
@@ -129,18 +118,10 @@ pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
     Verdict { blame, findings, notes: told::notes(router) }
 }
 
-/// The command, as the hints of the core name it.
-const ACCEPT: &str = "outbox-router accept";
-
-/// The finding of an open gap, with the command that accepts it.
+/// The finding of an open gap.
 fn open_finding(open: &Opened) -> Finding {
-    let accept = format!("{ACCEPT} --gap {}", open.name);
-    let hint = match &open.hint {
-        Some(hint) if hint.contains(ACCEPT) => hint.replace(ACCEPT, &accept),
-        Some(hint) => format!("{hint}; then {accept}"),
-        None => format!("publish the missing rows from the table, then {accept}"),
-    };
-    Finding { code: Some(open.code().to_owned()), message: open.message.clone(), hint: Some(hint) }
+    let (code, message) = (Some(open.code().to_owned()), open.message.clone());
+    Finding { code, message, hint: open.hint.clone() }
 }
 
 /// The finding that the slot, held by nobody, stands past the record; a router would find it at its
@@ -156,17 +137,11 @@ fn moved(status: &Status, config: &Config) -> Option<Finding> {
         return None;
     }
     let name = &config.postgres.slot;
-    Some(Finding {
-        code: Some(Code::SlotMoved.to_string()),
-        message: format!(
-            "the slot {name} stands at {confirmed}, past {position}, up to which everything is \
-             acknowledged: it was made again, or advanced by somebody else"
-        ),
-        hint: Some(
-            "publish the rows committed between them from the table, then outbox-router accept"
-                .to_owned(),
-        ),
-    })
+    let what = format!(
+        "the slot {name} stands at {confirmed}, past {position}, up to which everything is \
+         acknowledged: it was re-created, or advanced by somebody else"
+    );
+    Some(Finding::of(&Failure::new(Code::SlotMoved, what)))
 }
 
 /// The finding that nobody reads the slot, although no router that answers has stopped. Dropping
@@ -196,15 +171,8 @@ fn slot_findings(slot: &Slot, config: &Config, findings: &mut Vec<Finding>) {
         let why = slot.invalidation_reason.as_deref();
         let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
         let from = slot.confirmed_flush_lsn.as_deref().unwrap_or("the beginning");
-        findings.push(Finding {
-            code: Some(Code::SlotLost.to_string()),
-            message: format!("the slot {name} is lost{why}: rows after {from} may be missing"),
-            hint: Some(
-                "outbox-router teardown --apply, then outbox-router setup --apply; publish the \
-                 missing rows from the table; then outbox-router accept"
-                    .to_owned(),
-            ),
-        });
+        let what = format!("the slot {name} is lost{why}: rows after {from} may be missing");
+        findings.push(Finding::of(&Failure::new(Code::SlotLost, what)));
         return;
     }
     if slot.wal_status.as_deref() == Some("unreserved") {

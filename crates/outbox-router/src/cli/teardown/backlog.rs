@@ -34,7 +34,7 @@ impl Backlog {
         // The rollback ends the limit, also where the statement has failed.
         let ended = client.batch_execute("rollback").await;
         let backlog = peeked.and_then(|backlog| ended.map(|()| backlog));
-        backlog.unwrap_or_else(|error| Self::Unknown(failure(&error)))
+        backlog.unwrap_or_else(|error| Self::Unknown(failure(error)))
     }
 
     /// Reports the backlog before the person is asked.

@@ -66,7 +66,7 @@ impl Retiring {
             }
             Self::Seen(records, seen) => (records, *seen),
         };
-        let stored = records.read().await.map_err(|failure| still_there(&failure))?;
+        let stored = records.read().await.map_err(still_there)?;
         let Some(record) = &stored.record else {
             writeln!(out, "record: not there")?;
             return Ok(());
@@ -82,11 +82,11 @@ impl Retiring {
         };
         match (as_left, gaps) {
             (Ok(()), _) => {
-                records.delete(stored).await.map_err(|failure| still_there(&failure))?;
+                records.delete(stored).await.map_err(still_there)?;
                 writeln!(out, "record: deleted")?;
             }
             (Err(failure), OpenGaps::Forget) => {
-                records.delete(stored).await.map_err(|failure| still_there(&failure))?;
+                records.delete(stored).await.map_err(still_there)?;
                 writeln!(out, "record: deleted, and this is forgotten with it: {failure}")?;
             }
             (Err(failure), OpenGaps::Keep) => {
@@ -121,15 +121,12 @@ fn delivered_unknown(slot: &str) -> Failure {
 }
 
 /// The objects in PostgreSQL are dropped, but the record could not be read or deleted.
-fn still_there(failure: &Failure) -> Failure {
+fn still_there(failure: Failure) -> Failure {
     Failure::new(
         failure.code,
-        format!(
-            "what was in postgresql is dropped, but the record in kafka is still there: {failure}"
-        ),
+        "what was in postgresql is dropped, but the record in kafka is still there, which does no \
+         harm (where the same pipeline is set up again, setup says what is open, and outbox-router \
+         accept closes it)",
     )
-    .hint(
-        "it does no harm; where the same pipeline is set up again, setup says what is open, and \
-         outbox-router accept closes it",
-    )
+    .caused_by(failure)
 }

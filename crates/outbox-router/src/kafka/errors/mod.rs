@@ -1,16 +1,20 @@
-//! One table from the error codes of librdkafka and the brokers to the router's codes, with message
-//! and hint.
+//! One table from the error codes of librdkafka and the brokers to the router's codes and messages.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use rdkafka::types::RDKafkaErrorCode as E;
-use relay::{Code, Failure};
+use relay::{Case, Code, Failure, Name};
 
 /// One row of the table. `{topic}`, `{brokers}` and `{reason}` in its texts are filled in for each
 /// failure.
 struct Meaning {
     code: Code,
     errors: &'static [E],
+    case: Option<Case>,
     message: &'static str,
-    hint: Option<&'static str>,
 }
 
 const MEANINGS: &[Meaning] = &[
@@ -40,11 +44,8 @@ const MEANINGS: &[Meaning] = &[
             E::DestroyBroker,
             E::RebootstrapRequired,
         ],
+        case: None,
         message: "kafka at {brokers} cannot be reached or cannot answer: {reason}",
-        hint: Some(
-            "check kafka.bootstrap_servers, then \
-             kafka-broker-api-versions.sh --bootstrap-server {brokers}",
-        ),
     },
     Meaning {
         code: Code::KafkaAuthentication,
@@ -55,35 +56,26 @@ const MEANINGS: &[Meaning] = &[
             E::UnsupportedSASLMechanism,
             E::IllegalSASLState,
         ],
+        case: None,
         message: "kafka at {brokers} and the router do not accept each other's credentials: {reason}",
-        hint: Some("check security.protocol, sasl.* and ssl.* under [kafka.properties]"),
     },
     Meaning {
         code: Code::TopicMissing,
         errors: &[E::UnknownTopicOrPartition, E::UnknownTopic, E::UnknownTopicId, E::InvalidTopic],
+        case: None,
         message: "topic {topic} does not exist: {reason}",
-        hint: Some(
-            "kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} \
-             --partitions 6 --replication-factor 3, or set kafka.create_topics",
-        ),
     },
     Meaning {
         code: Code::TopicForbidden,
         errors: &[E::TopicAuthorizationFailed],
+        case: None,
         message: "writing to topic {topic} is not allowed: {reason}",
-        hint: Some(
-            "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
-             --operation Write --operation Describe --topic {topic}",
-        ),
     },
     Meaning {
         code: Code::RecordTooLarge,
         errors: &[E::MessageSizeTooLarge, E::MessageBatchTooLarge],
+        case: None,
         message: "a record is larger than topic {topic} takes: {reason}",
-        hint: Some(
-            "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
-             --entity-name {topic} --add-config max.message.bytes=BYTES",
-        ),
     },
     Meaning {
         code: Code::RecordRefused,
@@ -96,23 +88,14 @@ const MEANINGS: &[Meaning] = &[
             E::UnsupportedCompressionType,
             E::PolicyViolation,
         ],
+        case: None,
         message: "the broker refused a record for topic {topic}: {reason}",
-        hint: Some(
-            "kafka-configs.sh --bootstrap-server {brokers} --describe --all \
-             --entity-type topics --entity-name {topic}",
-        ),
     },
     Meaning {
         code: Code::RecordRefused,
         errors: &[E::InvalidTimestamp],
+        case: Some(Case::RecordTooOld),
         message: "topic {topic} takes no record of this age: {reason}",
-        hint: Some(
-            "set timestamp = \"now\" in [[outbox]], or \
-             kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics --entity-name {topic} \
-             --add-config message.timestamp.before.max.ms=9223372036854775807 \
-             (message.timestamp.difference.max.ms before kafka 3.6; message.timestamp.after.max.ms where the \
-             broker's clock is behind)",
-        ),
     },
     Meaning {
         code: Code::ProducerFatal,
@@ -131,23 +114,20 @@ const MEANINGS: &[Meaning] = &[
             E::PurgeQueue,
             E::PurgeInflight,
         ],
+        case: None,
         message: "the producer had to stop: {reason}",
-        hint: None,
     },
     Meaning {
         code: Code::TopicShrunk,
         errors: &[E::UnknownPartition],
+        case: None,
         message: "topic {topic} has fewer partitions than when it was looked up: {reason}",
-        hint: Some("kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}"),
     },
     Meaning {
         code: Code::ClusterForbidden,
         errors: &[E::ClusterAuthorizationFailed],
+        case: None,
         message: "kafka at {brokers} does not allow this principal to produce idempotently: {reason}",
-        hint: Some(
-            "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
-             --operation IdempotentWrite --cluster",
-        ),
     },
 ];
 
@@ -155,8 +135,8 @@ const MEANINGS: &[Meaning] = &[
 const OTHERWISE: Meaning = Meaning {
     code: Code::DeliveryFailed,
     errors: &[],
+    case: None,
     message: "topic {topic}: {reason}",
-    hint: Some("kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}"),
 };
 
 /// Errors that a record reports because another record failed.
@@ -172,16 +152,27 @@ pub(super) fn is_collateral(error: E) -> bool {
 #[derive(Debug, Clone)]
 pub(super) struct Cluster {
     brokers: Box<str>,
+    /// How many brokers the latest metadata names; zero before there was any.
+    size: Arc<AtomicUsize>,
 }
+
+/// As many replicas as Kafka's documentation advises, and its internal topics have by default.
+const REPLICAS: usize = 3;
 
 impl Cluster {
     pub(super) fn new(bootstrap_servers: &str) -> Self {
-        Self { brokers: bootstrap_servers.into() }
+        Self { brokers: bootstrap_servers.into(), size: Arc::default() }
     }
 
-    /// The argument of `--bootstrap-server`.
-    pub(super) fn brokers(&self) -> &str {
-        &self.brokers
+    /// Notes how many brokers the cluster has, from metadata.
+    pub(super) fn has_brokers(&self, number: usize) {
+        self.size.store(number, Ordering::Relaxed);
+    }
+
+    /// The replication factor to propose for a topic: no more than the cluster can give.
+    fn replication_factor(&self) -> Option<usize> {
+        let size = self.size.load(Ordering::Relaxed);
+        (size > 0).then_some(size.min(REPLICAS))
     }
 
     /// The failure for an error. `detail` is librdkafka's own text; where it is empty, the error's
@@ -193,30 +184,40 @@ impl Cluster {
             "" => error.to_string(),
             detail => detail.to_owned(),
         };
-        let fill = |text: &str, unknown: &str| {
-            text.replace("{topic}", topic.unwrap_or(unknown))
-                .replace("{brokers}", &self.brokers)
-                .replace("{reason}", &reason)
+        let message = meaning
+            .message
+            .replace("{topic}", topic.unwrap_or("(unknown)"))
+            .replace("{brokers}", &self.brokers)
+            .replace("{reason}", &reason);
+        let failure = Failure::new(meaning.code, message);
+        let failure = match meaning.case {
+            Some(case) => failure.with_case(case),
+            None => failure,
         };
-        let failure = Failure::new(meaning.code, fill(meaning.message, "(unknown)"));
-        match meaning.hint {
-            Some(hint) => failure.hint(fill(hint, "TOPIC")),
+        self.named(failure, topic)
+    }
+
+    /// Adds the names that remedies for Kafka contain.
+    pub(super) fn named(&self, failure: Failure, topic: Option<&str>) -> Failure {
+        let failure = failure.naming(Name::Brokers, &self.brokers);
+        let failure = match self.replication_factor() {
+            Some(factor) => failure.naming(Name::ReplicationFactor, factor),
+            None => failure,
+        };
+        match topic {
+            Some(topic) => failure.naming(Name::Topic, topic),
             None => failure,
         }
     }
 
     /// The failure for a success report without an offset.
     pub(super) fn ack_without_offset(&self, topic: Option<&str>) -> Failure {
-        let (topic, brokers) = (topic.unwrap_or("(unknown)"), &self.brokers);
         let message = format!(
-            "topic {topic}: records were acknowledged without an offset: kafka stored later ones and may have lost these; \
-             they are replayed"
+            "topic {}: records were acknowledged without an offset: kafka stored later ones and may \
+             have lost these; they are replayed",
+            topic.unwrap_or("(unknown)")
         );
-        Failure::new(Code::AckWithoutOffset, message).hint(format!(
-            "to be expected of a topic that is deleted and made again, and where replicas went away under requests in flight; \
-             otherwise kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}, and the log of the \
-             partition's leader"
-        ))
+        self.named(Failure::new(Code::AckWithoutOffset, message), topic)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Every error of librdkafka and the brokers, and the router's code for it.
 
+use crate::codes::hint;
 use rdkafka::types::RDKafkaRespErr;
 
 use super::*;
@@ -250,9 +251,9 @@ fn a_failure_names_the_topic_and_what_to_type() {
     );
     assert_eq!(failure.code, Code::TopicForbidden);
     assert!(failure.message.contains("topic outbox.event.Order"), "{failure}");
-    let hint = failure.hint.unwrap();
-    assert!(hint.contains("--bootstrap-server kafka:9092"), "{hint}");
-    assert!(hint.ends_with("--topic outbox.event.Order"), "{hint}");
+    let remedy = hint(&failure).unwrap();
+    assert!(remedy.contains("--bootstrap-server kafka:9092"), "{remedy}");
+    assert!(remedy.ends_with("--topic outbox.event.Order"), "{remedy}");
 }
 
 #[test]

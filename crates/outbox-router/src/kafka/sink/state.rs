@@ -2,7 +2,7 @@
 //! without tickets. At most one is in flight.
 
 use rdkafka::types::RDKafkaErrorCode;
-use relay::{Code, Failure, Record, RefusalReason, TopicName};
+use relay::{Case, Failure, Record, RefusalReason, TopicName};
 
 use super::{
     Backlog, KafkaSink,
@@ -78,8 +78,7 @@ impl KafkaSink {
     pub(super) fn mixed_up(&mut self, name: &TopicName) {
         self.reports.phase.explain(|| {
             let message = format!("events are routed to {name}, which is the state topic");
-            let failure = Failure::new(Code::StateTopicUnsuitable, message)
-                .hint("set kafka.state_topic to a name that no event is routed to");
+            let failure = Failure::of(Case::StateTopicRouted, message);
             DeliveryTrouble { transaction: None, topic: None, failure }
         });
         self.producer.purge();

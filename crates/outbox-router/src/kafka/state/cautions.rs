@@ -1,7 +1,7 @@
 //! Cautions about a state topic: settings that are a risk but do not prevent its use. They are
 //! logged once, and the router goes on.
 
-use relay::{Code, Failure, TopicName};
+use relay::{Case, Failure, Name, TopicName};
 
 use crate::kafka::{errors::Cluster, topics::Known};
 
@@ -37,32 +37,25 @@ pub(super) fn cautions(
     told: &Told<'_>,
 ) -> Vec<Failure> {
     let replicas = known.replicas.len();
-    let caution = |why: String, hint: String| {
-        Failure::new(Code::StateTopicUnsuitable, format!("the state topic {name} {why}")).hint(hint)
-    };
+    let alter = |why: &str, setting: &str| to_alter(cluster, name, why, setting);
     let mut cautions = Vec::new();
     if told.policy.is_none() {
-        cautions.push(caution(
-            "may not be compacted: the broker does not tell its cleanup.policy".to_owned(),
-            format!(
-                "let the router's principal DescribeConfigs it, or see for yourself that it says compact alone: \
-                 kafka-configs.sh --bootstrap-server {} --describe --all --entity-type topics --entity-name {name}",
-                cluster.brokers()
-            ),
-        ));
+        let why = "may not be compacted: the broker does not tell its cleanup.policy";
+        cautions.push(caution(cluster, name, Case::StateTopicUntold, why));
     }
     if let Some(limit) = told.record_bytes.filter(|limit| *limit < AMPLE_RECORD_BYTES) {
         let why = format!(
             "takes records of {limit} bytes at most, and a pipeline with many topics or tables may need more"
         );
-        cautions.push(caution(why, alter(cluster, name, "max.message.bytes=1048588")));
+        cautions.push(alter(&why, "max.message.bytes=1048588"));
     }
     if replicas == 1 && known.brokers.len() > 1 {
         let why = format!(
             "has one replica on a cluster of {} brokers: when that broker is lost, so is what is known of the pipeline",
             known.brokers.len()
         );
-        cautions.push(caution(why, reassign(cluster, name, known)));
+        let failure = caution(cluster, name, Case::StateTopicReplicas, &why);
+        cautions.push(failure.naming(Name::Reassignment, reassignment(name, known)));
     }
     match told.in_sync {
         Some(in_sync) if replicas > 0 && in_sync > replicas => {
@@ -70,45 +63,47 @@ pub(super) fn cautions(
                 "has {replicas} replicas and min.insync.replicas={in_sync}: no record will ever be acknowledged"
             );
             let setting = format!("min.insync.replicas={}", replicas.saturating_sub(1).max(1));
-            cautions.push(caution(why, alter(cluster, name, &setting)));
+            cautions.push(alter(&why, &setting));
         }
         Some(1) if replicas >= REPLICAS => {
             let why = format!(
                 "has {replicas} replicas and min.insync.replicas=1: what one broker alone has acknowledged is lost with it"
             );
-            cautions.push(caution(why, alter(cluster, name, "min.insync.replicas=2")));
+            cautions.push(alter(&why, "min.insync.replicas=2"));
         }
         Some(_) | None => {}
     }
     cautions
 }
 
-/// The command that changes a setting of the topic.
-pub(super) fn alter(cluster: &Cluster, name: &TopicName, setting: &str) -> String {
-    format!(
-        "kafka-configs.sh --bootstrap-server {} --alter --entity-type topics \
-         --entity-name {name} --add-config {setting}",
-        cluster.brokers()
-    )
+fn caution(cluster: &Cluster, name: &TopicName, case: Case, why: &str) -> Failure {
+    let failure = Failure::of(case, format!("the state topic {name} {why}"));
+    cluster.named(failure, Some(name.as_str()))
 }
 
-/// The commands that give the topic more replicas. The present replica stays the first, the
-/// preferred leader.
-fn reassign(cluster: &Cluster, name: &TopicName, known: &Known) -> String {
+/// The failure of a topic that has a setting to change.
+pub(super) fn to_alter(cluster: &Cluster, name: &TopicName, why: &str, setting: &str) -> Failure {
+    caution(cluster, name, Case::StateTopicSettings, why).naming(Name::Settings, setting)
+}
+
+/// The reassignment that gives the topic more replicas (`kafka-reassign-partitions.sh`). The
+/// present replica stays the first, the preferred leader.
+fn reassignment(name: &TopicName, known: &Known) -> String {
     let others = known.brokers.iter().filter(|id| !known.replicas.contains(id));
     let replicas: Vec<String> =
         known.replicas.iter().chain(others).take(REPLICAS).map(i32::to_string).collect();
     let replicas = replicas.join(",");
     format!(
-        "echo '{{\"version\":1,\"partitions\":[{{\"topic\":\"{name}\",\"partition\":0,\"replicas\":[{replicas}]}}]}}' \
-         > state.json; kafka-reassign-partitions.sh --bootstrap-server {} --reassignment-json-file state.json --execute",
-        cluster.brokers()
+        r#"{{"version":1,"partitions":[{{"topic":"{name}","partition":0,"replicas":[{replicas}]}}]}}"#
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use relay::Code;
+
     use super::*;
+    use crate::codes::hint;
 
     const WELL: Told<'_> =
         Told { policy: Some("compact"), record_bytes: Some(1_048_588), in_sync: Some(2) };
@@ -125,7 +120,7 @@ mod tests {
         said.map(|caution| {
             assert_eq!(caution.code, Code::StateTopicUnsuitable);
             assert!(caution.message.starts_with("the state topic s "), "{caution}");
-            let hint = caution.hint.unwrap();
+            let hint = hint(&caution).unwrap();
             assert!(hint.contains("kafka:9092"), "{hint}");
             format!("{} | {hint}", caution.message)
         })

@@ -3,7 +3,7 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use rdkafka::{error::KafkaError, types::RDKafkaErrorCode};
-use relay::{Code, Failure, Record, TopicName};
+use relay::{Case, Failure, Record, TopicName};
 use tokio::time::Instant;
 
 use super::{PARTITION, StateRead, StateTopic};
@@ -67,8 +67,8 @@ pub fn put_state(
 fn state_topic(settings: &KafkaSettings, name: &TopicName) -> Result<StateTopic, Failure> {
     let cluster = Cluster::new(&settings.bootstrap_servers);
     let failed = |reason: String| {
-        Failure::new(Code::ProducerFatal, format!("the producer cannot start: {reason}"))
-            .hint("check [kafka.properties], then outbox-router check")
+        let what = format!("the producer cannot start: {reason}");
+        Failure::of(Case::ProducerSettings, what)
     };
     let config = settings.client_config().map_err(|refused| failed(refused.to_string()))?;
     let producer = Producer::open(&config).map_err(|error| {

@@ -19,9 +19,9 @@ pub use content::{Anchor, StateEnd, StateRead, StateRecord};
 
 use std::{sync::Arc, time::Duration};
 
-use cautions::{LARGE_RECORD_BYTES, Told, alter, cautions};
+use cautions::{LARGE_RECORD_BYTES, Told, cautions, to_alter};
 use rdkafka::{types::RDKafkaErrorCode, util::Timeout};
-use relay::{Code, Failure, TopicName};
+use relay::{Case, Code, Failure, Name, TopicName};
 
 use super::{
     errors::Cluster,
@@ -29,6 +29,7 @@ use super::{
     settings::KafkaSettings,
     topics::{ANSWER_WITHIN, Known, TopicDirectory, Unknown, code_of},
 };
+use crate::codes::hint;
 
 /// The partition of all records: a single log gives them one order.
 pub(super) const PARTITION: i32 = 0;
@@ -125,18 +126,11 @@ impl StateTopic {
 
     fn check(&self, known: &Known) -> Result<Vec<Failure>, Failure> {
         let (name, cluster) = (&self.name, self.directory.cluster());
-        let brokers = cluster.brokers();
         if known.partitions.get() != 1 {
             let partitions = known.partitions;
-            return Err(unsuitable(
-                name,
-                &format!("has {partitions} partitions instead of one"),
-                format!(
-                    "set kafka.state_topic to another name; or, if nothing else uses this one, \
-                     kafka-topics.sh --bootstrap-server {brokers} --delete --topic {name}, \
-                     and the router makes it again"
-                ),
-            ));
+            let what = format!("the state topic {name} has {partitions} partitions instead of one");
+            let failure = Failure::new(Code::StateTopicUnsuitable, what);
+            return Err(cluster.named(failure, Some(name.as_str())));
         }
         let [policy, limit, in_sync] = self.directory.settings(
             name,
@@ -147,13 +141,13 @@ impl StateTopic {
             && policy != "compact"
         {
             let why = format!("has cleanup.policy={policy}, which deletes records by age");
-            return Err(unsuitable(name, &why, alter(cluster, name, "cleanup.policy=compact")));
+            return Err(to_alter(cluster, name, &why, "cleanup.policy=compact"));
         }
         let record_bytes = limit.and_then(|limit| limit.parse().ok());
         if let Some(limit) = record_bytes.filter(|limit| *limit < RECORD_BYTES) {
             let why = format!("takes records of {limit} bytes at most, {RECORD_BYTES} are needed");
             let setting = format!("max.message.bytes={RECORD_BYTES}");
-            return Err(unsuitable(name, &why, alter(cluster, name, &setting)));
+            return Err(to_alter(cluster, name, &why, &setting));
         }
         let in_sync = in_sync.and_then(|in_sync| in_sync.parse().ok());
         let told = Told { policy: policy.as_deref(), record_bytes, in_sync };
@@ -188,62 +182,47 @@ fn replication_factor(settings: &KafkaSettings) -> Option<i32> {
     settings.create_topics.map(|create| create.replication_factor).filter(|factor| *factor > 0)
 }
 
-fn unsuitable(name: &TopicName, why: &str, hint: String) -> Failure {
-    Failure::new(Code::StateTopicUnsuitable, format!("the state topic {name} {why}")).hint(hint)
-}
-
-/// Replaces message and hint where the state topic needs others than a topic of events does.
+/// Replaces message and remedy where the state topic needs others than a topic of events does.
 pub(super) fn explain(
     failure: Failure,
     cluster: &Cluster,
     name: &TopicName,
     replication_factor: Option<i32>,
 ) -> Failure {
-    let brokers = cluster.brokers();
+    let of = |case, what: String| cluster.named(Failure::of(case, what), Some(name.as_str()));
     if failure.code == Code::TopicMissing {
-        return failure.hint(command(brokers, name, replication_factor));
+        let options = options(replication_factor);
+        return failure.with_case(Case::StateTopicMissing).naming(Name::Options, options);
     }
     if failure.code == Code::TopicForbidden {
-        return Failure::new(
-            Code::TopicForbidden,
-            format!("the state topic {name} may not be read and written"),
-        )
-        .hint(format!(
-            "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
-             --operation Read --operation Write --operation DescribeConfigs --topic {name}"
-        ));
+        let what = format!("the state topic {name} may not be read and written");
+        return of(Case::StateTopicForbidden, what);
     }
     if failure.code == Code::RecordTooLarge {
-        let largest = format!("max.message.bytes={LARGE_RECORD_BYTES}");
-        return Failure::new(
-            Code::RecordTooLarge,
-            format!(
-                "the record of this pipeline is larger than the state topic {name} takes \
-                 (its max.message.bytes, or the producer's message.max.bytes): it names every published table"
-            ),
-        )
-        .hint(format!(
-            "{}; or publish the outbox tables alone instead of FOR ALL TABLES",
-            alter(cluster, name, &largest)
-        ));
+        let what = format!(
+            "the record of this pipeline is larger than the state topic {name} takes (its \
+             max.message.bytes, or the producer's message.max.bytes): it names every published table"
+        );
+        return of(Case::StateRecordTooLarge, what).naming(Name::Bytes, LARGE_RECORD_BYTES);
     }
     failure
 }
 
-/// The shell command that creates the topic as the router does.
-pub fn state_topic_command(settings: &KafkaSettings, name: &TopicName) -> String {
-    command(&settings.bootstrap_servers, name, replication_factor(settings))
+/// What is typed to create the topic as the router does.
+pub fn state_topic_command(settings: &KafkaSettings, name: &TopicName) -> Option<String> {
+    let missing = Failure::of(Case::StateTopicMissing, "")
+        .naming(Name::Options, options(replication_factor(settings)));
+    let cluster = Cluster::new(&settings.bootstrap_servers);
+    hint(&cluster.named(missing, Some(name.as_str())))
 }
 
-fn command(brokers: &str, name: &TopicName, replication_factor: Option<i32>) -> String {
+/// The options of `kafka-topics.sh --create`, each with a space before it.
+fn options(replication_factor: Option<i32>) -> String {
     // Without the option the broker's `default.replication.factor` applies.
     let factor = replication_factor
         .map(|factor| format!(" --replication-factor {factor}"))
         .unwrap_or_default();
     let settings: String =
         SETTINGS.iter().map(|(name, value)| format!(" --config {name}={value}")).collect();
-    format!(
-        "kafka-topics.sh --bootstrap-server {brokers} --create --topic {name} \
-         --partitions 1{factor}{settings}"
-    )
+    format!("{factor}{settings}")
 }

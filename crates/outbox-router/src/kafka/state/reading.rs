@@ -3,7 +3,7 @@
 use std::{thread, time::Duration};
 
 use rdkafka::{types::RDKafkaErrorCode as E, util::Timeout};
-use relay::{Code, Failure};
+use relay::{Case, Code, Failure};
 use tokio::time::Instant;
 
 use super::{
@@ -49,14 +49,10 @@ impl StateTopic {
         let cluster_id = cluster_id(&reader);
         let mut reading = Reading::anew(prefix, end);
         if begin < end && self.fetch(reader, begin, end, &mut reading)? == Outcome::AnotherLog {
-            return Err(Failure::new(
-                Code::KafkaUnreachable,
-                format!(
-                    "the state topic {} was cut short or made again while it was read",
-                    self.name
-                ),
-            )
-            .hint("it is read again; if this stays, see the log of the partition's leader"));
+            let name = &self.name;
+            let what =
+                format!("the state topic {name} was truncated or re-created while it was read");
+            return Err(Failure::of(Case::StateTopicUnread, what));
         }
         let (records, last) = reading.found();
         Ok(StateRead { cluster_id, begin, end, records, last })
@@ -88,7 +84,7 @@ impl StateTopic {
         let config = self
             .settings
             .reader_config()
-            .map_err(|refused| Failure::new(Code::ProducerFatal, refused.to_string()))?;
+            .map_err(|refused| Failure::of(Case::ProducerSettings, refused.to_string()))?;
         Reader::open(&config, &self.name, PARTITION)
             .map_err(|error| self.failure(code_of(&error), &error.to_string()))
     }

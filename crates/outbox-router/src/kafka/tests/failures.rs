@@ -1,5 +1,6 @@
 //! The first failure closes the sink, and nothing is produced after it.
 
+use crate::codes::hint;
 use std::time::Duration;
 
 use rdkafka::types::{RDKafkaApiKey, RDKafkaErrorCode, RDKafkaRespErr};
@@ -192,7 +193,7 @@ async fn a_fatal_error_of_the_producer_closes_the_sink_with_the_brokers_reason()
     let mut acks = Acks::default();
     let trouble = until(&mut sink, &mut acks, |_, _| false).await.unwrap();
     assert_eq!(trouble.failure.code, Code::ClusterForbidden, "{}", trouble.failure);
-    assert!(trouble.failure.hint.unwrap().contains("IdempotentWrite"));
+    assert!(hint(&trouble.failure).unwrap().contains("IdempotentWrite"));
     assert!(acks.is_empty());
 }
 

@@ -1,5 +1,6 @@
 //! Records of the state topic: beside events, and never mixed up with them.
 
+use crate::codes::hint;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use relay::{Acks, Code, RefusalReason, TopicName};
 
@@ -113,7 +114,7 @@ async fn a_refused_state_record_closes_the_sink_like_any_other_failure() {
         assert_eq!((trouble.transaction, trouble.topic), (None, None));
         assert!(
             trouble.failure.message.contains(STATE)
-                || trouble.failure.hint.unwrap().contains(STATE)
+                || hint(&trouble.failure).unwrap().contains(STATE)
         );
         assert_eq!(sink.written_state(), None);
         assert_eq!(sink.write_state(b"pipeline", None, 2), Err(RefusalReason::Closed));
@@ -184,7 +185,7 @@ async fn a_command_is_told_why_its_record_was_refused() {
     let records = [(b"a".to_vec(), None)];
     let failure = put_state(&cluster.settings(), &state_name(), &records).unwrap_err();
     assert_eq!(failure.code, Code::TopicForbidden, "{failure}");
-    assert!(failure.hint.unwrap().contains("--operation Read --operation Write"));
+    assert!(hint(&failure).unwrap().contains("--operation Read --operation Write"));
 }
 
 #[tokio::test]
@@ -194,7 +195,7 @@ async fn a_topic_of_two_partitions_keeps_no_state() {
     let failure = state_topic(&cluster, &sink).open().unwrap_err();
     assert_eq!(failure.code, Code::StateTopicUnsuitable);
     assert!(failure.message.contains("has 2 partitions"), "{failure}");
-    assert!(failure.hint.unwrap().contains("--delete --topic outbox-router.state"));
+    assert!(hint(&failure).unwrap().contains("--delete --topic outbox-router.state"));
 }
 
 /// A broker that does not report a topic's settings, such as the mock cluster, or a broker that
@@ -216,14 +217,14 @@ async fn a_missing_state_topic_is_named_with_the_command_that_makes_it() {
     let (cluster, sink) = Cluster::with_orders(1);
     let failure = state_topic(&cluster, &sink).read(b"").unwrap_err();
     assert_eq!(failure.code, Code::TopicMissing, "{failure}");
-    let hint = failure.hint.unwrap();
+    let remedy = hint(&failure).unwrap();
     assert!(
-        hint.ends_with(
+        remedy.ends_with(
             "--create --topic outbox-router.state --partitions 1 --config cleanup.policy=compact \
              --config segment.bytes=4194304 --config segment.ms=600000 \
              --config min.cleanable.dirty.ratio=0.1"
         ),
-        "{hint}"
+        "{remedy}"
     );
 }
 

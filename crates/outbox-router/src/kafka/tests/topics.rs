@@ -1,5 +1,6 @@
 //! What is known of a topic before the first record.
 
+use crate::codes::hint;
 use rdkafka::{
     ClientConfig,
     consumer::{BaseConsumer, Consumer},
@@ -23,6 +24,19 @@ async fn partitions_are_counted_with_those_that_have_no_leader() {
 }
 
 #[tokio::test]
+async fn the_command_that_creates_a_missing_topic_asks_for_no_more_replicas_than_there_are_brokers()
+{
+    for (brokers, factor) in [(1, 1), (2, 2), (4, 3)] {
+        let cluster = Cluster::of(brokers);
+        let sink = open(&cluster.settings()).unwrap();
+        let name = TopicName::new("outbox.event.Missing").unwrap();
+        let failure = sink.directory(&cluster.settings()).look_up(&name).unwrap_err();
+        let remedy = hint(&failure).unwrap();
+        assert!(remedy.contains(&format!("--replication-factor {factor},")), "{remedy}");
+    }
+}
+
+#[tokio::test]
 async fn a_missing_topic_is_reported_and_not_made() {
     let cluster = Cluster::start();
     let sink = open(&cluster.settings()).unwrap();
@@ -30,7 +44,7 @@ async fn a_missing_topic_is_reported_and_not_made() {
     let failure = sink.directory(&cluster.settings()).look_up(&name).unwrap_err();
     assert_eq!(failure.code, Code::TopicMissing);
     assert!(failure.message.contains("outbox.event.Missing"), "{failure}");
-    assert!(failure.hint.unwrap().contains("--create --topic outbox.event.Missing"));
+    assert!(hint(&failure).unwrap().contains("--create --topic outbox.event.Missing"));
 
     let reader: BaseConsumer =
         ClientConfig::new().set("bootstrap.servers", &cluster.bootstrap_servers).create().unwrap();

@@ -303,17 +303,14 @@ impl<C> Monitor<C> {
         let name = |history: &History| {
             format!("system identifier {}, timeline {}", history.system_id, history.timeline)
         };
-        Some(
-            Failure::new(
-                Code::MonitorElsewhere,
-                format!(
-                    "the monitor reaches another server ({}) than the stream comes from ({})",
-                    name(here),
-                    name(there)
-                ),
-            )
-            .hint("see which servers the host of postgres.url resolves to, and what stands in between"),
-        )
+        Some(Failure::new(
+            Code::MonitorElsewhere,
+            format!(
+                "the monitor reaches another server ({}) than the stream comes from ({})",
+                name(here),
+                name(there)
+            ),
+        ))
     }
 
     fn judge(&mut self, look: &SlotLook, catalog: Catalog, notes: Vec<Failure>) {

@@ -247,49 +247,6 @@ impl ConnectError {
             Self::Protocol { .. } => ConnectErrorKind::Protocol,
         }
     }
-
-    /// What to type, or where to look.
-    #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::TlsRefused { .. } => Some(
-                "set ssl = on in postgresql.conf; only where the network is trusted, add sslmode=disable",
-            ),
-            Self::TlsHandshake { .. } => Some(
-                "give the server's certificate or its authority as sslrootcert; verify-full needs the host in its subjectAltName",
-            ),
-            Self::TlsAnswer { .. } => Some("check that host and port are PostgreSQL's own"),
-            Self::TlsSetup { .. } => Some("check sslrootcert, sslcert and sslkey"),
-            Self::PlaintextPassword { .. } => Some(
-                "use scram-sha-256 for this role in pg_hba.conf, or sslmode=verify-full with sslrootcert",
-            ),
-            Self::MethodRuledOut { .. } => Some(
-                "change the method for this role in pg_hba.conf, or require_auth if this is the right server",
-            ),
-            Self::TlsStripped { .. } => Some(
-                "somebody between us and the server may have removed TLS: use sslmode=verify-full",
-            ),
-            Self::ScramIterations { .. } => Some(
-                "set scram_iterations on the server within these bounds, and the role's password again",
-            ),
-            Self::PasswordMissing { .. } => {
-                Some("set it in postgres.url, PGPASSWORD or the password file")
-            }
-            Self::AuthenticationMethod { .. } => {
-                Some("use scram-sha-256 for this role in pg_hba.conf")
-            }
-            Self::ServerProof { .. } => {
-                Some("the server does not know this role's password: is it the right server?")
-            }
-            Self::Server { message, .. } => message.trouble().hint(),
-            Self::Protocol { .. } => ServerTrouble::Pooler.hint(),
-            Self::Resolve { .. }
-            | Self::Unreachable { .. }
-            | Self::Timeout { .. }
-            | Self::Closed { .. }
-            | Self::Client { .. } => None,
-        }
-    }
 }
 
 /// Certificate files or trusted authorities that cannot be used.

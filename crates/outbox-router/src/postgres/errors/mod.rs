@@ -143,40 +143,6 @@ pub enum ServerTrouble {
     Other,
 }
 
-impl ServerTrouble {
-    /// What to type, or where to look.
-    #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Authentication => {
-                Some("check user and password, and the lines for this host in pg_hba.conf")
-            }
-            Self::DatabaseMissing => Some("check the database name in postgres.url"),
-            Self::NoReplicationPrivilege => Some("ALTER ROLE … REPLICATION, as a superuser"),
-            Self::PermissionDenied => Some("GRANT CONNECT ON DATABASE … to the role"),
-            Self::WalLevel => {
-                Some("ALTER SYSTEM SET wal_level = 'logical', then restart PostgreSQL")
-            }
-            Self::SlotMissing => {
-                Some("outbox-router setup, if this slot never existed; else rows may be missing")
-            }
-            Self::SlotInUse { .. } => {
-                Some("another router streams; pg_replication_slots.active_pid tells which process")
-            }
-            Self::SlotLost => Some("rows are missing from the stream: see max_slot_wal_keep_size"),
-            Self::SlotUnfit => Some("the slot must be logical, plugin pgoutput, of this database"),
-            Self::PublicationMissing => Some(
-                "re-creating the publication does not mend the WAL written without it: recover by hand",
-            ),
-            Self::TooManyConnections => {
-                Some("raise max_connections, max_wal_senders or max_replication_slots")
-            }
-            Self::Pooler => Some("connect to PostgreSQL itself, not to a connection pooler"),
-            Self::NotAccepting | Self::Terminated | Self::Other => None,
-        }
-    }
-}
-
 fn classify(message: &ServerMessage) -> ServerTrouble {
     match message.code.as_str() {
         "28P01" | "28000" => ServerTrouble::Authentication,

@@ -6,7 +6,7 @@ mod witness;
 use relay::{Class, Condition, Failure, Snapshot, State};
 use tokio::time::Instant;
 
-use crate::warning::warn;
+use crate::{codes::hint, warning::warn, wording::chain};
 
 /// Remembers what was logged last.
 #[derive(Debug, Default)]
@@ -45,8 +45,8 @@ impl Announcer {
     /// only the gap.
     pub(super) fn refused(&mut self, failure: &Failure, condition: &Condition) {
         if self.is_news(failure, condition) {
-            let hint = failure.hint.as_deref();
-            tracing::warn!(code = %failure.code, hint, "a gap is not written down: {failure}");
+            let hint = hint(failure);
+            tracing::warn!(code = %failure.code, hint, "a gap is not written down: {}", chain(failure));
         }
     }
 
@@ -66,7 +66,7 @@ impl Announcer {
         if let Err(failure) = read
             && self.is_unread(condition)
         {
-            let hint = failure.hint.as_deref();
+            let hint = hint(failure);
             tracing::warn!(
                 code = %failure.code, hint,
                 "the state topic cannot be read, so a gap that another router finds is not noticed: {failure}"
@@ -102,18 +102,32 @@ impl Announcer {
             return;
         };
         let code = reason.code.as_str();
-        let hint = reason.hint.as_deref();
+        let hint = hint(reason);
         let lsn = reason.lsn.map(tracing::field::display);
         match condition.state {
             State::Failed => {
-                tracing::error!(state, code, hint, lsn, "the router stopped: {}", reason.message);
+                tracing::error!(
+                    state,
+                    code,
+                    hint,
+                    lsn,
+                    "the router stopped: {}",
+                    reason.message_with_causes()
+                );
             }
             State::Starting
             | State::Standby
             | State::Streaming
             | State::Blocked
             | State::Draining => {
-                tracing::warn!(state, code, hint, lsn, "the router is {state}: {}", reason.message);
+                tracing::warn!(
+                    state,
+                    code,
+                    hint,
+                    lsn,
+                    "the router is {state}: {}",
+                    reason.message_with_causes()
+                );
             }
         }
     }

@@ -4,11 +4,13 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use relay::{
-    Code, WitnessReport,
+    Code, Failure, Name, WitnessReport,
     source::{Gap, Kept, Mark},
-    witness::Acceptance,
+    witness::{Acceptance, Open},
 };
 use tokio::time::Instant;
+
+use crate::codes::hint;
 
 /// Writing a gap to the state topic takes milliseconds. A gap that takes longer than this is
 /// logged.
@@ -111,6 +113,11 @@ impl Said {
     }
 }
 
+fn hint_of_beginning(mark: &Mark) -> Option<String> {
+    let name = Open::Beginning(mark.clone()).name();
+    hint(&Failure::new(Code::WitnessMissing, "").naming(Name::Gap, name))
+}
+
 impl News {
     /// Writes the log line.
     pub(super) fn say(&self) {
@@ -124,7 +131,7 @@ impl News {
             ),
             Self::BeganWithout(mark) => tracing::warn!(
                 code = Code::WitnessMissing.as_str(),
-                hint = "compare the outbox table with the topics, then outbox-router accept",
+                hint = hint_of_beginning(mark),
                 lsn = %mark.lsn,
                 "this pipeline began at {mark} without a record in the state topic: whether \
                  anything before that is missing in kafka, no router knows"

@@ -112,6 +112,10 @@ impl Kafka for ScriptedKafka {
         self.directory(sink)
     }
 
+    fn brokers(&self) -> &str {
+        "kafka:9092"
+    }
+
     fn compresses(&self) -> bool {
         false
     }

@@ -17,7 +17,8 @@ impl Relay {
             Obstacle::Gaps(gaps) => self.suspect(gaps, at),
             // Connects again soon, since the address may lead to the right server then.
             Obstacle::Elsewhere(gap) => {
-                let failure = Failure { lsn: None, ..gap.failure.clone() };
+                let mut failure = gap.failure.clone();
+                failure.lsn = None;
                 self.elsewhere = Some(gap);
                 self.fail(failure, During::Connecting, at);
                 if let Phase::Waiting { until } = &mut self.phase {

@@ -6,6 +6,7 @@ use super::*;
 use crate::{
     Acks, Format, OutboxTable, Outboxes, Outcome, PgTimestamp, ServerNotice, State, StatusUpdate,
     TableName, Timing, TopicFacts, Window,
+    failure::{Case, Name},
     source::{self, Interval, Mark},
     testing::{
         Lane, MemorySink, Source,

@@ -35,6 +35,6 @@ pub(crate) enum Disorder {
 
 impl From<Disorder> for Failure {
     fn from(disorder: Disorder) -> Self {
-        Self::new(Code::Protocol, disorder.to_string())
+        Self::from_error(Code::Protocol, disorder)
     }
 }

@@ -177,8 +177,7 @@ pub fn map_columns(table: &OutboxTable, columns: &[&[u8]]) -> Result<Vec<(Role, 
             (Ok(_), Ok(_)) => Err(Failure::new(
                 Code::PresetUnclear,
                 format!("{} has the columns of two presets, default and debezium", table.name),
-            )
-            .hint("name one: preset = \"default\" or preset = \"debezium\" in its [[outbox]] block")),
+            )),
             (Ok(roles), Err(_)) | (Err(_), Ok(roles)) => Ok(roles),
             (Err(ours), Err(theirs)) => Err(Failure::new(
                 Code::PresetUnclear,
@@ -188,14 +187,11 @@ pub fn map_columns(table: &OutboxTable, columns: &[&[u8]]) -> Result<Vec<(Role, 
                     ours.join(", "),
                     theirs.join(", ")
                 ),
-            )
-            .hint("map the columns by hand, e.g. columns.aggregate_id = [\"old_name\", \"new_name\"] in its [[outbox]] block, and restart")),
+            )),
         },
         preset @ (Preset::Default | Preset::Debezium) => fit(preset).map_err(|missing| {
             let roles = missing.join(", ");
-            Failure::new(Code::ColumnMissing, format!("{} has no column for {roles}", table.name)).hint(
-                "name it: columns.ROLE = [\"old_name\", \"new_name\"] in the table's [[outbox]] block, and restart",
-            )
+            Failure::new(Code::ColumnMissing, format!("{} has no column for {roles}", table.name))
         }),
     }
 }
@@ -263,8 +259,7 @@ fn encoding(
                 table.name,
                 role.as_str(),
             ),
-        )
-        .hint("make it text, varchar, uuid, an integer, json, jsonb or bytea, or use format = \"plain\""));
+        ));
     }
     Ok(Encoding::Text)
 }

@@ -87,12 +87,7 @@ impl Router {
         let id = match event.get(Role::Id) {
             Value::Some(id, _) => id,
             Value::Null | Value::Absent => {
-                return Err(self.refuse(
-                    event,
-                    Code::IdIsNull,
-                    "its id is NULL",
-                    "fill it, or map columns.id to a column that is never NULL",
-                ));
+                return Err(self.refuse(event, Code::IdIsNull, "its id is NULL"));
             }
         };
         let topic = self.topic(event, topics)?;
@@ -104,7 +99,6 @@ impl Router {
                     event,
                     Code::KeyIsNull,
                     "its aggregate id is NULL, so it has no key to be ordered by",
-                    "map columns.aggregate_id to a column that is never NULL and restart",
                 ));
             }
         };
@@ -121,7 +115,6 @@ impl Router {
                 event,
                 Code::HeadersMalformed,
                 &format!("its headers cannot be used: {why}"),
-                "mend what writes them; to leave the column out, map columns.headers = []",
             ));
         }
         Ok(Routed { topic, key, value, row_headers: headers, timestamp: self.table.timestamp })
@@ -136,7 +129,6 @@ impl Router {
                     event,
                     Code::TopicIsNull,
                     "its aggregate type is NULL, so it has no topic",
-                    "fill it, or set a topic without ${aggregate_type} and restart",
                 ));
             }
         };
@@ -150,7 +142,6 @@ impl Router {
                 event,
                 Code::TopicIllegal,
                 &format!("column {column} ({length} characters) makes no legal topic: {why}"),
-                "mend what writes it, or set a topic without ${aggregate_type} and restart",
             )
         })?;
         let topic = topics.intern(name)?;
@@ -174,16 +165,14 @@ impl Router {
                     event,
                     Code::ValueForm,
                     "a bytea came in another form than hexadecimal",
-                    "remove whatever changes bytea_output on the way",
                 )),
             },
         }
     }
 
     #[cold]
-    fn refuse(&self, event: &Event<'_>, code: Code, what: &str, remedy: &str) -> Failure {
+    fn refuse(&self, event: &Event<'_>, code: Code, what: &str) -> Failure {
         Failure::new(code, format!("{} of {}: {what}", described(event), self.table.name))
-            .hint(remedy)
     }
 }
 

@@ -17,7 +17,7 @@ use super::{
     unconfigured::unconfigured,
 };
 use crate::{
-    failure::{Class, Code, Failure},
+    failure::{Case, Class, Code, Failure},
     witness::Witness,
 };
 
@@ -171,8 +171,7 @@ fn unsent(slot: &str, from: Option<Mark>, look: &SlotLook) -> Option<Gap> {
     let what = format!(
         "slot \"{slot}\" stands at {lsn}, and what this server has committed before that is not sent"
     );
-    let failure = Failure::new(Code::SlotMoved, what)
-        .hint("publish what kafka does not have from the table, then outbox-router accept");
+    let failure = Failure::of(Case::SlotPastUnsent, what);
     Some(Gap::new(failure, Interval { from, to: Mark { lsn, at: None } }))
 }
 
@@ -192,10 +191,6 @@ pub fn check_cluster(witness: &Witness, cluster: &str) -> Result<(), Obstacle> {
             "this is kafka cluster {cluster}, and the acknowledged events are in cluster {}",
             witness.cluster
         ),
-    )
-    .hint(
-        "point kafka.bootstrap_servers at that cluster, or see that the events were copied here, \
-         then outbox-router accept",
     );
     // This gap is written to the state topic of this cluster, which routers on the right cluster do
     // not read.

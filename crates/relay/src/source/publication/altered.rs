@@ -2,9 +2,9 @@
 //! That row holds the owner, the name, and which changes are published and how; the tables have
 //! entries of their own.
 
-use super::{comparison::Judge, remedy::ACCEPT, renamed, rows, xmin::FROZEN};
+use super::{comparison::Judge, renamed, rows, xmin::FROZEN};
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure},
     source::{
         catalog::{Catalog, Publication},
         gap::Interval,
@@ -60,16 +60,12 @@ fn of_publication(
     let Interval { from, to } = between;
     let from = from.as_ref()?;
     (trace(before, now) == Trace::Explained).then(|| {
-        Failure::new(
-            Code::PublicationAltered,
+        Failure::of(
+            Case::AlterationKnown,
             format!(
-                "publication \"{name}\" was altered between two looks at it; if inserts were \
-                 withheld meanwhile, rows committed after {from} and up to {to} are missing in kafka"
+                "publication \"{name}\" was altered between two readings; if inserts were withheld \
+                 meanwhile, rows committed after {from} and up to {to} are missing in kafka"
             ),
-        )
-        .hint(
-            "ask who altered it, or look for alter publication in postgresql's log; publish the \
-             missing rows from the table",
         )
     })
 }
@@ -88,11 +84,6 @@ impl Judge<'_> {
                     self.watched.publication
                 ),
             )
-            .hint(format!(
-                "ask who altered it, or look for alter publication in postgresql's log; if inserts \
-                 were withheld, publish the rows of that time from the table; then {}",
-                ACCEPT
-            ))
         })
     }
 }

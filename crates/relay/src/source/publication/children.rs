@@ -2,9 +2,9 @@
 //! but PostgreSQL publishes each of them under its own name or not at all (CREATE PUBLICATION,
 //! "Parameters": descendants are added when the publication is made, and not later).
 
-use super::{comparison::Judge, remedy, remedy::ACCEPT};
+use super::{comparison::Judge, statements};
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure, Name},
     routing::table::TableName,
     source::{
         catalog::{Child, Relation},
@@ -38,37 +38,24 @@ impl Judge<'_> {
             1 => (format!("table {names} inherits"), "its rows are"),
             _ => (format!("tables {names} inherit"), "their rows are"),
         };
-        let failure = Failure::new(
-            Code::TableInherited,
-            format!("{inherits} from {parent}: {its} not published as rows of {parent}"),
-        );
-        Some(failure.hint(self.adopt(&strays)))
-    }
-
-    fn adopt(&self, strays: &[&Child]) -> String {
-        let mut steps = Vec::new();
-        if !self.watched.outboxes.tables.is_empty() {
-            let tables: Vec<String> = strays
-                .iter()
-                .map(|child| format!("[[outbox]] table = \"{}\"", child.name))
-                .collect();
-            steps.push(format!("add {} to the configuration", tables.join(" and ")));
+        let what = format!("{inherits} from {parent}: {its} not published as rows of {parent}");
+        let unpublished: Vec<&TableName> = strays
+            .iter()
+            .filter(|child| self.publication.table(child.oid).is_none())
+            .map(|child| &child.name)
+            .collect();
+        let is_published = unpublished.is_empty();
+        // Without a configured table every published one is an outbox.
+        let failure = match (self.watched.outboxes.tables.is_empty(), is_published) {
+            (true, _) => Failure::new(Code::TableInherited, what),
+            (false, true) => Failure::of(Case::ChildUnconfigured, what),
+            (false, false) => Failure::of(Case::ChildUnknown, what),
+        };
+        let failure = failure.naming(Name::Tables, names);
+        if is_published {
+            return Some(failure);
         }
-        let unpublished = strays.iter().filter(|child| self.publication.table(child.oid).is_none());
-        let tables: Vec<&TableName> = unpublished.map(|child| &child.name).collect();
-        if !tables.is_empty() {
-            steps.push(remedy::add(self.watched.publication, &tables));
-        }
-        // Without an earlier reading no row of the child was promised to be produced.
-        if self.before.is_some() {
-            steps
-                .push("publish the rows that were written to it before that from the table".into());
-            steps.push(format!("then {ACCEPT}"));
-        }
-        let steps = steps.join("; ");
-        format!(
-            "{steps}; or partition the outbox instead of inheriting from it: partitions are \
-             published as rows of their root"
-        )
+        let add = statements::add(self.watched.publication, &unpublished);
+        Some(failure.naming(Name::Statement, add))
     }
 }

@@ -2,12 +2,9 @@
 
 use pgoutput::Oid;
 
-use super::{
-    remedy::{self, ACCEPT},
-    renamed,
-};
+use super::{renamed, statements};
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure, Name},
     routing::table::{OutboxTable, Outboxes, TableName},
     source::{
         catalog::{Catalog, Inserts, Kind, Partitions, Publication, PublishedTable, Relation},
@@ -54,10 +51,7 @@ pub fn is_note(failure: &Failure) -> bool {
 }
 
 fn missing(name: &str) -> Failure {
-    Failure::new(Code::PublicationMissing, format!("publication \"{name}\" does not exist")).hint(
-        "wal is decoded with the publications of its time: outbox-router teardown --apply, if the \
-             slot is there, then outbox-router setup --apply make it and a slot that can use it",
-    )
+    Failure::new(Code::PublicationMissing, format!("publication \"{name}\" does not exist"))
 }
 
 pub(super) struct Judge<'a> {
@@ -74,14 +68,9 @@ impl Judge<'_> {
             Failure::new(
                 Code::PublicationReplaced,
                 format!(
-                    "publication \"{}\" was dropped and made again (oid {} is now {})",
+                    "publication \"{}\" was dropped and created again (oid {} is now {})",
                     self.watched.publication, before.oid, self.publication.oid
                 ),
-            )
-            .hint(
-                "wal is decoded with the publications of its time, so making it again mends \
-                 nothing: outbox-router teardown --apply and outbox-router setup --apply make another \
-                 slot; publish the missing rows from the table, then outbox-router accept",
             )
         })
     }
@@ -92,7 +81,7 @@ impl Judge<'_> {
                 Code::PublicationLacksInsert,
                 format!("publication \"{}\" does not publish inserts", self.watched.publication),
             )
-            .hint(self.alter("set (publish = 'insert')"))
+            .naming(Name::Publication, quote_identifier(self.watched.publication))
         })
     }
 
@@ -101,16 +90,10 @@ impl Judge<'_> {
         let before = self.before.and_then(|catalog| catalog.publication.as_ref());
         let gone = before.map_or_else(Vec::new, |before| self.withdrawn(before));
         if self.publication.tables.is_empty() && gone.is_empty() {
-            failures.push(
-                Failure::new(
-                    Code::PublicationLacksTable,
-                    format!("publication \"{}\" has no tables", self.watched.publication),
-                )
-                .hint(
-                    "outbox-router setup --apply adds the outbox tables: those under [[outbox]], or \
-                     public.outbox where none is there",
-                ),
-            );
+            failures.push(Failure::of(
+                Case::NoTables,
+                format!("publication \"{}\" has no tables", self.watched.publication),
+            ));
         }
         failures.extend(gone);
         for table in &self.publication.tables {
@@ -206,30 +189,24 @@ impl Judge<'_> {
                     Code::PublicationFiltersRows,
                     format!("publication \"{publication}\" filters the rows of table {name}"),
                 )
-                .hint(remedy::add_again(self.watched.publication, name)),
+                .naming(Name::Statement, statements::add_again(publication, name)),
             );
         }
         let mut left_out = mapped(outbox, &relation.columns);
         left_out.retain(|column| !published.columns.iter().any(|published| published == column));
         let is_generated = |column: &&str| relation.generated.iter().any(|one| one == column);
-        let hint = if left_out.iter().any(is_generated) {
-            "postgresql does not publish generated columns: make it an ordinary one, which the \
-             application writes; from postgresql 18 on, set (publish_generated_columns = stored) \
-             will do"
-                .to_owned()
-        } else {
-            remedy::add_again(self.watched.publication, name)
-        };
         (!left_out.is_empty()).then(|| {
-            Failure::new(
-                Code::PublicationLacksColumn,
-                format!(
-                    "publication \"{publication}\" leaves out {} of table {name}, which the \
-                     mapping needs",
-                    left_out.join(", ")
-                ),
-            )
-            .hint(hint)
+            let what = format!(
+                "publication \"{publication}\" leaves out {} of table {name}, which the mapping \
+                 needs",
+                left_out.join(", ")
+            );
+            if left_out.iter().any(is_generated) {
+                return Failure::of(Case::ColumnGenerated, what)
+                    .naming(Name::Publication, quote_identifier(publication));
+            }
+            Failure::new(Code::PublicationLacksColumn, what)
+                .naming(Name::Statement, statements::add_again(publication, name))
         })
     }
 
@@ -237,21 +214,14 @@ impl Judge<'_> {
         let publication = self.watched.publication;
         // PostgreSQL does not add a partition that is published with its parent.
         let is_leaf = self.now.named(table).is_some_and(|now| now.kind == Kind::Leaf);
-        let (what, hint) = if is_leaf && self.publication.partitions == Partitions::ViaRoot {
-            let mend = format!(
-                "detach it from the table that it is a partition of; if it is not in the \
-                 publication then: {}",
-                remedy::add(publication, &[table])
-            );
-            (" by itself: it is a partition now, published under another table's name", mend)
+        let what = format!("table {table} is not in publication \"{publication}\"");
+        let failure = if is_leaf && self.publication.partitions == Partitions::ViaRoot {
+            let why = "it is a partition now, published under another table's name";
+            Failure::of(Case::PartitionNow, format!("{what} by itself: {why}"))
         } else {
-            ("", remedy::add(publication, &[table]))
+            Failure::new(Code::PublicationLacksTable, what)
         };
-        Failure::new(
-            Code::PublicationLacksTable,
-            format!("table {table} is not in publication \"{publication}\"{what}"),
-        )
-        .hint(hint)
+        failure.naming(Name::Statement, statements::add(publication, &[table]))
     }
 
     fn by_leaf(&self, table: &TableName) -> Failure {
@@ -263,42 +233,23 @@ impl Judge<'_> {
                  (table {table})"
             ),
         )
-        .hint(self.alter("set (publish_via_partition_root = true)"))
+        .naming(Name::Publication, quote_identifier(publication))
     }
 
     /// The slot has the former table's rows under this name and the new table's rows under its OID:
     /// none of them is skipped.
     fn exchanged(&self, table: &TableName, before: Oid, now: Oid) -> Failure {
-        let hint = match self.publication.table(now) {
-            Some(_) => format!(
-                "what the slot has of both tables will be produced: publish only the rows that \
-                 were written to the new one before it was in the publication (where schemas were \
-                 renamed, those of the whole interval that are not in kafka), then {ACCEPT}"
-            ),
-            None => format!(
-                "{}; what the slot has of both tables will be produced: publish only the rows \
-                 that were written to the new one before that, then {ACCEPT}",
-                remedy::add(self.watched.publication, &[table])
-            ),
-        };
-        Failure::new(
-            Code::TableReplaced,
-            format!(
-                "table {table} was replaced by another of that name (oid {before} is now {now})"
-            ),
-        )
-        .hint(hint)
-    }
-
-    fn alter(&self, what: &str) -> String {
-        format!("alter publication {} {what}", quote_identifier(self.watched.publication))
+        let what = format!(
+            "table {table} was replaced by another of that name (oid {before} is now {now})"
+        );
+        match self.publication.table(now) {
+            Some(_) => Failure::of(Case::ReplacementPublished, what),
+            None => Failure::new(Code::TableReplaced, what)
+                .naming(Name::Statement, statements::add(self.watched.publication, &[table])),
+        }
     }
 }
 
 fn no_table(outbox: &OutboxTable) -> Failure {
-    Failure::new(Code::TableMissing, format!("table {} does not exist", outbox.name)).hint(
-        "if it was renamed, correct `table` in [[outbox]], which loses nothing; if it was never \
-         made: outbox-router setup --apply --create-table; if it was dropped, the same brings what \
-         the slot has of it, after outbox-router accept: without it in [[outbox]] that is passed over",
-    )
+    Failure::new(Code::TableMissing, format!("table {} does not exist", outbox.name))
 }

@@ -5,9 +5,9 @@
 //! another OID after it was removed and added again. A table that is published FOR ALL TABLES, or
 //! with its partitioned parent, has no entry and cannot be taken out by itself.
 
-use super::{comparison::Judge, remedy::ACCEPT, xmin::is_written_again};
+use super::{comparison::Judge, xmin::is_written_again};
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Failure},
     source::catalog::PublishedTable,
 };
 
@@ -70,9 +70,6 @@ impl Judge<'_> {
                  itself, or by its schema), and may have been out of it in between"
             ),
         };
-        Some(Failure::new(Code::PublicationLacksTable, what).hint(format!(
-            "if it was put back in the same transaction, nothing is missing; otherwise publish \
-             the rows that were written meanwhile from the table; then {ACCEPT}"
-        )))
+        Some(Failure::of(Case::PutBack, what))
     }
 }

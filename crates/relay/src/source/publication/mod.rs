@@ -9,9 +9,9 @@ mod altered;
 mod children;
 mod comparison;
 mod membership;
-pub mod remedy;
 mod renamed;
 mod rows;
+pub mod statements;
 mod xmin;
 
 pub use altered::alterations;

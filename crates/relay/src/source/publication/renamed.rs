@@ -3,7 +3,7 @@
 
 use super::xmin::is_written_again;
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure, Name},
     routing::table::{OutboxTable, TableName},
     source::{
         catalog::{Catalog, Publication, Relation},
@@ -19,9 +19,8 @@ pub(super) fn renamed_to(outbox: &OutboxTable, now: &Relation) -> Failure {
         Code::TableRenamed,
         format!("table {name} is now called {}; its rows are produced as before", now.name),
     )
-    .hint(format!("name {} in [[outbox]] instead, or {}; neither loses anything", now.name, {
-        rename_back(name, &now.name)
-    }))
+    .naming(Name::Table, &now.name)
+    .naming(Name::Statement, rename_back(name, &now.name))
 }
 
 /// The statements that give the table its former name: first the schema, which keeps the name, then
@@ -57,20 +56,14 @@ pub(super) fn renamed_back<'a>(
         }
         let Interval { from, to } = between;
         let from = from.as_ref()?;
-        Some(
-            Failure::new(
-                Code::TableRenamed,
-                format!(
-                    "table {} was renamed and renamed back between two looks at it, or given to \
-                     another owner; if another table bore its name meanwhile, its rows committed \
-                     after {from} and up to {to} are missing in kafka",
-                    now.name
-                ),
-            )
-            .hint(
-                "ask who altered it, or look for alter table in postgresql's log; publish those \
-                 rows from the table that they are in",
+        Some(Failure::of(
+            Case::RenamedBack,
+            format!(
+                "table {} was renamed and renamed back between two readings, or given to another \
+                 owner; if another table had its name meanwhile, its rows committed after {from} \
+                 and up to {to} are missing in kafka",
+                now.name
             ),
-        )
+        ))
     })
 }

@@ -3,9 +3,9 @@
 
 use pgoutput::Oid;
 
-use super::{comparison::Judge, remedy::ACCEPT, xmin::is_written_again};
+use super::{comparison::Judge, xmin::is_written_again};
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Failure, Name},
     routing::table::TableName,
     source::{
         catalog::{Catalog, Publication, PublishedTable, Relation},
@@ -24,23 +24,21 @@ impl Judge<'_> {
         let elsewhere = |partition: &&Partition| partition.storage.place != Place::Logged;
         let partition = relation.partitions.iter().find(elsewhere)?;
         let (name, table) = (named(partition), &relation.name);
-        let (is, mend) = match partition.storage.place {
-            Place::Foreign => ("a foreign table", format!("detach partition {name} from {table}")),
-            Place::Unlogged | Place::Logged => {
-                let quoted = partition.name.as_ref().map_or_else(|| name.clone(), quote_table);
-                ("unlogged", format!("alter table {quoted} set logged"))
-            }
+        let (case, is) = match partition.storage.place {
+            Place::Foreign => (Case::PartitionForeign, "a foreign table"),
+            Place::Unlogged | Place::Logged => (Case::PartitionUnlogged, "unlogged"),
         };
+        let quoted = partition.name.as_ref().map_or_else(|| name.clone(), quote_table);
+        let what = format!(
+            "partition {name} of table {table} is {is}: its rows are not in the wal, and so not in \
+             publication \"{}\"",
+            self.watched.publication
+        );
         Some(
-            Failure::new(
-                Code::PublicationLacksTable,
-                format!(
-                    "partition {name} of table {table} is {is}: its rows are not in the wal, and so \
-                     not in publication \"{}\"",
-                    self.watched.publication
-                ),
-            )
-            .hint(format!("{mend}; publish its rows from the table; then {ACCEPT}")),
+            Failure::of(case, what)
+                .naming(Name::Partition, name)
+                .naming(Name::Table, table)
+                .naming(Name::QuotedTable, quoted),
         )
     }
 
@@ -53,20 +51,14 @@ impl Judge<'_> {
             .filter(|(before, now)| is_written_again(before.attached_by, now.attached_by))
             .map(|(_, now)| now);
         let names = list(again)?;
-        Some(
-            Failure::new(
-                Code::PublicationLacksTable,
-                format!(
-                    "{names} of table {} was detached and attached again: rows written to it \
-                     meanwhile were not published as rows of {}",
-                    now.name, now.name
-                ),
-            )
-            .hint(format!(
-                "if nothing was written to it meanwhile, nothing is missing; otherwise publish those \
-                 rows from the table; then {ACCEPT}"
-            )),
-        )
+        Some(Failure::of(
+            Case::AttachedAgain,
+            format!(
+                "{names} of table {} was detached and attached again: rows written to it meanwhile \
+                 were not published as rows of {}",
+                now.name, now.name
+            ),
+        ))
     }
 
     /// Tables whose rows were rewritten by a statement that can only have been SET LOGGED: the
@@ -78,17 +70,10 @@ impl Judge<'_> {
     ) -> Option<Failure> {
         let before = self.before?.with_oid(now.oid)?;
         let names = rewritten(before, now, published, Made::WithoutColumns)?;
-        Some(
-            Failure::new(
-                Code::PublicationLacksTable,
-                format!("{names} was unlogged for a while: what was written then is in no wal"),
-            )
-            .hint(format!(
-                "if nothing was written to it meanwhile, nothing is missing; otherwise publish those \
-                 rows from the table; then {ACCEPT}. postgresql refuses set unlogged of a table that \
-                 the publication names"
-            )),
-        )
+        Some(Failure::of(
+            Case::UnloggedMeanwhile,
+            format!("{names} was unlogged for a while: what was written then is in no wal"),
+        ))
     }
 }
 
@@ -105,20 +90,13 @@ pub(super) fn explained<'a>(
         let names = rewritten(before, now, published, Made::WithColumns)?;
         let Interval { from, to } = between;
         let from = from.as_ref()?;
-        Some(
-            Failure::new(
-                Code::PublicationLacksTable,
-                format!(
-                    "{names} was written anew by alter table between two looks at it; if it was \
-                     unlogged meanwhile, rows committed after {from} and up to {to} are missing in \
-                     kafka"
-                ),
-            )
-            .hint(
-                "ask who altered it, or look for set unlogged in postgresql's log; publish the \
-                 missing rows from the table",
+        Some(Failure::of(
+            Case::Rewritten,
+            format!(
+                "{names} was rewritten by alter table between two readings; if it was unlogged \
+                 meanwhile, rows committed after {from} and up to {to} are missing in kafka"
             ),
-        )
+        ))
     })
 }
 

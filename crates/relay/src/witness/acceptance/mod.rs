@@ -128,10 +128,6 @@ impl Witness {
                  is now: wal is decoded with the publications of its time, so this slot sends \
                  nothing, or not all"
             ),
-        )
-        .hint(
-            "make another slot: outbox-router teardown --apply, outbox-router setup --apply; \
-             publish the missing rows from the table; then outbox-router accept",
         ))
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use self::catalog::{PublicationText, RelationText};
 use super::{Acceptance, Former, Held, History, LastTransaction, Witness, record::PARTITIONS_MAX};
 use crate::{
-    failure::{Code, Failure},
+    failure::{Case, Code, Failure, Name},
     routing::table::TableName,
     source::{Catalog, Gap, Interval, Mark},
 };
@@ -97,7 +97,11 @@ struct FormerText {
 struct GapText {
     code: String,
     message: String,
-    hint: Option<String>,
+    /// A record without case and names has the usual remedy of its code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    case: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    names: BTreeMap<String, String>,
     from: Option<MarkText>,
     to: MarkText,
 }
@@ -254,7 +258,13 @@ impl GapText {
         Self {
             code: gap.failure.code.as_str().to_owned(),
             message: gap.failure.message.clone(),
-            hint: gap.failure.hint.clone(),
+            case: gap.failure.case.map(|case| case.as_str().to_owned()),
+            names: gap
+                .failure
+                .names
+                .iter()
+                .map(|(name, value)| (name.as_str().to_owned(), value.to_owned()))
+                .collect(),
             from: gap.interval.from.as_ref().map(MarkText::of),
             to: MarkText::of(&gap.interval.to),
         }
@@ -266,9 +276,14 @@ impl GapText {
         let interval =
             Interval { from: self.from.map(MarkText::read).transpose()?, to: self.to.read()? };
         let mut failure = Failure::new(code, self.message);
-        failure.hint = self.hint;
-        failure.lsn = Some(interval.begins_at());
-        Ok(Gap { failure, interval })
+        // A later version may know more cases and names. Without them the remedy is less exact.
+        failure.case = self.case.as_deref().and_then(Case::parse);
+        for (name, value) in self.names {
+            if let Some(name) = Name::parse(&name) {
+                failure.names.set(name, value);
+            }
+        }
+        Ok(Gap::written(failure, interval))
     }
 }
 
@@ -297,7 +312,8 @@ mod tests {
     fn full() -> Witness {
         let mark = |lsn| Mark { lsn: Lsn::from_u64(lsn), at: Some("2026-01-01T00:00:00Z".into()) };
         let interval = Interval { from: Some(mark(7)), to: mark(9) };
-        let failure = Failure::new(Code::SlotMissing, "slot \"s\" does not exist").hint("make it");
+        let failure = Failure::of(Case::PutBack, "table public.outbox was taken out")
+            .naming(Name::Table, "public.outbox");
         let mut catalog = samples::healthy();
         for table in &mut catalog.publication.as_mut().unwrap().tables {
             table.columns.clear();
@@ -358,10 +374,21 @@ mod tests {
         }
         let spoiled = String::from_utf8(full().encode()).unwrap();
         let no_lsn = spoiled.replace("FFFFFFFF/FFFFFFFF", "x");
-        let no_code = spoiled.replace("P010", "P999");
+        let no_code = spoiled.replace("P021", "P999");
         for text in [no_lsn, no_code] {
             assert!(matches!(Witness::decode(text.as_bytes()), Err(Unreadable::Malformed(_))));
         }
+    }
+
+    #[test]
+    fn a_case_that_a_later_version_knows_is_left_out() {
+        let text = String::from_utf8(full().encode()).unwrap();
+        let later =
+            text.replace("\"put_back\"", "\"a_later_case\"").replace("\"table\":", "\"it\":");
+        assert_ne!(text, later);
+        let failure = Witness::decode(later.as_bytes()).unwrap().gaps.remove(0).failure;
+        assert_eq!((failure.code, failure.case), (Code::PublicationLacksTable, None));
+        assert_eq!(failure.names.get(Name::Table), None);
     }
 
     #[test]

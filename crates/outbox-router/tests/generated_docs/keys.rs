@@ -1,4 +1,4 @@
-//! The page for people.
+//! The page of configuration keys.
 
 use outbox_router::config::{Content, Entry, Secrecy, Value, variable};
 
@@ -8,7 +8,7 @@ const HEAD: &str = "\
 Every key, with what it takes, its default and the environment variable that sets it. This page and
 [the example file](../config/outbox-router.example.toml) are made of the table in
 [`config/keys.rs`](../crates/outbox-router/src/config/keys.rs) by
-`UPDATE_DOCS=1 cargo test -p outbox-router --test config_docs`; without the variable the same command fails
+`UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs`; without the variable the same command fails
 when either is not current.
 
 A value comes from a flag (`--set limits.row_bytes=8MiB`), else from the environment, else from the file

@@ -1,8 +1,6 @@
 //! Every code of a failure, and the class that decides what follows from it. Nothing else decides
 //! that.
 
-use pgoutput::DecodeError;
-use pgoutput::Lsn;
 use std::fmt;
 
 /// What follows from a failure. No class skips a row and goes on: there is no dead-letter topic.
@@ -208,68 +206,5 @@ impl Code {
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-/// One failure: its code, what happened to which object, and the remedy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// The stable code, which also decides the class.
-    pub code: Code,
-    /// What happened and to which object; lowercase, no full stop; never a key or payload.
-    pub message: String,
-    /// What to type, or what to check.
-    pub hint: Option<String>,
-    /// The commit LSN of the transaction concerned, if one is.
-    pub lsn: Option<Lsn>,
-}
-
-impl Failure {
-    /// A failure without a hint or an LSN.
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None, lsn: None }
-    }
-
-    /// Adds what to do about it.
-    #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-
-    /// Adds the commit LSN of the transaction concerned.
-    #[must_use]
-    pub fn at(mut self, lsn: Lsn) -> Self {
-        self.lsn = Some(lsn);
-        self
-    }
-
-    /// What follows from it.
-    pub fn class(&self) -> Class {
-        self.code.class()
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code, self.message)?;
-        if let Some(lsn) = self.lsn {
-            write!(f, " (at {lsn})")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Failure {}
-
-impl From<DecodeError> for Failure {
-    fn from(error: DecodeError) -> Self {
-        Self::from(&error)
-    }
-}
-
-impl From<&DecodeError> for Failure {
-    fn from(error: &DecodeError) -> Self {
-        Self::new(Code::Protocol, error.to_string())
     }
 }

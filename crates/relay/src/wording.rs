@@ -1,6 +1,7 @@
-//! How messages write sizes and times, in one place, so that all messages write them alike.
+//! How messages write sizes, times and causes, in one place, so that all messages write them alike.
 
 use std::{
+    error::Error,
     fmt::Write as _,
     time::{Duration, UNIX_EPOCH},
 };
@@ -37,6 +38,19 @@ pub(crate) fn utc(at: PgTimestamp) -> Option<String> {
     let mut text = String::new();
     write!(text, "{}", humantime::format_rfc3339_seconds(time)).ok()?;
     Some(text)
+}
+
+/// An error with the chain of its causes, for a message that is printed once.
+#[must_use]
+pub fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
 }
 
 #[cfg(test)]

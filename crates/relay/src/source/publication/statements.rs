@@ -1,6 +1,6 @@
 //! Statements that put a table into a publication, for people to type and for `setup` to run.
 //!
-//! Each remedy is one transaction, so that no row is left out between its statements, and it
+//! Each of them is one transaction, so that no row is left out between its statements, and it
 //! changes no other table: `set table` would take every other table out, and without `only` a child
 //! (INHERITS) would be added and dropped with its parent, or make the statement fail.
 //!
@@ -15,9 +15,6 @@ use crate::{
     routing::table::TableName,
     source::quote::{quote_identifier, quote_table},
 };
-
-/// The command by which a person accepts a gap.
-pub(super) const ACCEPT: &str = "outbox-router accept";
 
 /// The statements that publish tables which are not published.
 #[must_use]

@@ -1,17 +1,18 @@
 //! `docs/configuration.md` and `config/outbox-router.example.toml` are made of the table of keys,
-//! and these tests fail when either is not current.
+//! `docs/errors.md` of the tables of codes, and these tests fail when one of them is not current.
 //!
-//! `UPDATE_DOCS=1 cargo test -p outbox-router --test config_docs` writes both anew.
+//! `UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs` writes them again.
 
+mod errors;
 mod example;
-mod page;
+mod keys;
 
 use std::path::{Path, PathBuf};
 
 use outbox_router::config::{self, Config, Environment, KEYS, PREFIX};
 use relay::OutboxTable;
 
-const REWRITE: &str = "UPDATE_DOCS=1 cargo test -p outbox-router --test config_docs";
+const REWRITE: &str = "UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs";
 
 fn assert_current(name: &str, wanted: &str) {
     let file: PathBuf =
@@ -20,13 +21,18 @@ fn assert_current(name: &str, wanted: &str) {
         std::fs::write(&file, wanted).unwrap_or_else(|error| panic!("{name}: {error}"));
     } else {
         let found = std::fs::read_to_string(&file).unwrap_or_default();
-        assert!(found == wanted, "{name} is not what the table of keys says: {REWRITE}");
+        assert!(found == wanted, "{name} is not what the tables say: {REWRITE}");
     }
 }
 
 #[test]
-fn the_page_is_current() {
-    assert_current("docs/configuration.md", &page::page(&KEYS));
+fn the_page_of_keys_is_current() {
+    assert_current("docs/configuration.md", &keys::page(&KEYS));
+}
+
+#[test]
+fn the_page_of_errors_is_current() {
+    assert_current("docs/errors.md", &errors::page());
 }
 
 #[test]

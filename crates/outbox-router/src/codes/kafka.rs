@@ -1,0 +1,247 @@
+//! Kafka, the topics of events and the state topic.
+
+use relay::{Case, Code};
+
+use super::{Explanation, special};
+
+pub(super) const EXPLANATIONS: &[Explanation] = &[
+    Explanation {
+        code: Code::KafkaUnreachable.as_str(),
+        title: "Kafka cannot be reached, or does not answer",
+        meaning: "No broker answers, or records wait for their acknowledgement. Nothing is \
+                  confirmed meanwhile and nothing is lost; librdkafka tries again for ever.",
+        remedy: "check kafka.bootstrap_servers, then kafka-broker-api-versions.sh \
+                 --bootstrap-server {brokers}",
+        cases: &[
+            special(
+                Case::BrokersSilent,
+                "no broker has answered for a while",
+                "see that the brokers of kafka.bootstrap_servers are up and can be reached from \
+                 here: kafka-broker-api-versions.sh --bootstrap-server {brokers}",
+            ),
+            special(
+                Case::ReplicasSilent,
+                "records are not acknowledged",
+                "see that every broker is up, and which partitions lack replicas: kafka-topics.sh \
+                 --bootstrap-server {brokers} --describe --under-replicated-partitions",
+            ),
+            special(
+                Case::StateTopicSilent,
+                "the write to the state topic is not acknowledged",
+                "see that its partition has a leader, and as many in-sync replicas as its \
+                 min.insync.replicas asks for: kafka-topics.sh --bootstrap-server {brokers} \
+                 --describe --topic {topic}",
+            ),
+            special(
+                Case::StateTopicUnread,
+                "the state topic cannot be read to its end",
+                "it is read again; if this stays, see the log of the partition's leader",
+            ),
+        ],
+    },
+    Explanation {
+        code: Code::KafkaAuthentication.as_str(),
+        title: "Kafka refuses the router's credentials, or the router the broker's certificate",
+        meaning: "The TLS handshake or the SASL exchange fails. It is tried again, so the router \
+                  goes on by itself when the cause is gone.",
+        remedy: "check security.protocol, sasl.* and ssl.* under [kafka.properties]",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::TopicMissing.as_str(),
+        title: "a topic does not exist",
+        meaning: "The router never lets brokers create topics by themselves, since a mistyped name \
+                  would become a topic. It waits, asks again, and goes on when the topic exists.",
+        remedy: "kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} --partitions \
+                 6 --replication-factor {replication_factor}, or set kafka.create_topics",
+        cases: &[special(
+            Case::StateTopicMissing,
+            "it is the state topic",
+            "kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} --partitions \
+             1{options}",
+        )],
+    },
+    Explanation {
+        code: Code::TopicForbidden.as_str(),
+        title: "writing to a topic is not allowed",
+        meaning: "The principal lacks the operations Write and Describe on the topic. The router \
+                  waits, asks again, and goes on when it has them.",
+        remedy: "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
+                 --operation Write --operation Describe --topic {topic}",
+        cases: &[special(
+            Case::StateTopicForbidden,
+            "it is the state topic",
+            "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
+             --operation Read --operation Write --operation DescribeConfigs --topic {topic}",
+        )],
+    },
+    Explanation {
+        code: Code::RecordTooLarge.as_str(),
+        title: "a record is larger than the topic takes",
+        meaning: "The topic's max.message.bytes is smaller than the record. The router stops at the \
+                  row, asks again every 30 s, and goes on when the topic takes it.",
+        remedy: "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
+                 --entity-name {topic} --add-config max.message.bytes={bytes}",
+        cases: &[special(
+            Case::StateRecordTooLarge,
+            "it is the pipeline's own record",
+            "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
+             --entity-name {topic} --add-config max.message.bytes={bytes}; or publish the outbox \
+             tables alone instead of FOR ALL TABLES",
+        )],
+    },
+    Explanation {
+        code: Code::RecordRefused.as_str(),
+        title: "the broker refuses a record",
+        meaning: "A broker's rule or a topic's setting rules the record out. The router ends the \
+                  session and replays; the third time at the same position it stops.",
+        remedy: "kafka-configs.sh --bootstrap-server {brokers} --describe --all --entity-type topics \
+                 --entity-name {topic}",
+        cases: &[special(
+            Case::RecordTooOld,
+            "its timestamp is outside the topic's limits",
+            "set timestamp = \"now\" in [[outbox]], or kafka-configs.sh --bootstrap-server \
+             {brokers} --alter --entity-type topics --entity-name {topic} --add-config \
+             message.timestamp.before.max.ms=9223372036854775807 \
+             (message.timestamp.difference.max.ms before kafka 3.6; message.timestamp.after.max.ms \
+             where the broker's clock is behind)",
+        )],
+    },
+    Explanation {
+        code: Code::ProducerFatal.as_str(),
+        title: "the producer cannot go on",
+        meaning: "librdkafka met an error after which it could not prove order or completeness. The \
+                  router replaces the producer and replays from the slot.",
+        remedy: "",
+        cases: &[special(
+            Case::ProducerSettings,
+            "the producer cannot start",
+            "check [kafka.properties], then outbox-router check",
+        )],
+    },
+    Explanation {
+        code: Code::DeliveryFailed.as_str(),
+        title: "a record could not be delivered",
+        meaning: "The broker's error has no code of its own here. The router ends the session and \
+                  replays; the third time at the same position it stops.",
+        remedy: "kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::TopicShrunk.as_str(),
+        title: "a topic has fewer partitions than before",
+        meaning: "Kafka cannot take partitions away, so the topic was deleted and created again. The \
+                  router replays what is not confirmed; the third time at the same position it \
+                  stops.",
+        remedy: "kafka-topics.sh --bootstrap-server {brokers} --describe --topic {topic}",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::ClusterForbidden.as_str(),
+        title: "the cluster does not allow an idempotent producer",
+        meaning: "Without idempotence a retry could reorder or repeat records, so the router does \
+                  not produce. It asks again and goes on when it is allowed.",
+        remedy: "kafka-acls.sh --bootstrap-server {brokers} --add --allow-principal User:NAME \
+                 --operation IdempotentWrite --cluster",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::AckWithoutOffset.as_str(),
+        title: "records were acknowledged without an offset",
+        meaning: "Nothing shows that they are stored, so the router replays them.",
+        remedy: "to be expected of a topic that is deleted and created again, and where replicas \
+                 went away under requests in flight; otherwise kafka-topics.sh --bootstrap-server \
+                 {brokers} --describe --topic {topic}, and the log of the partition's leader",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::StateTopicUnsuitable.as_str(),
+        title: "the state topic does not keep the record",
+        meaning: "It must be a compacted topic of one partition that no event is routed to. As a \
+                  warning: it keeps the record, but not as safely as the cluster could.",
+        remedy: "set kafka.state_topic to another name; or, if nothing else uses this one, \
+                 kafka-topics.sh --bootstrap-server {brokers} --delete --topic {topic}, and the \
+                 router creates it again",
+        cases: &[
+            special(
+                Case::StateTopicSettings,
+                "a setting has to change",
+                "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
+                 --entity-name {topic} --add-config {settings}",
+            ),
+            special(
+                Case::StateTopicReplicas,
+                "it has too few replicas",
+                "echo '{reassignment}' > state.json; kafka-reassign-partitions.sh --bootstrap-server \
+                 {brokers} --reassignment-json-file state.json --execute",
+            ),
+            special(
+                Case::StateTopicUntold,
+                "the broker does not tell its settings",
+                "let the router's principal DescribeConfigs it, or see for yourself that it says \
+                 compact alone: kafka-configs.sh --bootstrap-server {brokers} --describe --all \
+                 --entity-type topics --entity-name {topic}",
+            ),
+            special(
+                Case::StateTopicRouted,
+                "events are routed to it",
+                "set kafka.state_topic to a name that no event is routed to",
+            ),
+            special(
+                Case::RecordUnreadable,
+                "a record in it cannot be read",
+                "run the version of outbox-router that wrote it, or a later one",
+            ),
+        ],
+    },
+    Explanation {
+        code: Code::ClusterChanged.as_str(),
+        title: "this is another Kafka cluster",
+        meaning: "The acknowledged events are in the cluster of which the record names the id. \
+                  Consumers of this one would miss them; the router stops until a person accepts \
+                  that.",
+        remedy: "point kafka.bootstrap_servers at that cluster, or see that the events were copied \
+                 here, then {accept}",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::WitnessMissing.as_str(),
+        title: "there is no record of this pipeline",
+        meaning: "The state topic has no record under this name, database and slot. Without one it \
+                  cannot be seen what happened to the slot before. The router starts, and warns \
+                  until a person accepts the beginning.",
+        remedy: "compare the outbox table with the topics, then {accept}",
+        cases: &[
+            special(
+                Case::NoStateTopic,
+                "no state topic is configured",
+                "publish the missing rows from the table, then set kafka.state_topic and restart the \
+                 router",
+            ),
+            special(
+                Case::NoRecord,
+                "a command finds none",
+                "a record belongs to name, database and slot: see that all three are those of the \
+                 router; outbox-router setup --apply creates the first record, then outbox-router \
+                 accept closes K022",
+            ),
+            special(
+                Case::FirstRecordUnwritten,
+                "setup cannot write the first one",
+                "when that is mended: outbox-router setup --apply again, before the router is \
+                 started; then outbox-router accept closes K022, since nothing says whether the slot \
+                 was moved before there was a record",
+            ),
+        ],
+    },
+    Explanation {
+        code: Code::TopicTimestamps.as_str(),
+        title: "a topic's limits may refuse or delete what an outage held up",
+        meaning: "Records carry the time of the commit. After an outage they are old, and this topic \
+                  refuses old records or deletes them soon. It is a warning; nothing stops.",
+        remedy: "set timestamp = \"now\" in [[outbox]], or kafka-configs.sh --bootstrap-server \
+                 {brokers} --alter --entity-type topics --entity-name {topic} --add-config \
+                 {settings}",
+        cases: &[],
+    },
+];

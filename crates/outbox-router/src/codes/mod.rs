@@ -1,0 +1,109 @@
+//! Every error code: its title, what it means, and what to type. Hints in logs, `status`,
+//! `/status.json`, `outbox-router explain` and `docs/errors.md` are made from this table, so they
+//! cannot differ.
+//!
+//! The core says what happened ([`Failure`]): a code, a case of it, and the names of the objects
+//! concerned. A remedy is a text in which `{topic}` stands for such a name. Errors of the
+//! configuration (`C…`) carry what to write instead of the value themselves, since it depends on
+//! the key.
+
+mod configuration;
+mod explain;
+mod kafka;
+mod publication;
+mod rows;
+mod server;
+mod slot;
+mod template;
+
+use std::error::Error;
+
+use relay::{Case, Failure, Name};
+
+pub use explain::{explain, typed};
+
+/// What is to be known of a code: its entry in the tables.
+#[derive(Debug)]
+pub struct Explanation {
+    /// The code: a letter and three digits.
+    pub code: &'static str,
+    /// The code in a few words.
+    pub title: &'static str,
+    /// What has happened, and what the router does.
+    pub meaning: &'static str,
+    /// What to type or to look at, unless a case applies.
+    pub remedy: &'static str,
+    /// Cases with remedies of their own.
+    pub cases: &'static [CaseRemedy],
+}
+
+/// A case of a code.
+#[derive(Debug)]
+pub struct CaseRemedy {
+    /// The case.
+    pub case: Case,
+    /// When it applies, as the end of a sentence that begins with "if".
+    pub when: &'static str,
+    /// What to type or to look at.
+    pub remedy: &'static str,
+}
+
+const fn special(case: Case, when: &'static str, remedy: &'static str) -> CaseRemedy {
+    CaseRemedy { case, when, remedy }
+}
+
+/// The tables, in the order in which they are documented.
+const TABLES: [&[Explanation]; 6] = [
+    server::EXPLANATIONS,
+    slot::EXPLANATIONS,
+    publication::EXPLANATIONS,
+    kafka::EXPLANATIONS,
+    rows::EXPLANATIONS,
+    configuration::EXPLANATIONS,
+];
+
+/// Every entry, ordered by code within each letter.
+pub fn explanations() -> impl Iterator<Item = &'static Explanation> {
+    TABLES.into_iter().flatten()
+}
+
+/// The entry of a code.
+pub fn explanation(code: &str) -> Option<&'static Explanation> {
+    explanations().find(|explanation| explanation.code == code)
+}
+
+/// What a person can do about a gap, unless its remedy says it: repairing the defect brings no row
+/// back, and the router waits for the acceptance.
+const CLOSING: &str = "publish the rows that were left out meanwhile from the table, then {accept}";
+
+/// What to type about a failure, with the names filled in; `None` where nothing helps but waiting.
+/// What a failure below needs comes first; what a case above it needs follows.
+pub fn hint(failure: &Failure) -> Option<String> {
+    let below = failure.source().and_then(|cause| cause.downcast_ref::<Failure>()).and_then(hint);
+    let own = || remedy(failure).map(|remedy| template::fill(&remedy, &failure.names));
+    match (below, failure.case) {
+        (None, _) => own(),
+        // The failure has the code of the one below, and nothing to add.
+        (below @ Some(_), None) => below,
+        (Some(below), Some(_)) => {
+            Some(own().map_or_else(|| below.clone(), |own| format!("{below}; {own}")))
+        }
+    }
+}
+
+fn remedy(failure: &Failure) -> Option<String> {
+    let explanation = explanation(failure.code.as_str())?;
+    let special = |case| explanation.cases.iter().find(|special| special.case == case);
+    let remedy =
+        failure.case.and_then(special).map_or(explanation.remedy, |special| special.remedy);
+    let is_gap = failure.names.get(Name::Gap).is_some();
+    match (remedy, is_gap && !remedy.contains("{accept}")) {
+        ("", false) => None,
+        (remedy, false) => Some(remedy.to_owned()),
+        ("", true) => Some(CLOSING.to_owned()),
+        (remedy, true) => Some(format!("{remedy}; {CLOSING}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! The publication and the tables in it.
+
+use relay::{Case, Code};
+
+use super::{Explanation, special};
+
+/// Repairing the defect brings no row back.
+const WITHHELD: &str = "Rows that were written meanwhile may be missing in Kafka for good; the \
+                        router stops until a person accepts that.";
+
+pub(super) const EXPLANATIONS: &[Explanation] = &[
+    Explanation {
+        code: Code::PublicationMissing.as_str(),
+        title: "the publication does not exist",
+        meaning: "WAL is decoded with the publications of its time, so a slot can never send what \
+                  was written without one: creating the publication again does not mend the slot. \
+                  Before the first session it is looked for every 30 s; later the router stops until \
+                  a person accepts what is missing.",
+        remedy: "wal is decoded with the publications of its time: outbox-router teardown --apply, \
+                 if the slot is there, then outbox-router setup --apply create it and a slot that \
+                 can use it",
+        cases: &[
+            special(
+                Case::RowsSkipped,
+                "the server warns that it skips rows",
+                "this slot sends no row of that time: outbox-router teardown --apply, then \
+                 outbox-router setup --apply create another; then publish the rows committed since \
+                 the publication was dropped from the table, then {accept}",
+            ),
+            special(
+                Case::SlotBeforePublication,
+                "the slot is older than the publication would be",
+                "create another slot: outbox-router teardown --apply, then outbox-router setup \
+                 --apply; publish the rows committed since the slot's position from the table; then \
+                 outbox-router accept, if setup says that something is open",
+            ),
+        ],
+    },
+    Explanation {
+        code: Code::PublicationLacksTable.as_str(),
+        title: "an outbox table is not published, or was not for a while",
+        meaning: WITHHELD,
+        remedy: "{statement}",
+        cases: &[
+            special(
+                Case::NoTables,
+                "the publication has no table",
+                "outbox-router setup --apply adds the outbox tables: those under [[outbox]], or \
+                 public.outbox where none is there",
+            ),
+            special(
+                Case::AllTables,
+                "setup finds a publication FOR ALL TABLES",
+                "everything that is written would be sent to the router; name another one by \
+                 postgres.publication, and setup creates it for the outbox tables alone",
+            ),
+            special(
+                Case::PartitionNow,
+                "the table is a partition now",
+                "detach it from the table that it is a partition of; if it is not in the publication \
+                 then: {statement}",
+            ),
+            special(
+                Case::PutBack,
+                "it was taken out and put back",
+                "if it was put back in the same transaction, nothing is missing; otherwise publish \
+                 the rows that were written meanwhile from the table; then {accept}",
+            ),
+            special(
+                Case::PartitionUnlogged,
+                "a partition is unlogged",
+                "alter table {quoted_table} set logged; publish its rows from the table; then \
+                 {accept}",
+            ),
+            special(
+                Case::PartitionForeign,
+                "a partition is a foreign table",
+                "detach partition {partition} from {table}; publish its rows from the table; then \
+                 {accept}",
+            ),
+            special(
+                Case::AttachedAgain,
+                "a partition was detached and attached again",
+                "if nothing was written to it meanwhile, nothing is missing; otherwise publish those \
+                 rows from the table; then {accept}",
+            ),
+            special(
+                Case::UnloggedMeanwhile,
+                "the table was unlogged for a while",
+                "if nothing was written to it meanwhile, nothing is missing; otherwise publish those \
+                 rows from the table; then {accept}. postgresql refuses set unlogged of a table that \
+                 the publication names",
+            ),
+            special(
+                Case::Rewritten,
+                "the table was rewritten, which stops nothing",
+                "ask who altered it, or look for set unlogged in postgresql's log; publish the \
+                 missing rows from the table",
+            ),
+        ],
+    },
+    Explanation {
+        code: Code::PublicationLacksInsert.as_str(),
+        title: "the publication does not publish inserts",
+        meaning: WITHHELD,
+        remedy: "alter publication {publication} set (publish = 'insert')",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::PublicationFiltersRows.as_str(),
+        title: "the publication filters rows",
+        meaning: WITHHELD,
+        remedy: "{statement}",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::PublicationLacksColumn.as_str(),
+        title: "the publication leaves out a column that the mapping needs",
+        meaning: WITHHELD,
+        remedy: "{statement}",
+        cases: &[special(
+            Case::ColumnGenerated,
+            "the column is generated",
+            "postgresql does not publish generated columns: make it an ordinary one, which the \
+             application writes; from postgresql 18 on, alter publication {publication} set \
+             (publish_generated_columns = stored) will do",
+        )],
+    },
+    Explanation {
+        code: Code::PublicationByLeaf.as_str(),
+        title: "a partitioned outbox is published by its partitions",
+        meaning: "Each partition's rows arrive under the partition's own name, which is no outbox. \
+                  Rows that were written meanwhile may be missing in Kafka for good; the router \
+                  stops until a person accepts that.",
+        remedy: "alter publication {publication} set (publish_via_partition_root = true)",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::PublicationReplaced.as_str(),
+        title: "the publication was dropped and created again",
+        meaning: "WAL is decoded with the publications of its time: what was written before the new \
+                  one was created is not sent by this slot, now or later. The router stops until a \
+                  person accepts what is missing.",
+        remedy: "wal is decoded with the publications of its time, so creating it again mends \
+                 nothing: outbox-router teardown --apply, then outbox-router setup --apply create \
+                 another slot; publish the missing rows from the table, then {accept}",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::TableReplaced.as_str(),
+        title: "another table has the outbox's name",
+        meaning: "The table that was followed was dropped or renamed, and another was created under \
+                  its name. Rows of the new one that were written before it was published may be \
+                  missing; the router stops until a person accepts that.",
+        remedy: "{statement}; what the slot has of both tables will be produced: publish only the \
+                 rows that were written to the new one before that, then {accept}",
+        cases: &[special(
+            Case::ReplacementPublished,
+            "the new one is published",
+            "what the slot has of both tables will be produced: publish only the rows that were \
+             written to the new one before it was in the publication (where schemas were renamed, \
+             those of the whole interval that are not in kafka), then {accept}",
+        )],
+    },
+    Explanation {
+        code: Code::TableMissing.as_str(),
+        title: "the outbox table does not exist",
+        meaning: "The configuration names a table that the database does not have. It is looked for \
+                  every 30 s.",
+        remedy: "if it was renamed, correct `table` in [[outbox]], which loses nothing; if it was \
+                 never created: outbox-router setup --apply --create-table; if it was dropped, the \
+                 same brings what the slot has of it, after outbox-router accept: without it in \
+                 [[outbox]] that is passed over",
+        cases: &[
+            special(
+                Case::NoTable,
+                "what has the name is no table",
+                "views, foreign and unlogged relations have no WAL to follow",
+            ),
+            special(
+                Case::TableExpected,
+                "setup was not told to create it",
+                "make it by your migrations, or: outbox-router setup --apply --create-table",
+            ),
+        ],
+    },
+    Explanation {
+        code: Code::TableRenamed.as_str(),
+        title: "the outbox table was renamed",
+        meaning: "A table is followed by its OID, so its rows are produced as before. Nothing stops; \
+                  only the configuration is out of date.",
+        remedy: "name {table} in [[outbox]] instead, or {statement}; neither loses anything",
+        cases: &[special(
+            Case::RenamedBack,
+            "it was renamed back",
+            "ask who altered it, or look for alter table in postgresql's log; publish those rows \
+             from the table that they are in",
+        )],
+    },
+    Explanation {
+        code: Code::TableInherited.as_str(),
+        title: "a table inherits from an outbox",
+        meaning: "A query on the outbox returns the child's rows, too, but PostgreSQL publishes them \
+                  under the child's name or not at all (CREATE PUBLICATION, \"Parameters\"). The \
+                  router stops, because they would not become events.",
+        remedy: "{statement}; or partition the outbox instead of inheriting from it: partitions are \
+                 published as rows of their root",
+        cases: &[
+            special(
+                Case::ChildUnconfigured,
+                "the child is published",
+                "name {tables} as table in an [[outbox]] block; or partition the outbox instead of \
+                 inheriting from it: partitions are published as rows of their root",
+            ),
+            special(
+                Case::ChildUnknown,
+                "the child is neither published nor configured",
+                "name {tables} as table in an [[outbox]] block, then {statement}; or partition the \
+                 outbox instead of inheriting from it: partitions are published as rows of their \
+                 root",
+            ),
+        ],
+    },
+    Explanation {
+        code: Code::RowsMove.as_str(),
+        title: "rows may move between partitions",
+        meaning: "An update of the partition key moves a row by a delete and an insert, and the \
+                  insert is an event once more. Nothing stops; it is a note.",
+        remedy: "partition by columns that nobody updates, such as the time of insertion; where \
+                 nobody needs to update them: revoke update on {quoted_table} from {role}",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::PublicationAltered.as_str(),
+        title: "the publication was altered and looks as before",
+        meaning: "The catalog shows that it was altered, but not how. If inserts were withheld \
+                  meanwhile, rows are missing in Kafka; the router stops until a person accepts \
+                  that.",
+        remedy: "ask who altered it, or look for alter publication in postgresql's log; if inserts \
+                 were withheld, publish the rows of that time from the table; then {accept}",
+        cases: &[special(
+            Case::AlterationKnown,
+            "the catalog shows what was altered, which stops nothing",
+            "ask who altered it, or look for alter publication in postgresql's log; publish the \
+             missing rows from the table",
+        )],
+    },
+    Explanation {
+        code: Code::MonitorElsewhere.as_str(),
+        title: "the monitor reaches another server than the stream comes from",
+        meaning: "What the monitor reads says nothing about the stream's server, so its checks are \
+                  suspended.",
+        remedy: "see which servers the host of postgres.url resolves to, and what stands in between",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::ServerOutdated.as_str(),
+        title: "this minor version may withhold rows after a publication is altered",
+        meaning: "Before 13.21, 14.18, 15.13, 16.9 and 17.5 a transaction that was open while a \
+                  publication was altered goes on with the former version of it (release notes of \
+                  these versions). Nothing stops; it is a note.",
+        remedy: "update to {version}; until then alter the publication, or take up a table, only \
+                 while nobody writes to any table of the database",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::TableUnconfigured.as_str(),
+        title: "a table that was an outbox is not configured any more",
+        meaning: "Its rows are not produced. A person chose that, so nothing stops; it is a note.",
+        remedy: "if it is one: name it in [[outbox]], and publish from the table what was committed \
+                 until then; if it is none: nothing, once the router had sent all of it",
+        cases: &[],
+    },
+];

@@ -1,0 +1,197 @@
+//! The server and the way to it.
+
+use relay::{Case, Code};
+
+use super::{Explanation, special};
+
+pub(super) const EXPLANATIONS: &[Explanation] = &[
+    Explanation {
+        code: Code::ServerUnreachable.as_str(),
+        title: "PostgreSQL cannot be reached",
+        meaning: "No connection can be opened, or one broke. The router tries again for ever, with a \
+                  pause that grows to 5 s; it needs nobody.",
+        remedy: "",
+        cases: &[special(
+            Case::OtherServer,
+            "a second connection reaches another server than the stream comes from",
+            "see which servers the host of postgres.url resolves to, and what stands in between",
+        )],
+    },
+    Explanation {
+        code: Code::AuthenticationFailed.as_str(),
+        title: "PostgreSQL refuses the router, or the router the server",
+        meaning: "The role, the password, the database or the certificate is not accepted. The \
+                  router tries again every 30 s, so it goes on by itself when the cause is gone.",
+        remedy: "check user and password, and the lines for this host in pg_hba.conf",
+        cases: &[
+            special(
+                Case::TlsRefused,
+                "the server has no TLS",
+                "set ssl = on in postgresql.conf; only where the network is trusted, add \
+                 sslmode=disable",
+            ),
+            special(
+                Case::TlsHandshake,
+                "the TLS handshake fails",
+                "give the server's certificate or its authority as sslrootcert; verify-full needs \
+                 the host in its subjectAltName",
+            ),
+            special(
+                Case::TlsAnswer,
+                "what answers does not speak TLS",
+                "check that host and port are PostgreSQL's own",
+            ),
+            special(
+                Case::TlsFiles,
+                "the certificate files cannot be used",
+                "check sslrootcert, sslcert and sslkey",
+            ),
+            special(
+                Case::TlsStripped,
+                "channel binding is offered without TLS",
+                "somebody between the router and the server may have removed TLS: use \
+                 sslmode=verify-full",
+            ),
+            special(
+                Case::PlaintextPassword,
+                "the password would travel in clear text",
+                "use scram-sha-256 for this role in pg_hba.conf, or sslmode=verify-full with \
+                 sslrootcert",
+            ),
+            special(
+                Case::MethodRuledOut,
+                "require_auth rules out the server's method",
+                "change the method for this role in pg_hba.conf, or require_auth if this is the \
+                 right server",
+            ),
+            special(
+                Case::MethodUnsupported,
+                "the method is not supported",
+                "use scram-sha-256 for this role in pg_hba.conf",
+            ),
+            special(
+                Case::ScramIterations,
+                "the number of SCRAM iterations is not acceptable",
+                "set scram_iterations on the server within these bounds, and the role's password \
+                 again",
+            ),
+            special(
+                Case::PasswordMissing,
+                "no password is configured",
+                "set it in postgres.url, PGPASSWORD or the password file",
+            ),
+            special(
+                Case::ServerProof,
+                "the server cannot prove that it knows the password",
+                "the server does not know this role's password: is it the right server?",
+            ),
+            special(
+                Case::DatabaseMissing,
+                "the database does not exist",
+                "check the database name in postgres.url",
+            ),
+            special(
+                Case::PermissionDenied,
+                "a privilege is missing",
+                "grant the privilege that the message names to the role; for connecting: grant \
+                 connect on database DATABASE to ROLE",
+            ),
+            special(
+                Case::CommandDenied,
+                "the role of a command may not do it",
+                "connect as somebody who may do it: --admin-url postgres://postgres@host/database",
+            ),
+            special(
+                Case::Pooler,
+                "a connection pooler answers",
+                "connect to PostgreSQL itself, not to a connection pooler",
+            ),
+        ],
+    },
+    Explanation {
+        code: Code::RoleLacksReplication.as_str(),
+        title: "the role may not replicate",
+        meaning: "Streaming from a slot needs the REPLICATION attribute (CREATE ROLE). It is asked \
+                  again every 30 s.",
+        remedy: "alter role {role} replication (on amazon rds: grant rds_replication to {role})",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::WalLevel.as_str(),
+        title: "wal_level is not logical",
+        meaning: "Logical decoding needs more in the WAL than replication does. Changing wal_level \
+                  needs a restart of PostgreSQL.",
+        remedy: "alter system set wal_level = logical; then restart postgresql",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::ServerFull.as_str(),
+        title: "PostgreSQL has no free connection, walsender or slot",
+        meaning: "The router tries again with a pause that grows to 5 s.",
+        remedy: "raise max_connections, max_wal_senders or max_replication_slots",
+        cases: &[special(
+            Case::NoFreeSlot,
+            "another slot would be one too many",
+            "raise max_replication_slots, or drop a slot that nobody needs",
+        )],
+    },
+    Explanation {
+        code: Code::ServerNotReady.as_str(),
+        title: "PostgreSQL is starting, stopping or a standby",
+        meaning: "It takes no session now, or it is not the primary. The router tries again; a \
+                  server that wants to stop is left alone for ten seconds.",
+        remedy: "",
+        cases: &[special(
+            Case::Standby,
+            "the server is a standby",
+            "point postgres.url (or --admin-url) at the primary",
+        )],
+    },
+    Explanation {
+        code: Code::Protocol.as_str(),
+        title: "what arrives is not the replication protocol",
+        meaning: "The stream or an answer breaks the protocol. The router ends the session and \
+                  replays from the slot; the third time at the same position it stops.",
+        remedy: "connect to PostgreSQL itself, not to a connection pooler",
+        cases: &[],
+    },
+    Explanation {
+        code: Code::ServerError.as_str(),
+        title: "PostgreSQL reports an error that has no code of its own",
+        meaning: "The message holds the server's text and its SQLSTATE (manual, \"PostgreSQL Error \
+                  Codes\"). In a stream the router ends the session and replays; the third time at \
+                  the same position it stops.",
+        remedy: "",
+        cases: &[
+            special(Case::ServerHint, "the server has a hint of its own", "{server_hint}"),
+            special(
+                Case::LockTimeout,
+                "a command waits for a lock for too long",
+                "something else holds a lock on the table; nothing was changed by this statement, \
+                 run it again",
+            ),
+            special(
+                Case::SlotWaits,
+                "a slot cannot be created because transactions do not end",
+                "end them ({statement}) and run setup again, or wait longer with --wait 10m",
+            ),
+            special(
+                Case::VersionTooOld,
+                "the server's version is not supported",
+                "13 is the oldest that fits",
+            ),
+        ],
+    },
+    Explanation {
+        code: Code::ServerSilent.as_str(),
+        title: "the walsender does not answer",
+        meaning: "Nothing has come for longer than wal_sender_timeout allows. The router connects \
+                  again; nothing is lost, since the slot replays.",
+        remedy: "",
+        cases: &[special(
+            Case::ProcessStalled,
+            "the router's own process stood still",
+            "look for what stopped or starved it: SIGSTOP, a frozen container, a CPU limit",
+        )],
+    },
+];

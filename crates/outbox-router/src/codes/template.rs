@@ -1,0 +1,69 @@
+//! Fills the names of a failure into the text of a remedy.
+
+use relay::{Name, Names};
+
+/// The command by which a person accepts a gap.
+const ACCEPT: &str = "accept";
+
+/// A piece of a text.
+enum Piece<'t> {
+    Text(&'t str),
+    Placeholder(&'t str),
+}
+
+/// The text with every `{name}` replaced. A name that the failure does not have is replaced by a
+/// word for the reader to replace, as in `--topic TOPIC`.
+pub(super) fn fill(text: &str, names: &Names) -> String {
+    pieces(text)
+        .map(|piece| match piece {
+            Piece::Text(text) => text.to_owned(),
+            Piece::Placeholder(ACCEPT) => accept(names.get(Name::Gap)),
+            Piece::Placeholder(name) => {
+                let value = Name::parse(name).and_then(|name| names.get(name));
+                value.map_or_else(|| unknown(name), str::to_owned)
+            }
+        })
+        .collect()
+}
+
+fn accept(gap: Option<&str>) -> String {
+    let gap = gap.map(|gap| format!(" --gap {gap}")).unwrap_or_default();
+    format!("outbox-router accept{gap}")
+}
+
+fn unknown(name: &str) -> String {
+    match Name::parse(name) {
+        Some(Name::Brokers) => "HOST:PORT".to_owned(),
+        Some(Name::ReplicationFactor) => "3".to_owned(),
+        Some(Name::Options) => String::new(),
+        Some(_) | None => name.to_ascii_uppercase(),
+    }
+}
+
+/// Splits a text at `{` followed by a name and `}`. Other braces are text, as in JSON.
+fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        if let Some((name, after)) = placeholder(rest) {
+            rest = after;
+            return Some(Piece::Placeholder(name));
+        }
+        let skip = rest.chars().next().map_or(0, char::len_utf8);
+        let end = rest[skip..]
+            .match_indices('{')
+            .map(|(at, _)| at + skip)
+            .find(|at| placeholder(&rest[*at..]).is_some())
+            .unwrap_or(rest.len());
+        let (text, after) = rest.split_at(end);
+        rest = after;
+        Some(Piece::Text(text))
+    })
+}
+
+fn placeholder(text: &str) -> Option<(&str, &str)> {
+    let (name, after) = text.strip_prefix('{')?.split_once('}')?;
+    (name == ACCEPT || Name::parse(name).is_some()).then_some((name, after))
+}

@@ -1,0 +1,57 @@
+//! The page of error codes.
+
+use outbox_router::codes::{Explanation, explanations, typed};
+
+const HEAD: &str = "\
+# Errors
+
+Every error code, with what it means and what to type. Logs, `/status.json`, `outbox-router status` and the
+commands print the same remedies with the names filled in; here, words in capitals stand for them.
+`outbox-router explain CODE` prints one of these entries, without a configuration and without connecting. This
+page is made of the tables in [`codes/`](../crates/outbox-router/src/codes/mod.rs) by
+`UPDATE_DOCS=1 cargo test -p outbox-router --test generated_docs`; without the variable the same command fails when
+the page is not current.
+
+`P…` concerns PostgreSQL, `K…` Kafka, `R…` a row, `C…` the configuration. A code never changes its meaning, and a
+code that was given up is not used again.
+";
+
+/// The whole page.
+pub(crate) fn page() -> String {
+    let mut page = HEAD.to_owned();
+    let mut letter = None;
+    for explanation in explanations() {
+        let first = explanation.code.chars().next();
+        if letter != first {
+            letter = first;
+            let title = match first {
+                Some('P') => "PostgreSQL",
+                Some('K') => "Kafka",
+                Some('R') => "Rows",
+                _ => "Configuration",
+            };
+            page.push_str(&format!("\n## {title}\n"));
+        }
+        page.push_str(&entry(explanation));
+    }
+    page
+}
+
+fn entry(explanation: &Explanation) -> String {
+    let Explanation { code, title, meaning, remedy, cases } = explanation;
+    let mut entry = format!("\n### {code}\n\n**{title}.** {}\n", escaped(meaning));
+    if !remedy.is_empty() {
+        entry.push_str(&format!("\n* {}\n", escaped(&typed(remedy))));
+    }
+    let separator = if remedy.is_empty() && !cases.is_empty() { "\n" } else { "" };
+    entry.push_str(separator);
+    for case in *cases {
+        entry.push_str(&format!("* If {}: {}\n", case.when, escaped(&typed(case.remedy))));
+    }
+    entry
+}
+
+/// Markdown takes `*` and `<` for its own.
+fn escaped(text: &str) -> String {
+    text.replace('*', "\\*").replace('<', "\\<")
+}

@@ -1,0 +1,174 @@
+//! The cases of a code that have remedies of their own. A failure without a case has the code's
+//! usual remedy.
+
+use super::Code;
+
+macro_rules! cases {
+    ($($(#[$doc:meta])* $name:ident = $text:literal of $code:ident,)*) => {
+        /// What more is known of a failure than its code.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Case { $($(#[$doc])* $name,)* }
+
+        impl Case {
+            /// Every case there is.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// As it stands in the pipeline's record.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// The code that it belongs to.
+            pub const fn code(self) -> Code {
+                match self { $(Self::$name => Code::$code,)* }
+            }
+        }
+    };
+}
+
+cases! {
+    /// A second connection reaches another server than the stream comes from.
+    OtherServer = "other_server" of ServerUnreachable,
+
+    /// The server has no TLS, and `sslmode` demands it.
+    TlsRefused = "tls_refused" of AuthenticationFailed,
+    /// The TLS handshake failed.
+    TlsHandshake = "tls_handshake" of AuthenticationFailed,
+    /// The answer to the SSLRequest is not PostgreSQL's.
+    TlsAnswer = "tls_answer" of AuthenticationFailed,
+    /// The files of certificates and keys cannot be used.
+    TlsFiles = "tls_files" of AuthenticationFailed,
+    /// Somebody between server and router may have removed TLS.
+    TlsStripped = "tls_stripped" of AuthenticationFailed,
+    /// The server asks for the password in clear text on an unfit connection.
+    PlaintextPassword = "plaintext_password" of AuthenticationFailed,
+    /// The server asks for a method that `require_auth` rules out.
+    MethodRuledOut = "method_ruled_out" of AuthenticationFailed,
+    /// The server asks for a method that is not supported.
+    MethodUnsupported = "method_unsupported" of AuthenticationFailed,
+    /// The server asks for too many SCRAM iterations, or for none.
+    ScramIterations = "scram_iterations" of AuthenticationFailed,
+    /// No password is configured.
+    PasswordMissing = "password_missing" of AuthenticationFailed,
+    /// The server did not prove that it knows the password.
+    ServerProof = "server_proof" of AuthenticationFailed,
+    /// The database does not exist.
+    DatabaseMissing = "database_missing" of AuthenticationFailed,
+    /// A privilege other than REPLICATION is missing.
+    PermissionDenied = "permission_denied" of AuthenticationFailed,
+    /// The role of a command lacks a privilege.
+    CommandDenied = "command_denied" of AuthenticationFailed,
+    /// What answers does not know the replication protocol.
+    Pooler = "pooler" of AuthenticationFailed,
+
+    /// No slot is free for another one.
+    NoFreeSlot = "no_free_slot" of ServerFull,
+    /// The server is a standby.
+    Standby = "standby" of ServerNotReady,
+    /// The server's version is not supported.
+    VersionTooOld = "version_too_old" of ServerError,
+    /// Another session holds a lock for too long.
+    LockTimeout = "lock_timeout" of ServerError,
+    /// Creating the slot waits for transactions that do not end.
+    SlotWaits = "slot_waits" of ServerError,
+    /// The server has a hint of its own.
+    ServerHint = "server_hint" of ServerError,
+    /// The router's own process did not run for a while.
+    ProcessStalled = "process_stalled" of ServerSilent,
+
+    /// The slot was dropped, and an unsuitable one was created under its name.
+    SlotMadeUnfit = "slot_made_unfit" of SlotMoved,
+    /// The slot stands past transactions of this server that were never sent.
+    SlotPastUnsent = "slot_past_unsent" of SlotMoved,
+    /// What is open has changed while a person answered.
+    OpenChanged = "open_changed" of SlotMoved,
+    /// A command is connected to another database than the router.
+    OtherDatabase = "other_database" of SlotUnsuitable,
+    /// A slot of this name exists, and does not fit.
+    SlotUnfit = "slot_unfit" of SlotUnsuitable,
+    /// Another database cluster.
+    OtherCluster = "other_cluster" of HistoryChanged,
+
+    /// The server warns that it skips rows, because the publication did not exist when they were
+    /// written (PostgreSQL 18).
+    RowsSkipped = "rows_skipped" of PublicationMissing,
+    /// The slot exists already, so a publication that is created now would not apply to what the
+    /// slot has.
+    SlotBeforePublication = "slot_before_publication" of PublicationMissing,
+    /// The publication has no table.
+    NoTables = "no_tables" of PublicationLacksTable,
+    /// The publication is FOR ALL TABLES.
+    AllTables = "all_tables" of PublicationLacksTable,
+    /// The table is a partition now, and published under another table's name.
+    PartitionNow = "partition_now" of PublicationLacksTable,
+    /// The table was taken out of the publication and put back.
+    PutBack = "put_back" of PublicationLacksTable,
+    /// A partition is unlogged.
+    PartitionUnlogged = "partition_unlogged" of PublicationLacksTable,
+    /// A partition is a foreign table.
+    PartitionForeign = "partition_foreign" of PublicationLacksTable,
+    /// A partition was detached and attached again.
+    AttachedAgain = "attached_again" of PublicationLacksTable,
+    /// The table or a partition was unlogged for a while.
+    UnloggedMeanwhile = "unlogged_meanwhile" of PublicationLacksTable,
+    /// The table was rewritten while its columns changed. Reported only.
+    Rewritten = "rewritten" of PublicationLacksTable,
+    /// The column is generated.
+    ColumnGenerated = "column_generated" of PublicationLacksColumn,
+    /// The publication was altered, and the catalog shows how. Reported only.
+    AlterationKnown = "alteration_known" of PublicationAltered,
+    /// The table that replaced another is published.
+    ReplacementPublished = "replacement_published" of TableReplaced,
+    /// What has the table's name cannot be published.
+    NoTable = "no_table" of TableMissing,
+    /// Set-up was not told to create the table.
+    TableExpected = "table_expected" of TableMissing,
+    /// The table was renamed and renamed back. Reported only.
+    RenamedBack = "renamed_back" of TableRenamed,
+    /// The child is published, and not configured.
+    ChildUnconfigured = "child_unconfigured" of TableInherited,
+    /// The child is neither published nor configured.
+    ChildUnknown = "child_unknown" of TableInherited,
+
+    /// Records, or a look-up, wait for the brokers' answer.
+    BrokersSilent = "brokers_silent" of KafkaUnreachable,
+    /// Records wait for their acknowledgement.
+    ReplicasSilent = "replicas_silent" of KafkaUnreachable,
+    /// A write to the state topic waits for its acknowledgement.
+    StateTopicSilent = "state_topic_silent" of KafkaUnreachable,
+    /// The state topic's partition cannot be read.
+    StateTopicUnread = "state_topic_unread" of KafkaUnreachable,
+    /// The state topic does not exist and cannot be created.
+    StateTopicMissing = "state_topic_missing" of TopicMissing,
+    /// The state topic may not be read and written.
+    StateTopicForbidden = "state_topic_forbidden" of TopicForbidden,
+    /// The state topic is a topic of events, too.
+    StateTopicRouted = "state_topic_routed" of StateTopicUnsuitable,
+    /// The record of the pipeline is larger than the state topic takes.
+    StateRecordTooLarge = "state_record_too_large" of RecordTooLarge,
+    /// The record is older than the topic's limit.
+    RecordTooOld = "record_too_old" of RecordRefused,
+    /// The producer cannot start.
+    ProducerSettings = "producer_settings" of ProducerFatal,
+    /// A setting of the state topic has to change.
+    StateTopicSettings = "state_topic_settings" of StateTopicUnsuitable,
+    /// A record of the pipeline cannot be read.
+    RecordUnreadable = "record_unreadable" of StateTopicUnsuitable,
+    /// The broker does not tell the state topic's settings.
+    StateTopicUntold = "state_topic_untold" of StateTopicUnsuitable,
+    /// The state topic has fewer replicas than the cluster allows.
+    StateTopicReplicas = "state_topic_replicas" of StateTopicUnsuitable,
+    /// No state topic is configured, so nothing can be accepted.
+    NoStateTopic = "no_state_topic" of WitnessMissing,
+    /// A command found no record of the pipeline.
+    NoRecord = "no_record" of WitnessMissing,
+    /// Set-up could not write the first record.
+    FirstRecordUnwritten = "first_record_unwritten" of WitnessMissing,
+}
+
+impl Case {
+    /// The case with this text, as [`Case::as_str`] prints it.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|case| case.as_str() == text)
+    }
+}

@@ -1,0 +1,92 @@
+//! The names that a remedy contains.
+
+use std::collections::BTreeMap;
+
+macro_rules! names {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// What a remedy's text names; `{table}` in it stands for [`Name::Table`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Name { $($(#[$doc])* $name,)* }
+
+        impl Name {
+            /// Every name there is.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// As it stands in a remedy's text and in the pipeline's record.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+names! {
+    /// The gap, as a person accepts it: `CODE@LSN`.
+    Gap = "gap",
+    /// SQL that mends the defect, ready to run.
+    Statement = "statement",
+    /// The publication, as an SQL identifier.
+    Publication = "publication",
+    /// A table, as messages name it.
+    Table = "table",
+    /// A table, as an SQL identifier.
+    QuotedTable = "quoted_table",
+    /// Tables, as messages name them, separated by commas.
+    Tables = "tables",
+    /// A partition, as messages name it.
+    Partition = "partition",
+    /// A role or several, as SQL identifiers, separated by commas.
+    Role = "role",
+    /// A database.
+    Database = "database",
+    /// The database that the router connects to.
+    RouterDatabase = "router_database",
+    /// The process id of a server process.
+    Pid = "pid",
+    /// A version of PostgreSQL.
+    Version = "version",
+    /// The server's own hint.
+    ServerHint = "server_hint",
+    /// A topic.
+    Topic = "topic",
+    /// The argument of `--bootstrap-server`.
+    Brokers = "brokers",
+    /// A replication factor that the cluster can give.
+    ReplicationFactor = "replication_factor",
+    /// Settings of a topic, as `--add-config` takes them.
+    Settings = "settings",
+    /// Options of a command, with a space before each.
+    Options = "options",
+    /// A partition reassignment, as JSON.
+    Reassignment = "reassignment",
+    /// A size in bytes.
+    Bytes = "bytes",
+}
+
+impl Name {
+    /// The name with this text, as [`Name::as_str`] prints it.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|name| name.as_str() == text)
+    }
+}
+
+/// The names of one failure.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names(BTreeMap<Name, String>);
+
+impl Names {
+    /// The value of a name, if the failure has one.
+    pub fn get(&self, name: Name) -> Option<&str> {
+        self.0.get(&name).map(String::as_str)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (Name, &str)> {
+        self.0.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+
+    /// Sets a name; an earlier value is replaced.
+    pub fn set(&mut self, name: Name, value: String) {
+        self.0.insert(name, value);
+    }
+}
