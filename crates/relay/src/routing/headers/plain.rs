@@ -5,6 +5,10 @@
 //! [`members`] accepts only what it reads exactly as the JSON parser does. It leaves everything
 //! else to the parser: escapes, nesting, other numbers, and malformed objects, for which the parser
 //! has the message.
+//!
+//! `serde_json` alone was rejected. An event with four such members costs 2,806 instructions here
+//! (shape `headers` of `scripts/instructions.sh`) and 4,554 when the parser reads all of them;
+//! 3,566 if UTF-8 is checked once and no value is parsed twice; 3,246 if nothing is copied either.
 
 use std::ops::Range;
 

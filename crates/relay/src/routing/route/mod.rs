@@ -22,7 +22,6 @@ use topic_cache::TopicCache;
 pub(crate) use format::FormatHeaders;
 
 mod format;
-mod hash;
 mod hex;
 mod topic_cache;
 
