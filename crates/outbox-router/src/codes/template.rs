@@ -36,6 +36,7 @@ fn unknown(name: &str) -> String {
         Some(Name::Brokers) => "HOST:PORT".to_owned(),
         Some(Name::ReplicationFactor) => "3".to_owned(),
         Some(Name::Options) => String::new(),
+        Some(Name::Statement) => "the SQL statements that the hint spells out".to_owned(),
         Some(_) | None => name.to_ascii_uppercase(),
     }
 }
