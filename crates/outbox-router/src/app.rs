@@ -177,8 +177,8 @@ impl App {
         source(&self.prepared.config, self.endpoint())
     }
 
-    fn monitor_settings(&self) -> monitor::Settings {
-        monitor::Settings {
+    fn monitor_settings(&self) -> monitor::MonitorSettings {
+        monitor::MonitorSettings {
             slot: self.prepared.config.postgres.slot.as_str().to_owned(),
             publication: self.prepared.config.postgres.publication.as_str().to_owned(),
             outboxes: self.prepared.config.outboxes(),
@@ -188,8 +188,8 @@ impl App {
         }
     }
 
-    fn admin_settings(&self) -> admin::Settings {
-        admin::Settings {
+    fn admin_settings(&self) -> admin::AdminSettings {
+        admin::AdminSettings {
             name: self.prepared.config.name.clone(),
             slot: self.prepared.config.postgres.slot.as_str().to_owned(),
             thresholds: self.thresholds(),

@@ -7,7 +7,7 @@ use clap::CommandFactory as _;
 use outbox_router::{
     cli::{
         self, Audience, Cli, Command, Confirmation, Exit, Form, MissingTable, OnFatal, RecordPart,
-        Repeat, Task, Terminal, Write,
+        Repeat, SqlMode, Task, Terminal,
     },
     config::Environment,
 };
@@ -87,10 +87,10 @@ fn setup_prints_unless_told_to_apply() {
     let args = setup("setup");
     assert_eq!(args.record, RecordPart::Include);
     assert_eq!(setup("setup --skip-kafka").record, RecordPart::Skip);
-    assert_eq!((args.write, args.table), (Write::Print, MissingTable::Expect));
+    assert_eq!((args.write, args.table), (SqlMode::Print, MissingTable::Expect));
     assert_eq!((args.role, args.wait), (None, Duration::from_secs(60)));
     let args = setup("setup --apply --create-table --role r --wait 2m --admin-url canary");
-    assert_eq!((args.write, args.table), (Write::Apply, MissingTable::Create));
+    assert_eq!((args.write, args.table), (SqlMode::Apply, MissingTable::Create));
     assert_eq!((args.role.as_deref(), args.wait), (Some("r"), Duration::from_secs(120)));
     assert!(!format!("{args:?}").contains("canary"));
 }
@@ -100,7 +100,7 @@ fn teardown_asks_unless_told_not_to() {
     let Command::Task(Task::Teardown(args)) = read("teardown --apply").unwrap().command else {
         panic!("not teardown")
     };
-    assert_eq!((args.write, args.confirmation), (Write::Apply, Confirmation::Ask));
+    assert_eq!((args.write, args.confirmation), (SqlMode::Apply, Confirmation::Ask));
 }
 
 #[test]

@@ -9,16 +9,16 @@ use crate::monitor::SlotView;
 
 /// An answer to a probe.
 #[derive(Debug)]
-pub struct Verdict {
+pub struct ProbeAnswer {
     /// Decides the HTTP status.
-    pub health: Health,
+    pub health: ProbeResult,
     /// The JSON that is shown.
     pub body: Body,
 }
 
 /// Whether the probe passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Health {
+pub enum ProbeResult {
     /// 200.
     Good,
     /// 503.
@@ -34,13 +34,13 @@ pub struct Body {
 }
 
 /// Whether the router's own tasks run.
-pub fn alive(view: &View<'_>) -> Verdict {
+pub fn alive(view: &View<'_>) -> ProbeAnswer {
     verdict(view, view.stale_task().map(Reason::stale))
 }
 
 /// Whether rows flow, or would if there were any; on a standby, whether another router holds the
 /// slot and this one could take over.
-pub fn ready(view: &View<'_>) -> Verdict {
+pub fn ready(view: &View<'_>) -> ProbeAnswer {
     let reason = view.stale_task().map(Reason::stale).or_else(|| Reason::of_gap(view)).or_else(
         || match view.relay.snapshot.condition.state {
             State::Streaming => None,
@@ -70,11 +70,11 @@ fn unfit_to_take_over(view: &View<'_>) -> Option<Reason> {
     }
 }
 
-fn verdict(view: &View<'_>, reason: Option<Reason>) -> Verdict {
+fn verdict(view: &View<'_>, reason: Option<Reason>) -> ProbeAnswer {
     let (health, status) = match reason {
-        None => (Health::Good, "ok"),
-        Some(_) => (Health::Bad, "unavailable"),
+        None => (ProbeResult::Good, "ok"),
+        Some(_) => (ProbeResult::Bad, "unavailable"),
     };
     let state = view.relay.snapshot.condition.state.as_str();
-    Verdict { health, body: Body { status, state, reason } }
+    ProbeAnswer { health, body: Body { status, state, reason } }
 }

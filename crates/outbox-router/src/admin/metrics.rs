@@ -209,7 +209,7 @@ fn of_topics(page: &mut Page, topics: &[TopicTotals]) {
 }
 
 /// What is shown of a topic.
-struct Row<'t> {
+struct TopicRow<'t> {
     name: &'t str,
     acked: u64,
     latencies: Latencies,
@@ -217,14 +217,14 @@ struct Row<'t> {
 
 /// One row per topic up to [`TOPICS_MAX`], in the order of first use, so that a topic keeps its
 /// row; the other topics as one row.
-fn capped(topics: &[TopicTotals]) -> Vec<Row<'_>> {
-    let mut rows: Vec<Row<'_>> = Vec::new();
-    let mut other = Row { name: OTHER_TOPICS, acked: 0, latencies: Latencies::default() };
+fn capped(topics: &[TopicTotals]) -> Vec<TopicRow<'_>> {
+    let mut rows: Vec<TopicRow<'_>> = Vec::new();
+    let mut other = TopicRow { name: OTHER_TOPICS, acked: 0, latencies: Latencies::default() };
     let mut others = 0;
     for topic in topics {
         if rows.len() < TOPICS_MAX && topic.name.as_str() != OTHER_TOPICS {
             let latencies = topic.latencies.clone();
-            rows.push(Row { name: topic.name.as_str(), acked: topic.acked, latencies });
+            rows.push(TopicRow { name: topic.name.as_str(), acked: topic.acked, latencies });
             continue;
         }
         others += 1;

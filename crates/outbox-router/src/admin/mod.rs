@@ -27,7 +27,7 @@ use std::{future::Future, io};
 
 use tokio::net::TcpListener;
 
-pub use settings::{Settings, Sources};
+pub use settings::{AdminSettings, Sources};
 
 /// Serves until `shutdown` resolves.
 ///
@@ -35,7 +35,7 @@ pub use settings::{Settings, Sources};
 /// The listener's address cannot be read. A connection that fails affects its client alone.
 pub async fn serve(
     listener: TcpListener,
-    settings: Settings,
+    settings: AdminSettings,
     sources: Sources,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {

@@ -11,15 +11,15 @@ use axum::{
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::{Settings, Sources, health, metrics, status::Status, view::View};
+use super::{AdminSettings, Sources, health, metrics, status::StatusDocument, view::View};
 
 #[derive(Clone)]
 struct Admin {
-    settings: Settings,
+    settings: AdminSettings,
     sources: Sources,
 }
 
-pub(super) fn router(settings: Settings, sources: Sources) -> Router {
+pub(super) fn router(settings: AdminSettings, sources: Sources) -> Router {
     Router::new()
         .route("/metrics", get(scrape))
         .route("/livez", get(alive))
@@ -57,7 +57,7 @@ async fn ready(Shared(admin): Shared<Admin>) -> Response {
 }
 
 async fn tell(Shared(admin): Shared<Admin>) -> Response {
-    json(StatusCode::OK, &Status::of(&admin.view()))
+    json(StatusCode::OK, &StatusDocument::of(&admin.view()))
 }
 
 async fn not_found() -> Response {
@@ -77,10 +77,10 @@ struct Refused {
     error: &'static str,
 }
 
-fn probe(verdict: health::Verdict) -> Response {
+fn probe(verdict: health::ProbeAnswer) -> Response {
     let status = match verdict.health {
-        health::Health::Good => StatusCode::OK,
-        health::Health::Bad => StatusCode::SERVICE_UNAVAILABLE,
+        health::ProbeResult::Good => StatusCode::OK,
+        health::ProbeResult::Bad => StatusCode::SERVICE_UNAVAILABLE,
     };
     json(status, &verdict.body)
 }

@@ -29,14 +29,14 @@ pub struct Reason {
 #[derive(Debug, Serialize)]
 pub struct Interval {
     /// The last moment at which nothing was wrong; `null` when this process saw none.
-    pub from: Option<Moment>,
+    pub from: Option<MarkView>,
     /// When the defect was seen.
-    pub to: Moment,
+    pub to: MarkView,
 }
 
 /// A WAL position, and the server's clock at the same moment.
 #[derive(Debug, Serialize)]
-pub struct Moment {
+pub struct MarkView {
     /// The position.
     pub lsn: String,
     /// UTC, ISO 8601; `null` where it is not known.
@@ -85,11 +85,14 @@ impl Reason {
 
 impl Interval {
     pub(super) fn of(gap: &Gap) -> Self {
-        Self { from: gap.interval.from.as_ref().map(Moment::of), to: Moment::of(&gap.interval.to) }
+        Self {
+            from: gap.interval.from.as_ref().map(MarkView::of),
+            to: MarkView::of(&gap.interval.to),
+        }
     }
 }
 
-impl Moment {
+impl MarkView {
     pub(super) fn of(mark: &Mark) -> Self {
         Self { lsn: mark.lsn.to_string(), at: mark.at.clone() }
     }

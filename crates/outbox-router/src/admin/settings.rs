@@ -6,7 +6,7 @@ use crate::monitor::{MonitorReport, RelayReport, Thresholds, WindowLimits};
 
 /// What does not change while the router runs.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct AdminSettings {
     /// `name`: the label `pipeline`.
     pub name: String,
     /// The slot's name: the label `slot`.

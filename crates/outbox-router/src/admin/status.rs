@@ -10,7 +10,7 @@ use std::{
 use relay::Lsn;
 use serde::Serialize;
 
-use super::{reason::Reason, view::View, witness::Witness};
+use super::{reason::Reason, view::View, witness::WitnessView};
 use crate::monitor::{
     Blame, SlotHealth,
     pins::{PinHolder, WalPin},
@@ -18,7 +18,7 @@ use crate::monitor::{
 
 /// The document.
 #[derive(Debug, Serialize)]
-pub struct Status {
+pub struct StatusDocument {
     /// `name` of the configuration.
     pub name: String,
     /// The router's version.
@@ -32,7 +32,7 @@ pub struct Status {
     /// Age of the relay's report, in seconds.
     pub age_seconds: f64,
     /// The slot; `null` while PostgreSQL does not answer, or when there is no such slot.
-    pub slot: Option<Slot>,
+    pub slot: Option<SlotView>,
     /// Positions of this session.
     pub positions: Positions,
     /// What lies past the last confirmable position.
@@ -40,16 +40,16 @@ pub struct Status {
     /// What the slot is behind, by what it waits for.
     pub lag: Option<LagBytes>,
     /// Counts since the start of the process.
-    pub totals: Totals,
+    pub totals: TotalsView,
     /// What is kept in the state topic.
-    pub witness: Witness,
+    pub witness: WitnessView,
     /// The monitor itself.
     pub monitor: Monitor,
 }
 
 /// The slot as `pg_replication_slots` shows it.
 #[derive(Debug, Serialize)]
-pub struct Slot {
+pub struct SlotView {
     /// Its name.
     pub name: String,
     /// Current WAL position − `confirmed_flush_lsn`: what is not yet safely in Kafka.
@@ -144,7 +144,7 @@ pub struct LagBytes {
 
 /// Counts since the start of the process.
 #[derive(Debug, Serialize)]
-pub struct Totals {
+pub struct TotalsView {
     /// Events that Kafka acknowledged.
     pub events_acked: u64,
     /// Transactions with at least one event.
@@ -174,7 +174,7 @@ pub struct Monitor {
     pub alterations: Vec<Reason>,
 }
 
-impl Status {
+impl StatusDocument {
     /// The document of one moment.
     pub fn of(view: &View<'_>) -> Self {
         let snapshot = &view.relay.snapshot;
@@ -186,7 +186,7 @@ impl Status {
             reason: Reason::of_gap(view).or_else(|| Reason::of_condition(view)),
             blame: Blame::find(snapshot, lag, view.settings.window).as_str(),
             age_seconds: view.now.duration_since(view.relay.published_at).as_secs_f64(),
-            slot: view.monitor.slot.seen().map(|slot| Slot::of(slot, view)),
+            slot: view.monitor.slot.seen().map(|slot| SlotView::of(slot, view)),
             positions: Positions {
                 received: snapshot.received.to_string(),
                 acked: snapshot.acked.to_string(),
@@ -204,7 +204,7 @@ impl Status {
                 unacked: lag.unacked,
                 unconfirmed: lag.unconfirmed,
             }),
-            totals: Totals {
+            totals: TotalsView {
                 events_acked: snapshot.topics.iter().map(|topic| topic.acked).sum(),
                 transactions: snapshot.transactions,
                 rows_ignored: snapshot.rows_ignored,
@@ -212,13 +212,13 @@ impl Status {
                 reconnects_kafka: snapshot.reconnects.kafka,
                 errors: snapshot.errors.iter().map(|(code, &n)| (code.as_str(), n)).collect(),
             },
-            witness: Witness::of(view),
+            witness: WitnessView::of(view),
             monitor: Monitor::of(view),
         }
     }
 }
 
-impl Slot {
+impl SlotView {
     fn of(slot: &SlotHealth, view: &View<'_>) -> Self {
         let text = |lsn: Option<Lsn>| lsn.map(|lsn| lsn.to_string());
         Self {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Settings;
+use super::AdminSettings;
 use crate::monitor::{Gap, Lag, MonitorReport, RelayReport};
 
 /// Age at which the relay's report counts as stale. The relay's task publishes at least every few
@@ -19,7 +19,7 @@ pub const MONITOR_STALE_AFTER: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub struct View<'a> {
     /// What does not change.
-    pub settings: &'a Settings,
+    pub settings: &'a AdminSettings,
     /// What the relay published last.
     pub relay: RelayReport,
     /// What the monitor published last.

@@ -4,26 +4,26 @@ use relay::{source::Kept, witness::Acceptance};
 use serde::Serialize;
 
 use super::{
-    reason::{Interval, Moment},
+    reason::{Interval, MarkView},
     view::View,
 };
 use crate::{codes::hint, monitor::Gap};
 
 /// The witness.
 #[derive(Debug, Serialize)]
-pub struct Witness {
+pub struct WitnessView {
     /// `kafka`; `off` where kafka.state_topic is empty.
     pub kept: &'static str,
     /// Up to where everything is acknowledged, by the witness; `null`: there is no witness.
     pub position: Option<String>,
     /// Where the pipeline began without a witness, until a person accepts that.
-    pub began_without: Option<Moment>,
+    pub began_without: Option<MarkView>,
     /// The gaps that nobody has accepted.
     pub gaps: Vec<OpenGap>,
     /// Whether all of these gaps are in Kafka, and so outlive this process.
     pub gaps_recorded: bool,
     /// The gaps that a person has accepted, the latest last.
-    pub accepted: Vec<Accepted>,
+    pub accepted: Vec<AcceptedView>,
 }
 
 /// A gap that waits for a person.
@@ -41,7 +41,7 @@ pub struct OpenGap {
 
 /// A gap that a person has accepted.
 #[derive(Debug, Serialize)]
-pub struct Accepted {
+pub struct AcceptedView {
     /// `CODE@LSN`.
     pub name: String,
     /// Who accepted it.
@@ -50,7 +50,7 @@ pub struct Accepted {
     pub at: String,
 }
 
-impl Witness {
+impl WitnessView {
     pub(super) fn of(view: &View<'_>) -> Self {
         let witness = &view.relay.snapshot.witness;
         Self {
@@ -59,10 +59,10 @@ impl Witness {
                 Kept::InMemory => "off",
             },
             position: witness.position.map(|lsn| lsn.to_string()),
-            began_without: witness.began_without.as_ref().map(Moment::of),
+            began_without: witness.began_without.as_ref().map(MarkView::of),
             gaps: witness.gaps.iter().chain(&witness.elsewhere).map(OpenGap::of).collect(),
             gaps_recorded: witness.are_gaps_recorded,
-            accepted: witness.accepted.iter().map(Accepted::of).collect(),
+            accepted: witness.accepted.iter().map(AcceptedView::of).collect(),
         }
     }
 }
@@ -78,7 +78,7 @@ impl OpenGap {
     }
 }
 
-impl Accepted {
+impl AcceptedView {
     fn of(acceptance: &Acceptance) -> Self {
         Self {
             name: format!("{}@{}", acceptance.code, acceptance.lsn),

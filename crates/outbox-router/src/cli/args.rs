@@ -1,4 +1,4 @@
-//! Commands, flags and their help. Flags without a value are enums, because `Write::Apply` reads
+//! Commands, flags and their help. Flags without a value are enums, because `SqlMode::Apply` reads
 //! better than `true` where the flag is used.
 
 use std::{
@@ -143,7 +143,7 @@ pub struct SetupArgs {
     /// Run the SQL instead of printing it; may be run again
     #[arg(long = "apply", num_args = 0, default_value = "print")]
     #[arg(default_missing_value = "apply")]
-    pub write: Write,
+    pub write: SqlMode,
     /// Make the outbox table too, where it does not exist
     #[arg(long = "create-table", num_args = 0, default_value = "expect")]
     #[arg(default_missing_value = "create")]
@@ -173,7 +173,7 @@ pub struct TeardownArgs {
     /// Run the SQL instead of printing it, after asking
     #[arg(long = "apply", num_args = 0, default_value = "print")]
     #[arg(default_missing_value = "apply")]
-    pub write: Write,
+    pub write: SqlMode,
     /// Do not ask
     #[arg(long = "yes", num_args = 0, default_value = "ask")]
     #[arg(default_missing_value = "yes")]
@@ -211,7 +211,7 @@ fn secret(text: &str) -> Result<Secret<String>, Infallible> {
 
 /// Whether `setup` and `teardown` print the SQL or run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Write {
+pub enum SqlMode {
     /// Print the SQL.
     Print,
     /// Run it.

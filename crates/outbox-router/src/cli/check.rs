@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{Exit, Terminal, Trouble};
+use super::{Exit, TaskError, Terminal};
 use crate::{
     config::{Environment, Loaded, effective},
     prepare,
@@ -16,7 +16,7 @@ pub(super) fn check(
     loaded: &Loaded,
     environment: &Environment,
     terminal: &mut Terminal<'_>,
-) -> Result<Exit, Trouble> {
+) -> Result<Exit, TaskError> {
     if let Err(errors) = prepare::check(loaded, environment) {
         writeln!(terminal.err, "{errors}")?;
         return Ok(Exit::Configuration);

@@ -8,7 +8,7 @@ use std::pin::pin;
 use relay::{Case, Code, Failure};
 use tokio_postgres::{Client, error::SqlState};
 
-use super::Trouble;
+use super::TaskError;
 use crate::{
     config::{Environment, Secret},
     postgres::{ConnInfo, connect_failure, connect_sql, sql_failure},
@@ -64,8 +64,8 @@ impl Access<'_> {
 pub(super) async fn with_connection<T>(
     access: Access<'_>,
     command: &str,
-    work: impl AsyncFnOnce(&Client) -> Result<T, Trouble>,
-) -> Result<T, Trouble> {
+    work: impl AsyncFnOnce(&Client) -> Result<T, TaskError>,
+) -> Result<T, TaskError> {
     let conninfo = access.conninfo()?;
     let (client, connection) = connect_sql(&conninfo, &format!("{} {command}", access.name))
         .await
@@ -94,7 +94,7 @@ pub(super) fn failure(error: tokio_postgres::Error) -> Failure {
 }
 
 /// A failed query ends the command.
-impl From<tokio_postgres::Error> for Trouble {
+impl From<tokio_postgres::Error> for TaskError {
     fn from(error: tokio_postgres::Error) -> Self {
         failure(error).into()
     }

@@ -26,12 +26,12 @@ use std::{
 
 pub use args::{
     AcceptArgs, AdminArgs, CheckArgs, Cli, Command, Confirmation, ExplainArgs, Form, GapName,
-    MissingTable, OnFatal, OpenGaps, Overrides, RecordPart, Repeat, RunArgs, SetupArgs, StatusArgs,
-    Task, TeardownArgs, Write,
+    MissingTable, OnFatal, OpenGaps, Overrides, RecordPart, Repeat, RunArgs, SetupArgs, SqlMode,
+    StatusArgs, Task, TeardownArgs,
 };
 pub use exit::Exit;
 pub use terminal::{Audience, Terminal};
-use trouble::Trouble;
+use trouble::TaskError;
 
 use crate::{
     codes,
@@ -107,11 +107,11 @@ pub async fn execute(
     };
     match outcome {
         Ok(exit) => exit,
-        Err(Trouble::Failure(failure)) => {
+        Err(TaskError::Failure(failure)) => {
             // If the complaint cannot be written either, the exit code is all that is left.
             let _written = complaint::complain(terminal.err, &failure);
             Exit::Failure
         }
-        Err(Trouble::Output(error)) => output_failed(&error, terminal),
+        Err(TaskError::Output(error)) => output_failed(&error, terminal),
     }
 }

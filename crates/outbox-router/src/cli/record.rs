@@ -8,7 +8,7 @@ use relay::{
         Baseline, Expectations, Gap, Interval, Kept, Obstacle, Present, SlotHealth, gaps_since,
         preflight, publication,
     },
-    witness::{Open, Pipeline, StateRecord, Witness, combine},
+    witness::{Open, Pipeline, Witness, combine},
 };
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ use crate::{
     config::Config,
     kafka::{KafkaSettings, put_state, read_state, state_topic_command},
     prepare,
-    shell::{Seen, Source},
+    shell::{Source, SourceReading},
 };
 
 /// Access to the pipeline's record.
@@ -30,7 +30,7 @@ pub(super) struct Records {
 }
 
 /// What the state topic holds for the pipeline.
-pub(super) struct Stored {
+pub(super) struct PipelineRecords {
     /// Kafka's cluster id; empty where nothing was read.
     pub(super) cluster: String,
     /// What all records of the pipeline say together.
@@ -63,27 +63,23 @@ impl Records {
     }
 
     /// Reads all records of the pipeline. A missing topic holds none.
-    pub(super) async fn read(&self) -> Result<Stored, Failure> {
+    pub(super) async fn read(&self) -> Result<PipelineRecords, Failure> {
         let it = self.clone();
         let read = blocking(move || read_state(&it.settings, &it.topic, &it.pipeline.prefix()));
         let read = match read.await {
             Ok(read) => read,
             Err(failure) if failure.code == Code::TopicMissing => {
-                return Ok(Stored { cluster: String::new(), record: None, keys: Vec::new() });
+                return Ok(PipelineRecords {
+                    cluster: String::new(),
+                    record: None,
+                    keys: Vec::new(),
+                });
             }
             Err(failure) => return Err(failure),
         };
         let keys = read.records.iter().map(|record| record.key.clone()).collect();
-        let records: Vec<StateRecord> = read
-            .records
-            .into_iter()
-            .map(|record| StateRecord {
-                key: record.key,
-                value: record.value,
-                offset: record.offset,
-            })
-            .collect();
-        Ok(Stored { cluster: read.cluster_id, record: combine(&records)?, keys })
+        let record = combine(&read.records)?;
+        Ok(PipelineRecords { cluster: read.cluster_id, record, keys })
     }
 
     /// Creates the topic if it is missing, and checks that it keeps the record.
@@ -92,7 +88,7 @@ impl Records {
     }
 
     /// Deletes every record that was read.
-    pub(super) async fn delete(&self, stored: Stored) -> Result<(), Failure> {
+    pub(super) async fn delete(&self, stored: PipelineRecords) -> Result<(), Failure> {
         self.put(stored.keys.into_iter().map(|key| (key, None)).collect()).await
     }
 
@@ -115,7 +111,10 @@ const LOOKS: u32 = 5;
 /// again and again, and a record newer than the reading of the server would name WAL that the
 /// reading has not seen. While a router streams, no such moment can be found, and none is needed:
 /// see [`found`].
-pub(super) async fn see(records: &Records, source: &Source) -> Result<(Seen, Stored), Failure> {
+pub(super) async fn see(
+    records: &Records,
+    source: &Source,
+) -> Result<(SourceReading, PipelineRecords), Failure> {
     let mut stored = records.read().await?;
     let mut looks = 0;
     loop {
@@ -133,7 +132,7 @@ pub(super) async fn see(records: &Records, source: &Source) -> Result<(Seen, Sto
 }
 
 /// Whether a process streams from the slot.
-pub(super) fn is_held(seen: &Seen) -> bool {
+pub(super) fn is_held(seen: &SourceReading) -> bool {
     seen.look.slot.as_ref().is_some_and(SlotHealth::is_active)
 }
 
@@ -148,7 +147,11 @@ fn first(gaps: Vec<Gap>) -> Failure {
 ///
 /// # Errors
 /// A stream could not start: what is wrong, or which process holds the slot.
-pub(super) fn baseline(config: &Config, seen: Seen, open: &[Open]) -> Result<Baseline, Failure> {
+pub(super) fn baseline(
+    config: &Config,
+    seen: SourceReading,
+    open: &[Open],
+) -> Result<Baseline, Failure> {
     let pid = seen.look.slot.as_ref().and_then(|slot| slot.active_pid);
     judged(config, None, seen).map_err(|obstacle| match obstacle {
         Obstacle::Gaps(gaps) => {
@@ -200,7 +203,7 @@ pub(super) fn is_as_left(
     config: &Config,
     record: &Witness,
     cluster: &str,
-    seen: Seen,
+    seen: SourceReading,
 ) -> Result<(), Failure> {
     nothing_open(&found(config, record, cluster, &seen))?;
     match judged(config, Some(record), seen) {
@@ -217,7 +220,11 @@ pub(super) fn nothing_open(record: &Witness) -> Result<(), Failure> {
     record.open().first().map_or(Ok(()), |open| Err(failure_of(open)))
 }
 
-fn judged(config: &Config, witness: Option<&Witness>, seen: Seen) -> Result<Baseline, Obstacle> {
+fn judged(
+    config: &Config,
+    witness: Option<&Witness>,
+    seen: SourceReading,
+) -> Result<Baseline, Obstacle> {
     let outboxes = config.outboxes();
     let expected = expected(config, &outboxes, witness);
     preflight(expected, seen.server, &seen.look, seen.catalog)
@@ -237,7 +244,7 @@ fn refusal(config: &Config, obstacle: Obstacle) -> Failure {
 ///
 /// # Errors
 /// The connection is to another database.
-pub(super) fn same_database(records: &Records, seen: &Seen) -> Result<(), Failure> {
+pub(super) fn same_database(records: &Records, seen: &SourceReading) -> Result<(), Failure> {
     let (here, routers) = (&seen.look.database, records.database());
     if here == routers {
         return Ok(());
@@ -275,7 +282,12 @@ pub(super) fn in_use(slot: &str, pid: i32) -> Failure {
 /// The record, with every gap that a router would find at its next start and that is not written
 /// down yet. While a router streams, the record is returned as it is: that router checks the source
 /// itself, and has read more WAL than this command has seen.
-pub(super) fn found(config: &Config, record: &Witness, cluster: &str, seen: &Seen) -> Witness {
+pub(super) fn found(
+    config: &Config,
+    record: &Witness,
+    cluster: &str,
+    seen: &SourceReading,
+) -> Witness {
     if is_held(seen) {
         return record.clone();
     }
@@ -293,7 +305,7 @@ pub(super) fn found(config: &Config, record: &Witness, cluster: &str, seen: &See
 
 /// Alterations since the record was written that are no gap, because the catalog shows what was
 /// altered. A router would report them at its next start.
-pub(super) fn alterations(config: &Config, record: &Witness, seen: &Seen) -> Vec<Failure> {
+pub(super) fn alterations(config: &Config, record: &Witness, seen: &SourceReading) -> Vec<Failure> {
     let between = Interval { from: record.checked.clone(), to: seen.look.mark() };
     publication::alterations(
         &record.catalog,

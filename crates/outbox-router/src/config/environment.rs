@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, ffi::OsString};
 
 use super::{
     error::{Code, ConfigError, Place},
-    tree::{Origin, Override, PROPERTIES, Step},
+    tree::{Origin, Override, PROPERTIES, PathPart},
 };
 
 /// What every variable that sets a key begins with.
@@ -60,7 +60,7 @@ impl Environment {
     }
 }
 
-fn path(name: &str) -> Vec<Step> {
+fn path(name: &str) -> Vec<PathPart> {
     let name = name.to_ascii_lowercase();
     let parts: Vec<&str> = name.split("__").collect();
     if let [kafka, properties, names @ ..] = parts.as_slice()
@@ -69,11 +69,11 @@ fn path(name: &str) -> Vec<Step> {
     {
         return property(&names.join(".").replace('_', "."));
     }
-    parts.into_iter().map(Step::parse).collect()
+    parts.into_iter().map(PathPart::parse).collect()
 }
 
-fn property(name: &str) -> Vec<Step> {
-    PROPERTIES.into_iter().chain([name]).map(|part| Step::Member(part.to_owned())).collect()
+fn property(name: &str) -> Vec<PathPart> {
+    PROPERTIES.into_iter().chain([name]).map(|part| PathPart::Member(part.to_owned())).collect()
 }
 
 /// Reads the argument of `--set`.
@@ -88,7 +88,7 @@ pub(super) fn flag(argument: &str) -> Result<Override, ConfigError> {
     let name = key.strip_prefix(&properties).and_then(|rest| rest.strip_prefix('.'));
     let path = match name {
         Some(name) => property(name.trim_matches('"')),
-        None => key.split('.').map(Step::parse).collect(),
+        None => key.split('.').map(PathPart::parse).collect(),
     };
     if key.is_empty() {
         return Err(ConfigError::new(Code::Override, "the key before the = is empty")

@@ -180,19 +180,19 @@ fn join_names(
 /// A value from outside the file, with the path to its place.
 #[derive(Debug, Clone)]
 pub(super) struct Override {
-    pub(super) path: Vec<Step>,
+    pub(super) path: Vec<PathPart>,
     pub(super) text: String,
     pub(super) origin: Origin,
 }
 
 /// One step of a path through the tree. Numbers come first when sorted, in their own order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Step {
+pub(super) enum PathPart {
     Item(usize),
     Member(String),
 }
 
-impl Step {
+impl PathPart {
     pub(super) fn parse(text: &str) -> Self {
         text.parse().map_or_else(|_| Self::Member(text.to_owned()), Self::Item)
     }
@@ -203,12 +203,12 @@ pub(super) fn lay(table: &mut Table, change: Override) -> Result<(), ConfigError
     let Override { path, text, origin } = change;
     let leaf = Value::Text(Text { text, quoting: Quoting::Allowed });
     let mut steps = path.into_iter();
-    let Some(Step::Member(first)) = steps.next() else {
+    let Some(PathPart::Member(first)) = steps.next() else {
         return Err(
             ConfigError::new(Code::Override, "a key begins with a name").at(origin.place(None))
         );
     };
-    let rest: Vec<Step> = steps.collect();
+    let rest: Vec<PathPart> = steps.collect();
     let member = table.entry(first).or_insert_with(|| Member {
         key: origin.clone(),
         node: Node { origin: origin.clone(), value: Value::Table(Table::new()) },
@@ -216,14 +216,19 @@ pub(super) fn lay(table: &mut Table, change: Override) -> Result<(), ConfigError
     place(&mut member.node, &rest, leaf, origin)
 }
 
-fn place(node: &mut Node, path: &[Step], leaf: Value, origin: Origin) -> Result<(), ConfigError> {
+fn place(
+    node: &mut Node,
+    path: &[PathPart],
+    leaf: Value,
+    origin: Origin,
+) -> Result<(), ConfigError> {
     let Some((step, rest)) = path.split_first() else {
         *node = Node { origin, value: leaf };
         return Ok(());
     };
     let empty = || Node { origin: origin.clone(), value: Value::Table(Table::new()) };
     match step {
-        Step::Member(name) => {
+        PathPart::Member(name) => {
             if !matches!(node.value, Value::Table(_)) {
                 *node = empty();
             }
@@ -233,7 +238,7 @@ fn place(node: &mut Node, path: &[Step], leaf: Value, origin: Origin) -> Result<
                 .or_insert_with(|| Member { key: origin.clone(), node: empty() });
             place(&mut member.node, rest, leaf, origin)
         }
-        Step::Item(index) => {
+        PathPart::Item(index) => {
             if !matches!(node.value, Value::List(_)) {
                 *node = Node { origin: origin.clone(), value: Value::List(Vec::new()) };
             }

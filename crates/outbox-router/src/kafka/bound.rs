@@ -45,7 +45,7 @@ use super::ffi::{TopicAddress, TopicHandle, TopicUuid};
 const QUIET: Duration = Duration::from_secs(3600);
 
 /// The topics that were bound, by [`TopicId`] and by the address of librdkafka's topic object.
-pub(super) struct Topics {
+pub(super) struct BoundTopics {
     bound: Vec<Option<Bound>>,
     /// The largest batch that the producer makes, `batch.size`.
     batch_bytes: usize,
@@ -54,7 +54,7 @@ pub(super) struct Topics {
     /// is nearly always about the same topic.
     last: Option<(TopicAddress, TopicId)>,
     opened: Instant,
-    /// Since `opened`, as of the last [`Topics::tick`].
+    /// Since `opened`, as of the last [`BoundTopics::tick`].
     now: Duration,
 }
 
@@ -81,7 +81,7 @@ struct Partition {
 /// The limit of a topic that takes any batch of this producer.
 const UNLIMITED: u64 = u64::MAX;
 
-impl Topics {
+impl BoundTopics {
     pub(super) fn new(batch_bytes: usize) -> Self {
         Self {
             bound: Vec::new(),
@@ -152,14 +152,14 @@ impl Topics {
 
     /// The partition that a record goes to; `None` for a topic that is not bound.
     #[inline]
-    pub(super) fn place(&mut self, id: TopicId, partition: i32) -> Option<Place<'_>> {
+    pub(super) fn place(&mut self, id: TopicId, partition: i32) -> Option<BoundPartition<'_>> {
         let Bound { handle, partitions, limit, .. } = self.bound.get_mut(id.index())?.as_mut()?;
         let partition = usize::try_from(partition).ok()?;
         if partition >= partitions.len() {
             partitions.resize(partition + 1, Partition::default());
         }
         let partition = partitions.get_mut(partition)?;
-        Some(Place { topic: handle, limit: *limit, partition, now: self.now })
+        Some(BoundPartition { topic: handle, limit: *limit, partition, now: self.now })
     }
 
     /// The topic that a report is about; `None` for one that is not bound.
@@ -203,14 +203,14 @@ pub enum Identity {
 }
 
 /// One partition of a bound topic, for one record.
-pub(super) struct Place<'t> {
+pub(super) struct BoundPartition<'t> {
     pub(super) topic: &'t TopicHandle,
     limit: u64,
     partition: &'t mut Partition,
     now: Duration,
 }
 
-impl Place<'_> {
+impl BoundPartition<'_> {
     /// Whether the partition may be sent a record of `bytes` now.
     #[inline]
     pub(super) fn is_open(&self, bytes: u64) -> bool {

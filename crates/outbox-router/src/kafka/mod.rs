@@ -25,12 +25,11 @@ pub use health::Health;
 pub use lifecycle::{open, try_open};
 pub use overrides::SettingRefused;
 pub use settings::{CreateTopics, KafkaSettings};
-pub use sink::{DeliveryTrouble, KafkaSink};
+pub use sink::{DeliveryFailure, KafkaSink};
 pub use state::{
-    Anchor, StateEnd, StateRead, StateRecord, StateTopic, put_state, read_state,
-    state_topic_command,
+    Anchor, StateEnd, StateLog, StateTopic, put_state, read_state, state_topic_command,
 };
-pub use topics::{Found, Seen, TopicDirectory, TopicLookup};
+pub use topics::{TopicDescription, TopicDirectory, TopicLookup, TopicReading};
 
 #[cfg(test)]
 mod tests;

@@ -29,7 +29,7 @@ pub enum TopicLookup {
 
 /// The result of looking a topic up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct TopicDescription {
     /// What the core needs to produce to it.
     pub facts: TopicFacts,
     /// A warning to log: the topic may delete or refuse delayed records.
@@ -38,7 +38,7 @@ pub struct Found {
 
 /// A topic in use, as it was read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct TopicReading {
     /// Whether it is there.
     pub lookup: TopicLookup,
     /// Its id, where the broker reports one.
@@ -93,7 +93,7 @@ impl TopicDirectory {
     /// # Errors
     /// The topic is missing and was not created, or is forbidden, or no broker answered; the
     /// [`Failure`]'s code says which.
-    pub fn look_up(&self, name: &TopicName) -> Result<Found, Failure> {
+    pub fn look_up(&self, name: &TopicName) -> Result<TopicDescription, Failure> {
         let known = match (self.metadata(name), self.create) {
             (Err(Unknown::Missing(_)), Some(create)) => self.create(name, create)?,
             (known, _) => known.map_err(Failure::from)?,
@@ -107,7 +107,7 @@ impl TopicDirectory {
             Timestamp::Now => None,
         };
         let facts = TopicFacts { partitions: known.partitions, max_message_bytes };
-        Ok(Found { facts, caution })
+        Ok(TopicDescription { facts, caution })
     }
 
     /// Reads the topics in use, in the order of `names`. One request covers all of them: they are
@@ -116,7 +116,7 @@ impl TopicDirectory {
     ///
     /// # Errors
     /// No broker answered.
-    pub fn see(&self, names: &[TopicName]) -> Result<Vec<Seen>, Failure> {
+    pub fn see(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure> {
         let known = self
             .producer
             .known_topics(ANSWER_WITHIN)
@@ -145,8 +145,8 @@ impl TopicDirectory {
             .collect();
         let mut uuids = self.uuids(&there, known.broker).into_iter();
         let seen = |lookup| match lookup {
-            TopicLookup::Partitions(_) => Seen { lookup, uuid: uuids.next().flatten() },
-            TopicLookup::Gone | TopicLookup::Unclear => Seen { lookup, uuid: None },
+            TopicLookup::Partitions(_) => TopicReading { lookup, uuid: uuids.next().flatten() },
+            TopicLookup::Gone | TopicLookup::Unclear => TopicReading { lookup, uuid: None },
         };
         Ok(lookups.into_iter().map(seen).collect())
     }

@@ -35,5 +35,5 @@ pub use relay::source::{
     Baseline, Encoding, Gap, Interval, Mark, Server, SlotHealth, SlotKind, SlotLook, WalStatus,
 };
 pub use report::{MonitorReport, Polled, RelayReport, SlotView};
-pub use task::{Channels, MonitorEvent, Settings, SourceState, run};
+pub use task::{Channels, MonitorEvent, MonitorSettings, SourceState, run};
 pub use threshold::Thresholds;

@@ -6,7 +6,7 @@ use std::{error::Error, io};
 use relay::{Case, Code, Failure, Name};
 
 use super::{
-    CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerMessage, ServerTrouble,
+    CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerErrorKind, ServerMessage,
 };
 
 /// The failure of a connection that could not be established.
@@ -86,8 +86,8 @@ fn of_server(server: &ServerMessage, message: String) -> Failure {
     let (code, case) = code_of(&trouble);
     let failure = with_case(Failure::new(code, message), case);
     match (&trouble, &server.hint) {
-        (ServerTrouble::SlotInUse { pid: Some(pid) }, _) => failure.naming(Name::Pid, pid),
-        (ServerTrouble::Other, Some(hint)) => {
+        (ServerErrorKind::SlotInUse { pid: Some(pid) }, _) => failure.naming(Name::Pid, pid),
+        (ServerErrorKind::Other, Some(hint)) => {
             failure.with_case(Case::ServerHint).naming(Name::ServerHint, hint)
         }
         _ => failure,
@@ -101,23 +101,23 @@ fn with_case(failure: Failure, case: Option<Case>) -> Failure {
     }
 }
 
-fn code_of(trouble: &ServerTrouble) -> (Code, Option<Case>) {
+fn code_of(trouble: &ServerErrorKind) -> (Code, Option<Case>) {
     let code = match trouble {
-        ServerTrouble::DatabaseMissing => return of(Case::DatabaseMissing),
-        ServerTrouble::PermissionDenied => return of(Case::PermissionDenied),
-        ServerTrouble::Pooler => return of(Case::Pooler),
-        ServerTrouble::Authentication => Code::AuthenticationFailed,
-        ServerTrouble::NoReplicationPrivilege => Code::RoleLacksReplication,
-        ServerTrouble::WalLevel => Code::WalLevel,
-        ServerTrouble::SlotMissing => Code::SlotMissing,
-        ServerTrouble::SlotInUse { .. } => Code::SlotInUse,
-        ServerTrouble::SlotLost => Code::SlotLost,
-        ServerTrouble::SlotUnfit => Code::SlotUnsuitable,
-        ServerTrouble::PublicationMissing => Code::PublicationMissing,
-        ServerTrouble::TooManyConnections => Code::ServerFull,
-        ServerTrouble::NotAccepting => Code::ServerNotReady,
-        ServerTrouble::Terminated => Code::ServerUnreachable,
-        ServerTrouble::Other => Code::ServerError,
+        ServerErrorKind::DatabaseMissing => return of(Case::DatabaseMissing),
+        ServerErrorKind::PermissionDenied => return of(Case::PermissionDenied),
+        ServerErrorKind::Pooler => return of(Case::Pooler),
+        ServerErrorKind::Authentication => Code::AuthenticationFailed,
+        ServerErrorKind::NoReplicationPrivilege => Code::RoleLacksReplication,
+        ServerErrorKind::WalLevel => Code::WalLevel,
+        ServerErrorKind::SlotMissing => Code::SlotMissing,
+        ServerErrorKind::SlotInUse { .. } => Code::SlotInUse,
+        ServerErrorKind::SlotLost => Code::SlotLost,
+        ServerErrorKind::SlotUnfit => Code::SlotUnsuitable,
+        ServerErrorKind::PublicationMissing => Code::PublicationMissing,
+        ServerErrorKind::TooManyConnections => Code::ServerFull,
+        ServerErrorKind::NotAccepting => Code::ServerNotReady,
+        ServerErrorKind::Terminated => Code::ServerUnreachable,
+        ServerErrorKind::Other => Code::ServerError,
     };
     (code, None)
 }

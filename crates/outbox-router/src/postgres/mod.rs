@@ -34,8 +34,8 @@ pub mod transport;
 
 pub use conninfo::{ConnInfo, ConnInfoError, Host, Password, SslMode};
 pub use errors::{
-    CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerMessage, ServerTrouble,
-    TlsSetupError, Unfit,
+    CommandError, ConnectError, ConnectErrorKind, ProtocolError, ServerErrorKind, ServerMessage,
+    TlsSetupError, UnfitConnection,
 };
 pub use failure::{
     command_failure, connect_failure, protocol_failure, sql_failure, stream_failure,

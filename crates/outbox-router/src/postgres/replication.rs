@@ -14,7 +14,7 @@ use super::link::{Link, LinkError};
 use super::options::Options;
 use super::quote::{publication_names_literal, quote_identifier};
 use super::reply::Reply;
-use super::session::Session;
+use super::session::ServerParameters;
 use super::startup;
 use super::stream::ReplicationStream;
 use super::transport::Transport;
@@ -50,7 +50,7 @@ pub struct IdentifySystem {
 #[derive(Debug)]
 pub struct ReplicationConnection {
     link: Link,
-    session: Session,
+    session: ServerParameters,
 }
 
 impl ReplicationConnection {

@@ -16,14 +16,14 @@ pub(super) const NOTICES_MAX: usize = 16;
 
 /// What the server reported about itself.
 #[derive(Debug, Default)]
-pub(super) struct Session {
+pub(super) struct ServerParameters {
     pub(super) backend_key: Option<BackendKey>,
     pub(super) parameters: BTreeMap<String, String>,
     /// Notices that came before streaming.
     pub(super) notices: Vec<ServerMessage>,
 }
 
-impl Session {
+impl ServerParameters {
     /// The server's process id, as in `pg_stat_activity`.
     pub(super) fn pid(&self) -> Option<u32> {
         self.backend_key.map(|key| key.pid.unsigned_abs())

@@ -19,7 +19,7 @@ use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
 use super::frames::FrameLimits;
 use super::link::Link;
-use super::session::Session;
+use super::session::ServerParameters;
 use super::startup;
 use super::transport::{SocketOptions, Transport};
 use super::{ConnInfo, ConnectError};
@@ -85,12 +85,12 @@ pub struct SqlTransport {
     /// The server's messages of the start-up, composed again, and then the bytes that were received
     /// since.
     greeting: BytesMut,
-    phase: Phase,
+    phase: StartupPhase,
 }
 
 /// Where the client is: it writes its start-up message, and nothing else, before its first read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum StartupPhase {
     /// What the client writes is discarded.
     StartUp,
     /// What the client writes is sent.
@@ -98,17 +98,17 @@ enum Phase {
 }
 
 impl SqlTransport {
-    fn new(link: Link, session: &Session) -> Self {
+    fn new(link: Link, session: &ServerParameters) -> Self {
         let (inner, received) = link.into_parts();
         let mut greeting = greeting(session);
         greeting.extend_from_slice(&received);
-        Self { inner, greeting, phase: Phase::StartUp }
+        Self { inner, greeting, phase: StartupPhase::StartUp }
     }
 }
 
 /// AuthenticationOk, the ParameterStatus messages, BackendKeyData, ReadyForQuery (manual, section
 /// "Message Formats").
-fn greeting(session: &Session) -> BytesMut {
+fn greeting(session: &ServerParameters) -> BytesMut {
     let mut out = BytesMut::new();
     message(&mut out, b'R', &[&0_i32.to_be_bytes()]);
     for (name, value) in &session.parameters {
@@ -137,7 +137,7 @@ impl AsyncRead for SqlTransport {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.phase = Phase::Open;
+        self.phase = StartupPhase::Open;
         if self.greeting.is_empty() {
             return Pin::new(&mut self.inner).poll_read(cx, buffer);
         }
@@ -155,8 +155,8 @@ impl AsyncWrite for SqlTransport {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self.phase {
-            Phase::StartUp => Poll::Ready(Ok(bytes.len())),
-            Phase::Open => Pin::new(&mut self.inner).poll_write(cx, bytes),
+            StartupPhase::StartUp => Poll::Ready(Ok(bytes.len())),
+            StartupPhase::Open => Pin::new(&mut self.inner).poll_write(cx, bytes),
         }
     }
 

@@ -12,7 +12,7 @@ use super::auth::{authenticate, failed};
 use super::link::Link;
 use super::options::Options;
 use super::reply::Reply;
-use super::session::{MESSAGES_MAX, Session};
+use super::session::{MESSAGES_MAX, ServerParameters};
 use super::{ConnInfo, ConnectError, ProtocolError};
 
 const DOING: &str = "starting the session";
@@ -26,13 +26,13 @@ pub(super) async fn start(
     link: &mut Link,
     info: &ConnInfo,
     parameters: &[(&str, &str)],
-) -> Result<Session, ConnectError> {
+) -> Result<ServerParameters, ConnectError> {
     let closed = |source| ConnectError::Closed { target: info.target(), source: Some(source) };
     frontend::startup_message(parameters.iter().copied(), &mut link.out).map_err(closed)?;
     link.flush().await.map_err(|error| failed(info, error))?;
     let privacy = link.transport().privacy();
     authenticate(link, info, privacy).await?;
-    let mut session = Session::default();
+    let mut session = ServerParameters::default();
     for _ in 0..MESSAGES_MAX {
         let unexpected = match link.reply(DOING).await.map_err(|error| failed(info, error))? {
             Reply::Ready => return Ok(session),

@@ -14,7 +14,7 @@ use super::ports::{Postgres, Started};
 use crate::{
     monitor::{self, SqlSession, catalog::Sought, connection::drive, server::ServerSettings},
     postgres::{
-        ClientEncoding, ConnInfo, Options, ReplicationConnection, ServerTrouble, TextQuery,
+        ClientEncoding, ConnInfo, Options, ReplicationConnection, ServerErrorKind, TextQuery,
         command_failure, connect_failure, connect_sql, quote_literal, sql_failure,
     },
 };
@@ -43,7 +43,7 @@ pub struct Source {
 }
 
 /// Everything that is checked before a stream starts, read on one connection.
-pub(crate) struct Seen {
+pub(crate) struct SourceReading {
     /// The server.
     pub(crate) server: Server,
     /// Its timelines.
@@ -128,7 +128,7 @@ impl Endpoint {
 impl Source {
     /// Reads everything that is checked, for commands, and disconnects. Tables of `remembered`, an
     /// earlier catalog, are found by their OIDs.
-    pub(crate) async fn see(&self, remembered: Option<&Catalog>) -> Result<Seen, Failure> {
+    pub(crate) async fn see(&self, remembered: Option<&Catalog>) -> Result<SourceReading, Failure> {
         let (mut open, server) = self.open().await?;
         let mut timelines = TimelineHistory::default();
         // The first timeline has no history file.
@@ -137,7 +137,7 @@ impl Source {
         }
         let (open, look) = self.look(open).await?;
         let (_, catalog) = self.catalog(open, remembered).await?;
-        Ok(Seen { server, timelines, look, catalog })
+        Ok(SourceReading { server, timelines, look, catalog })
     }
 
     async fn try_open(&self) -> Result<(Open, Server), Failure> {
@@ -273,7 +273,7 @@ impl Postgres for Source {
                     Ok(Started::Streaming(Box::new(stream), walsender))
                 }
                 Err(error) => match error.trouble() {
-                    Some(ServerTrouble::SlotInUse { pid }) => {
+                    Some(ServerErrorKind::SlotInUse { pid }) => {
                         Ok(Started::Held(pid.and_then(|pid| i32::try_from(pid).ok())))
                     }
                     _ => Err(unjudged(command_failure(error))),

@@ -9,7 +9,7 @@ use super::{
 use crate::{monitor::MonitorEvent, postgres::Fill};
 
 /// One event; `wait` gives their order.
-pub(super) enum Event<P: Postgres, K: Kafka> {
+pub(super) enum ShellEvent<P: Postgres, K: Kafka> {
     /// Delivery reports wait in the producer's queue.
     Acks,
     /// The process was asked to stop.

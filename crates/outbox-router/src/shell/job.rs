@@ -13,12 +13,12 @@ use super::{
     state::StateCache,
     topic_refresher::Generation,
 };
-use crate::kafka::{Found, Seen};
+use crate::kafka::{TopicDescription, TopicReading};
 
 /// A job to start.
 pub(super) enum Job<K: Kafka> {
     /// A step towards a stream.
-    Connect(Step),
+    Connect(ConnectStep),
     /// Wait until the slot is free.
     WatchSlot,
     /// Destroy the present producer, if there is one, and make a new one after this wait.
@@ -36,7 +36,7 @@ pub(super) enum Job<K: Kafka> {
 }
 
 /// A step from connecting to a stream; `ports::Postgres` describes each.
-pub(super) enum Step {
+pub(super) enum ConnectStep {
     Open,
     Timelines(u32),
     Slot,
@@ -56,8 +56,8 @@ pub(super) enum Done<P: Postgres, K: Kafka> {
     SinkOpened(Box<Result<K::Sink, Failure>>),
     StateRead(Generation, u64, Result<(StateCache, StateRead), Failure>),
     StateUntouched(u64),
-    Topic(Generation, TopicId, TopicName, Result<Found, Failure>),
-    Looked(Generation, Result<Vec<(TopicId, TopicName, Seen)>, Failure>),
+    Topic(Generation, TopicId, TopicName, Result<TopicDescription, Failure>),
+    Looked(Generation, Result<Vec<(TopicId, TopicName, TopicReading)>, Failure>),
     /// The job was aborted, so its result is not wanted.
     Nothing,
 }

@@ -6,14 +6,14 @@ use std::{sync::Arc, time::Duration};
 use super::{
     Shell,
     coalesce::Coalesce,
-    job::{Done, Job, Step},
+    job::{ConnectStep, Done, Job},
     ports::{Directory, Kafka, Postgres, Sink, Started},
     state,
 };
 use crate::{
     blocking::blocking,
     codes::hint,
-    kafka::{Found, Identity, Seen, TopicLookup},
+    kafka::{Identity, TopicDescription, TopicLookup, TopicReading},
     postgres::{Incoming, ReplicationStream},
     warning::warn,
     wording::chain,
@@ -40,36 +40,42 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     /// Starts a step towards a stream. The job owns the connection, so aborting the job closes the
     /// connection.
-    fn connect(&mut self, step: Step) {
+    fn connect(&mut self, step: ConnectStep) {
         let postgres = Arc::clone(&self.postgres);
         let open = self.open.take().map(|open| *open);
         let handle = match (step, open) {
-            (Step::Open, _) => self.jobs.spawn(async move {
+            (ConnectStep::Open, _) => self.jobs.spawn(async move {
                 let opened = postgres.open().await;
                 Done::Opened(opened.map(|(open, server)| (Box::new(open), server)))
             }),
-            (Step::Timelines(timeline), Some(open)) => self.jobs.spawn(async move {
+            (ConnectStep::Timelines(timeline), Some(open)) => self.jobs.spawn(async move {
                 let read = postgres.timelines(open, timeline).await;
                 Done::Timelines(read.map(|(open, timelines)| (Box::new(open), timelines)))
             }),
-            (Step::Slot, Some(open)) => self.jobs.spawn(async move {
+            (ConnectStep::Slot, Some(open)) => self.jobs.spawn(async move {
                 let read = postgres.look(open).await;
                 Done::Slot(read.map(|(open, look)| (Box::new(open), look)))
             }),
-            (Step::Catalog(remembered), Some(open)) => self.jobs.spawn(async move {
+            (ConnectStep::Catalog(remembered), Some(open)) => self.jobs.spawn(async move {
                 let read = postgres.catalog(open, remembered.as_deref()).await;
                 Done::Catalog(read.map(|(open, catalog)| (Box::new(open), catalog)))
             }),
-            (Step::Start, Some(open)) => {
+            (ConnectStep::Start, Some(open)) => {
                 self.jobs.spawn(async move { Done::Started(postgres.start(open).await) })
             }
             // The core asks for the remaining steps only while there is a connection.
-            (Step::Slot, None) if self.stream.is_some() => {
+            (ConnectStep::Slot, None) if self.stream.is_some() => {
                 let Some(history) = self.history.clone() else { return };
                 self.jobs
                     .spawn(async move { Done::SlotBeside(postgres.look_beside(&history).await) })
             }
-            (Step::Timelines(_) | Step::Slot | Step::Catalog(_) | Step::Start, None) => return,
+            (
+                ConnectStep::Timelines(_)
+                | ConnectStep::Slot
+                | ConnectStep::Catalog(_)
+                | ConnectStep::Start,
+                None,
+            ) => return,
         };
         self.connecting = Some(handle);
     }
@@ -146,7 +152,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                 directory.see(&names)
             };
             let topics = ids.into_iter().zip(names);
-            let told = |seen: Vec<Seen>| {
+            let told = |seen: Vec<TopicReading>| {
                 topics.zip(seen).map(|((id, name), seen)| (id, name, seen)).collect()
             };
             Done::Looked(generation, seen.map(told))
@@ -260,10 +266,10 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
-    fn topic(&mut self, id: TopicId, name: &TopicName, answer: Result<Found, Failure>) {
+    fn topic(&mut self, id: TopicId, name: &TopicName, answer: Result<TopicDescription, Failure>) {
         let Some(sink) = &mut self.sink else { return };
         match &answer {
-            Ok(Found { facts, caution }) => {
+            Ok(TopicDescription { facts, caution }) => {
                 sink.bind_topic(id, name, facts.max_message_bytes);
                 sink.clear_health();
                 if let Some(caution) = self.refresher.news(id, caution.as_ref()) {
@@ -277,14 +283,14 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         // `max.message.bytes` limits the size on the wire. With compression that size is not known
         // before the broker gets the batch, so the core gets no limit.
         let compresses = self.kafka.compresses();
-        let answer = answer.map(|Found { facts, .. }| TopicFacts {
+        let answer = answer.map(|TopicDescription { facts, .. }| TopicFacts {
             max_message_bytes: facts.max_message_bytes.filter(|_| !compresses),
             ..facts
         });
         self.input(Input::Topic(id, answer));
     }
 
-    fn looked(&mut self, seen: Result<Vec<(TopicId, TopicName, Seen)>, Failure>) {
+    fn looked(&mut self, seen: Result<Vec<(TopicId, TopicName, TopicReading)>, Failure>) {
         self.refresher.looked();
         let Some(sink) = &mut self.sink else { return };
         let seen = match seen {
@@ -293,7 +299,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         };
         sink.clear_health();
         let mut held_back = Vec::new();
-        for (id, name, Seen { lookup, uuid }) in seen {
+        for (id, name, TopicReading { lookup, uuid }) in seen {
             match lookup {
                 TopicLookup::Partitions(count) => self.input(Input::Partitions(id, count)),
                 TopicLookup::Gone => self.input(Input::TopicGone(id)),

@@ -48,14 +48,14 @@ use tokio::{
     time::Instant,
 };
 
-pub(crate) use self::connect::Seen;
+pub(crate) use self::connect::SourceReading;
 use self::{
     announce::Announcer,
     coalesce::Coalesce,
-    event::Event,
-    job::{Done, Job, Step},
+    event::ShellEvent,
+    job::{ConnectStep, Done, Job},
     state::StateCache,
-    topic_refresher::{Due, TopicRefresher},
+    topic_refresher::{RefreshDue, TopicRefresher},
 };
 pub use self::{
     clock::Clock,
@@ -64,7 +64,7 @@ pub use self::{
     ports::{Directory, Kafka, Postgres, Sink, Started, StateTopic},
 };
 use crate::{
-    kafka::{DeliveryTrouble, Health},
+    kafka::{DeliveryFailure, Health},
     monitor::{MonitorEvent, RelayReport},
     postgres::ReplicationStream,
     warning::warn,
@@ -184,26 +184,26 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     /// Turns one event into inputs of the core, then handles everything that is ready:
     /// acknowledgements, actions, frames, Kafka's health.
-    fn apply(&mut self, event: Event<P, K>) {
+    fn apply(&mut self, event: ShellEvent<P, K>) {
         match event {
-            Event::Acks | Event::Due => {}
-            Event::Coalesce => self.coalesce.open(Instant::now()),
-            Event::Shutdown => {
+            ShellEvent::Acks | ShellEvent::Due => {}
+            ShellEvent::Coalesce => self.coalesce.open(Instant::now()),
+            ShellEvent::Shutdown => {
                 self.running = Running::Stopping;
                 self.input(Input::Shutdown);
             }
-            Event::Monitor(MonitorEvent::GapSuspected(gap)) => {
+            ShellEvent::Monitor(MonitorEvent::GapSuspected(gap)) => {
                 self.input(Input::GapSuspected(*gap));
             }
-            Event::Monitor(MonitorEvent::SourceSeen(lookup)) => {
+            ShellEvent::Monitor(MonitorEvent::SourceSeen(lookup)) => {
                 self.input(Input::SourceSeen(&lookup.look, &lookup.catalog));
             }
-            Event::Monitor(MonitorEvent::ServerStopping) => self.input(Input::ServerStopping),
-            Event::Job(done) => self.finished(*done),
-            Event::Wal(fill) => self.filled(fill),
+            ShellEvent::Monitor(MonitorEvent::ServerStopping) => self.input(Input::ServerStopping),
+            ShellEvent::Job(done) => self.finished(*done),
+            ShellEvent::Wal(fill) => self.filled(fill),
             // Whatever is queued for the server includes a status update.
-            Event::Written(Ok(())) => failpoint::reached(Failpoint::AfterStatus),
-            Event::Written(Err(error)) => self.disconnected(failure::broken(error)),
+            ShellEvent::Written(Ok(())) => failpoint::reached(Failpoint::AfterStatus),
+            ShellEvent::Written(Err(error)) => self.disconnected(failure::broken(error)),
         }
         self.collect_acks();
         // A status update that moves the window is sent before the window is filled again: after a
@@ -231,13 +231,15 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             Action::ReadState(number) => self.start(Job::ReadState(number)),
             Action::LookAtState(number) => self.start(Job::LookAtState(number)),
             Action::WriteState(write) => self.write_state(write),
-            Action::Connect => self.start(Job::Connect(Step::Open)),
+            Action::Connect => self.start(Job::Connect(ConnectStep::Open)),
             Action::ReadTimelines(timeline) => {
-                self.start(Job::Connect(Step::Timelines(timeline)));
+                self.start(Job::Connect(ConnectStep::Timelines(timeline)));
             }
-            Action::ReadSlot => self.start(Job::Connect(Step::Slot)),
-            Action::ReadCatalog(remembered) => self.start(Job::Connect(Step::Catalog(remembered))),
-            Action::StartReplication => self.start(Job::Connect(Step::Start)),
+            Action::ReadSlot => self.start(Job::Connect(ConnectStep::Slot)),
+            Action::ReadCatalog(remembered) => {
+                self.start(Job::Connect(ConnectStep::Catalog(remembered)));
+            }
+            Action::StartReplication => self.start(Job::Connect(ConnectStep::Start)),
             Action::WatchSlot => self.start(Job::WatchSlot),
             Action::Disconnect => self.disconnect(),
             Action::Status(update) => {
@@ -293,7 +295,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             self.relay.handle(Input::StateWritten(number), now);
         }
         if let Some(trouble) = trouble {
-            let DeliveryTrouble { transaction, failure, .. } = trouble;
+            let DeliveryFailure { transaction, failure, .. } = trouble;
             let said = failure.clone();
             self.relay.handle(Input::DeliveryFailed { transaction, failure }, now);
             self.announcer.refused(&said, &self.relay.condition(now.at));
@@ -322,8 +324,8 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             self.input(Input::SinkTrouble(trouble));
         }
         match self.refresher.due(Instant::now()) {
-            Some(Due::Open) => self.start(Job::ReplaceSink(Duration::ZERO)),
-            Some(Due::Look(directory)) => self.start(Job::LookAtTopics(directory)),
+            Some(RefreshDue::Open) => self.start(Job::ReplaceSink(Duration::ZERO)),
+            Some(RefreshDue::Look(directory)) => self.start(Job::LookAtTopics(directory)),
             None => {}
         }
     }

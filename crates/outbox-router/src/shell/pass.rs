@@ -20,7 +20,7 @@ const PASS_LIMIT: Duration = Duration::from_millis(5);
 const FRAMES_PER_LOOK: u32 = 64;
 
 /// Why the stream ended during a pass.
-enum End {
+enum PassEnd {
     Broken(ProtocolError),
     Refused(ServerMessage),
     StreamEnded,
@@ -56,13 +56,13 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             let end = self.offer_some();
             match end {
                 None => {}
-                Some(End::Broken(error)) => self.disconnected(protocol_failure(error)),
-                Some(End::Refused(message)) => self.disconnected(stream_failure(&message)),
-                Some(End::StreamEnded) => {
+                Some(PassEnd::Broken(error)) => self.disconnected(protocol_failure(error)),
+                Some(PassEnd::Refused(message)) => self.disconnected(stream_failure(&message)),
+                Some(PassEnd::StreamEnded) => {
                     self.stream = None;
                     self.input(Input::StreamEnded);
                 }
-                Some(End::Closed) => self.disconnected(failure::closed()),
+                Some(PassEnd::Closed) => self.disconnected(failure::closed()),
             }
             let is_done = !self.relay.wants_wal()
                 || self.stream.as_mut().is_none_or(|s| matches!(s.peek(), Ok(None)));
@@ -84,7 +84,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     }
 
     /// Offers up to [`FRAMES_PER_LOOK`] frames, all with the same time.
-    fn offer_some(&mut self) -> Option<End> {
+    fn offer_some(&mut self) -> Option<PassEnd> {
         let now = self.clock.now();
         // Without a producer the core has no session, and takes no frames.
         let Self { relay, stream: Some(stream), sink: Some(sink), .. } = self else {
@@ -104,10 +104,10 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
                     relay.handle(Input::Notice(&failure::notice(notice)), now);
                     Step::Taken
                 }
-                Ok(Some(Incoming::CopyDone)) => return Some(End::StreamEnded),
-                Ok(Some(Incoming::Error(message))) => return Some(End::Refused(message)),
-                Ok(Some(Incoming::Closed)) => return Some(End::Closed),
-                Err(error) => return Some(End::Broken(error)),
+                Ok(Some(Incoming::CopyDone)) => return Some(PassEnd::StreamEnded),
+                Ok(Some(Incoming::Error(message))) => return Some(PassEnd::Refused(message)),
+                Ok(Some(Incoming::Closed)) => return Some(PassEnd::Closed),
+                Err(error) => return Some(PassEnd::Broken(error)),
             };
             match step {
                 Step::Taken => stream.consume(),

@@ -14,8 +14,8 @@ use relay::{
 
 use crate::{
     kafka::{
-        self, DeliveryTrouble, Found, Health, Identity, KafkaSettings, KafkaSink, Seen, StateEnd,
-        StateRead, TopicDirectory, TopicUuid,
+        self, DeliveryFailure, Health, Identity, KafkaSettings, KafkaSink, StateEnd, StateLog,
+        TopicDescription, TopicDirectory, TopicReading, TopicUuid,
     },
     postgres::ReplicationStream,
 };
@@ -99,7 +99,7 @@ pub trait Sink: RecordSink + Send + 'static {
     /// Waits until [`Sink::poll_acks`] has something to collect. Cancel-safe.
     fn wait_acks(&self) -> impl Future<Output = ()>;
     /// Collects what has arrived. Returns the first failure, once.
-    fn poll_acks(&mut self, acks: &mut Acks, limit: usize) -> Option<DeliveryTrouble>;
+    fn poll_acks(&mut self, acks: &mut Acks, limit: usize) -> Option<DeliveryFailure>;
     /// Enqueues a record for the state topic.
     fn write_state(
         &mut self,
@@ -128,9 +128,9 @@ pub trait Sink: RecordSink + Send + 'static {
 /// Asks the cluster about topics. Every call blocks. [`TopicDirectory`] lists the errors.
 pub trait Directory: Clone + Send + 'static {
     /// Looks a topic up.
-    fn look_up(&self, name: &TopicName) -> Result<Found, Failure>;
+    fn look_up(&self, name: &TopicName) -> Result<TopicDescription, Failure>;
     /// Reads the topics in use, in the order of `names`.
-    fn see(&self, names: &[TopicName]) -> Result<Vec<Seen>, Failure>;
+    fn see(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure>;
     /// Whether any broker answers.
     fn ping(&self) -> Result<(), Failure>;
 }
@@ -143,9 +143,9 @@ pub trait StateTopic: Clone + Send + 'static {
     /// The offset after the last record.
     fn end(&self) -> Result<StateEnd, Failure>;
     /// The latest record of each key that begins with `prefix`.
-    fn read(&self, prefix: &[u8]) -> Result<StateRead, Failure>;
+    fn read(&self, prefix: &[u8]) -> Result<StateLog, Failure>;
     /// The same, starting from `known`, an earlier result for that prefix.
-    fn read_on(&self, prefix: &[u8], known: &StateRead) -> Result<StateRead, Failure>;
+    fn read_on(&self, prefix: &[u8], known: &StateLog) -> Result<StateLog, Failure>;
 }
 
 impl Kafka for KafkaSettings {
@@ -180,7 +180,7 @@ impl Sink for KafkaSink {
         self.wait_acks().await;
     }
 
-    fn poll_acks(&mut self, acks: &mut Acks, limit: usize) -> Option<DeliveryTrouble> {
+    fn poll_acks(&mut self, acks: &mut Acks, limit: usize) -> Option<DeliveryFailure> {
         self.poll_acks(acks, limit)
     }
 
@@ -227,11 +227,11 @@ impl Sink for KafkaSink {
 }
 
 impl Directory for TopicDirectory {
-    fn look_up(&self, name: &TopicName) -> Result<Found, Failure> {
+    fn look_up(&self, name: &TopicName) -> Result<TopicDescription, Failure> {
         self.look_up(name)
     }
 
-    fn see(&self, names: &[TopicName]) -> Result<Vec<Seen>, Failure> {
+    fn see(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure> {
         self.see(names)
     }
 
@@ -249,11 +249,11 @@ impl StateTopic for kafka::StateTopic {
         self.end()
     }
 
-    fn read(&self, prefix: &[u8]) -> Result<StateRead, Failure> {
+    fn read(&self, prefix: &[u8]) -> Result<StateLog, Failure> {
         self.read(prefix)
     }
 
-    fn read_on(&self, prefix: &[u8], known: &StateRead) -> Result<StateRead, Failure> {
+    fn read_on(&self, prefix: &[u8], known: &StateLog) -> Result<StateLog, Failure> {
         self.read_on(prefix, known)
     }
 }

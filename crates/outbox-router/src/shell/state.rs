@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use relay::{Failure, StateRead, witness::StateRecord};
+use relay::{Failure, StateRead};
 
 use super::ports::StateTopic;
 use crate::kafka;
 
 /// The result of the last read.
 pub(super) struct StateCache {
-    found: Arc<kafka::StateRead>,
+    found: Arc<kafka::StateLog>,
     /// Cautions about the topic from the last read.
     cautions: Vec<Failure>,
     /// The number of this process's last write when the result arrived.
@@ -45,7 +45,7 @@ impl StateCache {
 
 /// What was read, and how many writes of this process followed.
 pub(super) struct Untouched {
-    found: Arc<kafka::StateRead>,
+    found: Arc<kafka::StateLog>,
     own: i64,
 }
 
@@ -91,16 +91,11 @@ pub(super) fn look(
     Ok(Some(taken(topic.read_on(prefix, found)?, cautions)))
 }
 
-fn taken(found: kafka::StateRead, cautions: Vec<Failure>) -> (StateCache, StateRead) {
+fn taken(found: kafka::StateLog, cautions: Vec<Failure>) -> (StateCache, StateRead) {
     let read = records_of(&found);
     (StateCache { found: Arc::new(found), cautions, after: u64::MAX, own: 0 }, read)
 }
 
-fn records_of(found: &kafka::StateRead) -> StateRead {
-    let record = |record: &kafka::StateRecord| {
-        let kafka::StateRecord { key, value, offset } = record.clone();
-        StateRecord { key, value, offset }
-    };
-    let records = found.records.iter().map(record).collect();
-    StateRead { cluster: found.cluster_id.clone(), records }
+fn records_of(found: &kafka::StateLog) -> StateRead {
+    StateRead { cluster: found.cluster_id.clone(), records: found.records.clone() }
 }

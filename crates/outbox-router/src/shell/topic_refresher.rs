@@ -28,14 +28,14 @@ pub(super) struct Generation(u64);
 /// See the module's documentation.
 pub(super) struct TopicRefresher<K: Kafka> {
     generation: Generation,
-    phase: Phase<K>,
+    phase: RefreshPhase<K>,
     /// How many reads of the topics in use are done; chooses the next topics in `some_of`.
     looks: usize,
     /// The last caution about each topic, so that each is logged once.
     said: HashMap<TopicId, Failure>,
 }
 
-enum Phase<K: Kafka> {
+enum RefreshPhase<K: Kafka> {
     /// A producer is being made.
     Opening,
     /// A producer could not be made.
@@ -46,7 +46,7 @@ enum Phase<K: Kafka> {
 }
 
 /// What is due.
-pub(super) enum Due<K: Kafka> {
+pub(super) enum RefreshDue<K: Kafka> {
     /// A read of the topics in use.
     Look(K::Directory),
     /// Another attempt to make a producer.
@@ -57,7 +57,7 @@ impl<K: Kafka> TopicRefresher<K> {
     pub(super) fn new() -> Self {
         Self {
             generation: Generation::default(),
-            phase: Phase::Opening,
+            phase: RefreshPhase::Opening,
             looks: 0,
             said: HashMap::new(),
         }
@@ -67,21 +67,21 @@ impl<K: Kafka> TopicRefresher<K> {
     /// count.
     pub(super) fn opening(&mut self) {
         self.generation = Generation(self.generation.0 + 1);
-        self.phase = Phase::Opening;
+        self.phase = RefreshPhase::Opening;
     }
 
     pub(super) fn opened(&mut self, directory: K::Directory, state: Option<K::StateTopic>) {
         let look_at = Some(Instant::now() + LOOK_EVERY);
-        self.phase = Phase::Open { directory, state: state.map(Box::new), look_at };
+        self.phase = RefreshPhase::Open { directory, state: state.map(Box::new), look_at };
     }
 
     pub(super) fn failed_to_open(&mut self) {
-        self.phase = Phase::Unavailable { again_at: Instant::now() + TRY_AGAIN };
+        self.phase = RefreshPhase::Unavailable { again_at: Instant::now() + TRY_AGAIN };
     }
 
     /// Releases the producer's client, so that closing the producer destroys it.
     pub(super) fn release(&mut self) {
-        self.phase = Phase::Opening;
+        self.phase = RefreshPhase::Opening;
     }
 
     pub(super) fn generation(&self) -> Generation {
@@ -90,21 +90,21 @@ impl<K: Kafka> TopicRefresher<K> {
 
     pub(super) fn directory(&self) -> Option<&K::Directory> {
         match &self.phase {
-            Phase::Open { directory, .. } => Some(directory),
-            Phase::Opening | Phase::Unavailable { .. } => None,
+            RefreshPhase::Open { directory, .. } => Some(directory),
+            RefreshPhase::Opening | RefreshPhase::Unavailable { .. } => None,
         }
     }
 
     pub(super) fn state(&self) -> Option<&K::StateTopic> {
         match &self.phase {
-            Phase::Open { state, .. } => state.as_deref(),
-            Phase::Opening | Phase::Unavailable { .. } => None,
+            RefreshPhase::Open { state, .. } => state.as_deref(),
+            RefreshPhase::Opening | RefreshPhase::Unavailable { .. } => None,
         }
     }
 
     /// Kafka has trouble, or may have: brings the next read forward.
     pub(super) fn troubled(&mut self) {
-        if let Phase::Open { look_at: Some(look_at), .. } = &mut self.phase {
+        if let RefreshPhase::Open { look_at: Some(look_at), .. } = &mut self.phase {
             *look_at = (*look_at).min(Instant::now() + LOOK_WHEN_TROUBLED);
         }
     }
@@ -112,7 +112,7 @@ impl<K: Kafka> TopicRefresher<K> {
     /// A read of the topics in use is done: sets the time of the next.
     pub(super) fn looked(&mut self) {
         self.looks = self.looks.wrapping_add(1);
-        if let Phase::Open { look_at, .. } = &mut self.phase {
+        if let RefreshPhase::Open { look_at, .. } = &mut self.phase {
             *look_at = Some(Instant::now() + LOOK_EVERY);
         }
     }
@@ -147,16 +147,18 @@ impl<K: Kafka> TopicRefresher<K> {
     }
 
     /// What to do now, if anything. A read that is returned counts as started.
-    pub(super) fn due(&mut self, now: Instant) -> Option<Due<K>> {
+    pub(super) fn due(&mut self, now: Instant) -> Option<RefreshDue<K>> {
         match &mut self.phase {
-            Phase::Unavailable { again_at } if *again_at <= now => Some(Due::Open),
-            Phase::Open { directory, look_at, .. }
+            RefreshPhase::Unavailable { again_at } if *again_at <= now => Some(RefreshDue::Open),
+            RefreshPhase::Open { directory, look_at, .. }
                 if look_at.is_some_and(|look_at| look_at <= now) =>
             {
                 *look_at = None;
-                Some(Due::Look(directory.clone()))
+                Some(RefreshDue::Look(directory.clone()))
             }
-            Phase::Opening | Phase::Unavailable { .. } | Phase::Open { .. } => None,
+            RefreshPhase::Opening
+            | RefreshPhase::Unavailable { .. }
+            | RefreshPhase::Open { .. } => None,
         }
     }
 
@@ -164,9 +166,9 @@ impl<K: Kafka> TopicRefresher<K> {
     /// is an event of its own.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         match &self.phase {
-            Phase::Opening => None,
-            Phase::Unavailable { again_at } => Some(*again_at),
-            Phase::Open { look_at, .. } => *look_at,
+            RefreshPhase::Opening => None,
+            RefreshPhase::Unavailable { again_at } => Some(*again_at),
+            RefreshPhase::Open { look_at, .. } => *look_at,
         }
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{
     REPORT_INTERVAL, Running, Shell,
     coalesce::Coalesce,
-    event::Event,
+    event::ShellEvent,
     job::Done,
     ports::{Kafka, Postgres, Sink},
 };
@@ -18,10 +18,10 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     ///
     /// The order of the branches is their priority: what makes room comes before what fills it, so
     /// a flood of rows can starve neither acknowledgements nor timers.
-    pub(super) async fn next_event(&mut self) -> Event<P, K> {
+    pub(super) async fn next_event(&mut self) -> ShellEvent<P, K> {
         let wants_wal = self.relay.wants_wal();
         if wants_wal && let Some(fill) = self.gather() {
-            return Event::Wal(Ok(fill));
+            return ShellEvent::Wal(Ok(fill));
         }
         let has_frames = wants_wal && self.has_frame();
         let coalesces = wants_wal && !has_frames && self.coalesce.is_due();
@@ -36,23 +36,23 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         tokio::select! {
             biased;
             // 1. Acknowledgements: they make room and move the confirmable position.
-            () = acks_arrived(sink) => Event::Acks,
+            () = acks_arrived(sink) => ShellEvent::Acks,
             // 2. The request to stop.
-            _ = shutdown.wait_for(|running| *running == Running::Stopping), if runs => Event::Shutdown,
+            _ = shutdown.wait_for(|running| *running == Running::Stopping), if runs => ShellEvent::Shutdown,
             // 3. Events of the monitor: a suspected gap, a source without defects, a stopping
             //    server.
-            Some(event) = monitor.recv() => Event::Monitor(event),
+            Some(event) = monitor.recv() => ShellEvent::Monitor(event),
             // 4. Jobs.
-            Some(done) = jobs.join_next(), if !jobs.is_empty() => Event::Job(Box::new(Done::from_join(done))),
+            Some(done) = jobs.join_next(), if !jobs.is_empty() => ShellEvent::Job(Box::new(Done::from_join(done))),
             // 5. Deadlines: status updates, back-off, reports.
-            () = sleep_until(wake_at) => Event::Due,
+            () = sleep_until(wake_at) => ShellEvent::Due,
             // 6. Queued status updates, which are written while nothing is read, too; then WAL,
             //    only if there is room for it. Back-pressure is not reading the socket.
             event = exchanged(stream, reads) => event,
             // 7. Frames that the last pass left in the buffer when its time was up.
-            () = std::future::ready(()), if has_frames => Event::Due,
+            () = std::future::ready(()), if has_frames => ShellEvent::Due,
             // 8. A pause for WAL to gather: some was just read, and no other event is ready.
-            () = std::future::ready(()), if coalesces => Event::Coalesce,
+            () = std::future::ready(()), if coalesces => ShellEvent::Coalesce,
         }
     }
 
@@ -89,16 +89,16 @@ enum Reads {
 async fn exchanged<P: Postgres, K: Kafka>(
     stream: &mut Option<ReplicationStream>,
     reads: Reads,
-) -> Event<P, K> {
+) -> ShellEvent<P, K> {
     let Some(stream) = stream else { return std::future::pending().await };
     poll_fn(|cx| {
         if stream.output() == Output::Waiting
             && let Poll::Ready(result) = stream.poll_flush_out(cx)
         {
-            return Poll::Ready(Event::Written(result));
+            return Poll::Ready(ShellEvent::Written(result));
         }
         match reads {
-            Reads::Yes => stream.poll_fill(cx).map(Event::Wal),
+            Reads::Yes => stream.poll_fill(cx).map(ShellEvent::Wal),
             Reads::No => Poll::Pending,
         }
     })

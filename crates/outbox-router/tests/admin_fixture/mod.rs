@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, time::SystemTime};
 
 use outbox_router::{
-    admin::{Settings, Sources, serve},
+    admin::{AdminSettings, Sources, serve},
     monitor::{
         MonitorReport, Polled, RelayReport, SlotHealth, SlotKind, SlotView, Thresholds, WalStatus,
         WindowLimits,
@@ -43,7 +43,7 @@ impl Drop for Endpoint {
 pub(crate) async fn start() -> Endpoint {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let settings = Settings {
+    let settings = AdminSettings {
         name: "shop".to_owned(),
         slot: "shop_slot".to_owned(),
         thresholds: Thresholds { warning: 256 << 20, critical: 2 << 30 },

@@ -7,7 +7,7 @@ use outbox_router::kafka::{KafkaSettings, put_state, read_state};
 use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
 use relay::{
     TopicName,
-    witness::{Pipeline, StateRecord, Witness, combine},
+    witness::{Pipeline, Witness, combine},
 };
 
 /// The topic's name.
@@ -59,13 +59,7 @@ pub(crate) async fn record(bootstrap: &str) -> Option<Witness> {
     let settings = settings(bootstrap);
     let read = move || read_state(&settings, &topic(), &pipeline().prefix());
     let read = tokio::task::spawn_blocking(read).await.expect("joined").expect("read");
-    let own = |record: outbox_router::kafka::StateRecord| StateRecord {
-        key: record.key,
-        value: record.value,
-        offset: record.offset,
-    };
-    let records: Vec<StateRecord> = read.records.into_iter().map(own).collect();
-    combine(&records).expect("records of ours")
+    combine(&read.records).expect("records of ours")
 }
 
 fn topic() -> TopicName {

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use outbox_router::kafka::{KafkaSettings, StateRead, StateRecord, open};
+use outbox_router::kafka::{KafkaSettings, StateLog, open};
 use rdkafka::{
     ClientConfig, Offset, TopicPartitionList,
     admin::{AdminClient, AdminOptions},
     client::DefaultClientContext,
 };
+use relay::StateRecord;
 use testbed::{
     kafka::{Kafka, Options},
     wait::eventually,
@@ -20,7 +21,7 @@ use crate::{
 
 /// Reads on from `known`, to which a record is added that no topic holds: whether it is still there
 /// tells a topic that was read on from one that was read from its beginning.
-async fn read_on(settings: &KafkaSettings, topic: &str, known: &StateRead) -> (StateRead, Course) {
+async fn read_on(settings: &KafkaSettings, topic: &str, known: &StateLog) -> (StateLog, Course) {
     let mut known = known.clone();
     known.records.insert(0, StateRecord { key: b"mark".into(), value: b"".into(), offset: -1 });
     let (own, name) = (settings.clone(), topic_name(topic));

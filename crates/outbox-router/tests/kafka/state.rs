@@ -3,7 +3,7 @@
 use outbox_router::codes::hint;
 use std::time::Duration;
 
-use outbox_router::kafka::{CreateTopics, KafkaSettings, StateRead, open, put_state, read_state};
+use outbox_router::kafka::{CreateTopics, KafkaSettings, StateLog, open, put_state, read_state};
 use relay::{Code, Failure};
 use testbed::kafka::{Kafka, Options};
 use testbed::wait::eventually;
@@ -29,12 +29,12 @@ pub(crate) async fn put(settings: &KafkaSettings, topic: &str, records: &[(&str,
     blocking(move || put_state(&settings, &topic, &records)).await.unwrap();
 }
 
-pub(crate) async fn read(settings: &KafkaSettings, topic: &str, prefix: &'static str) -> StateRead {
+pub(crate) async fn read(settings: &KafkaSettings, topic: &str, prefix: &'static str) -> StateLog {
     let (settings, topic) = (settings.clone(), topic_name(topic));
     blocking(move || read_state(&settings, &topic, prefix.as_bytes())).await.unwrap()
 }
 
-pub(crate) fn pairs(read: &StateRead) -> Vec<(String, String)> {
+pub(crate) fn pairs(read: &StateLog) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     read.records.iter().map(|record| (text(&record.key), text(&record.value))).collect()
 }

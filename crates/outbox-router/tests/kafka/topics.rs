@@ -2,7 +2,8 @@
 
 use outbox_router::codes::hint;
 use outbox_router::kafka::{
-    Found, Identity, KafkaSettings, KafkaSink, Seen, TopicDirectory, TopicLookup, open,
+    Identity, KafkaSettings, KafkaSink, TopicDescription, TopicDirectory, TopicLookup,
+    TopicReading, open,
 };
 use relay::{
     Acks, Code, Headers, Record, RecordSink, Refusal, RefusalReason, RowHeaders, Ticket, Timestamp,
@@ -13,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::broker::{DEADLINE, blocking, settings, shared, topic_name};
 
-async fn see(directory: &TopicDirectory, names: &[TopicName]) -> Vec<Seen> {
+async fn see(directory: &TopicDirectory, names: &[TopicName]) -> Vec<TopicReading> {
     let (directory, names) = (directory.clone(), names.to_vec());
     blocking(move || directory.see(&names)).await.unwrap()
 }
@@ -46,13 +47,13 @@ async fn a_topic_that_was_deleted_and_made_again_is_another_one() {
 
     kafka.delete_topic("replaced").await.unwrap();
     let seen = see(&directory, &names).await;
-    assert_eq!(seen[0], Seen { lookup: TopicLookup::Gone, uuid: None });
+    assert_eq!(seen[0], TopicReading { lookup: TopicLookup::Gone, uuid: None });
     assert!(seen[1].uuid.is_some(), "one that is gone hides no other");
     drop(directory);
     blocking(move || sink.close()).await;
 }
 
-async fn look_up(directory: &TopicDirectory, name: &TopicName) -> Found {
+async fn look_up(directory: &TopicDirectory, name: &TopicName) -> TopicDescription {
     let (directory, name) = (directory.clone(), name.clone());
     blocking(move || directory.look_up(&name)).await.unwrap()
 }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use outbox_router::monitor::{
-    Channels, Gap, MonitorEvent, MonitorReport, RelayReport, Settings, Thresholds, WindowLimits,
-    run,
+    Channels, Gap, MonitorEvent, MonitorReport, MonitorSettings, RelayReport, Thresholds,
+    WindowLimits, run,
 };
 use relay::{
     Condition, Lsn, OutboxTable, Outboxes, Reconnects, Snapshot, State, TableName, WitnessReport,
@@ -35,8 +35,8 @@ impl Drop for Bench {
 }
 
 /// What a test calls its objects: table `outbox_N`, publication `p_N`, slot `s_N`.
-pub(crate) fn settings(name: &str) -> Settings {
-    Settings {
+pub(crate) fn settings(name: &str) -> MonitorSettings {
+    MonitorSettings {
         slot: format!("s_{name}"),
         publication: format!("p_{name}"),
         outboxes: Outboxes { tables: vec![OutboxTable::with_defaults(table(name))] },
@@ -74,7 +74,7 @@ pub(crate) async fn make_slot(client: &Client, name: &str) {
 
 impl Bench {
     #[expect(clippy::disallowed_methods, reason = "a test has no app.rs; it ends with the bench")]
-    pub(crate) fn start(postgres: &Postgres, settings: Settings, state: State) -> Self {
+    pub(crate) fn start(postgres: &Postgres, settings: MonitorSettings, state: State) -> Self {
         let (events_out, events) = mpsc::channel(4);
         let (report_out, report) = watch::channel(MonitorReport::initial(Instant::now()));
         let (relay, relay_seen) =

@@ -152,8 +152,10 @@ async fn without_configured_tables_those_first_seen_must_stay() {
         ))
         .await
         .unwrap();
-    let settings =
-        outbox_router::monitor::Settings { outboxes: Outboxes::default(), ..settings("one") };
+    let settings = outbox_router::monitor::MonitorSettings {
+        outboxes: Outboxes::default(),
+        ..settings("one")
+    };
     let mut bench = Bench::start(&postgres, settings, State::Streaming);
     bench.until_well().await;
     // Dropped altogether: it takes no more rows, so none is missing.
@@ -332,7 +334,7 @@ async fn a_child_that_is_published_is_an_outbox_where_none_is_configured() {
     set_up(&client, "x").await;
     client.batch_execute("create table child () inherits (outbox_x)").await.unwrap();
     let settings =
-        outbox_router::monitor::Settings { outboxes: Outboxes::default(), ..settings("x") };
+        outbox_router::monitor::MonitorSettings { outboxes: Outboxes::default(), ..settings("x") };
     let mut bench = Bench::start(&postgres, settings, State::Failed);
     let report = bench.until("a finding", |report| !report.findings.is_empty()).await;
     assert_eq!(report.findings[0].code, Code::TableInherited);

@@ -2,7 +2,7 @@
 
 use outbox_router::codes::hint;
 use outbox_router::monitor::{
-    Baseline, Encoding, Server, Settings,
+    Baseline, Encoding, MonitorSettings, Server,
     catalog::{self, Sought},
     server::{self, ServerSettings},
     slot,
@@ -25,7 +25,7 @@ async fn judged(
     name: &str,
     witness: Option<&Witness>,
 ) -> Result<Baseline, Obstacle> {
-    let Settings { slot, publication, outboxes, .. } = &settings(name);
+    let MonitorSettings { slot, publication, outboxes, .. } = &settings(name);
     let ServerSettings { version, encoding, .. } = server::settings(&mut &*client).await?;
     let history = server::identity(&mut &*client).await?;
     let look = slot::look(&mut &*client, version, slot).await?;

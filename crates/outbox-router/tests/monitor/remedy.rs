@@ -1,7 +1,7 @@
 //! What a person types is the hint, as it is.
 
 use outbox_router::codes::hint;
-use outbox_router::monitor::Settings;
+use outbox_router::monitor::MonitorSettings;
 use relay::{OutboxTable, Outboxes, State, TableName};
 use tokio_postgres::{Client, Error, error::SqlState};
 
@@ -11,11 +11,11 @@ use crate::{
 };
 
 /// A table and one that inherits from it, both an outbox.
-fn family(name: &str) -> Settings {
+fn family(name: &str) -> MonitorSettings {
     let child = TableName { schema: "public".to_owned(), name: format!("child_{name}") };
     let mut tables = settings(name).outboxes.tables;
     tables.push(OutboxTable::with_defaults(child));
-    Settings { outboxes: Outboxes { tables }, ..settings(name) }
+    MonitorSettings { outboxes: Outboxes { tables }, ..settings(name) }
 }
 
 async fn type_it(client: &Client, hint: &str) -> Result<(), Error> {

@@ -43,7 +43,7 @@ async fn the_monitor_comes_back_by_itself_and_at_once_when_its_connection_is_cut
     let postgres = Postgres::start(&[]).await;
     let client = postgres.client().await;
     set_up(&client, "x").await;
-    let settings = outbox_router::monitor::Settings {
+    let settings = outbox_router::monitor::MonitorSettings {
         // Longer than the test waits: only the broken connection wakes it.
         interval: std::time::Duration::from_secs(600),
         ..settings("x")

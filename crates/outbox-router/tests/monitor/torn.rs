@@ -2,7 +2,7 @@
 
 use outbox_router::{
     monitor::{
-        Settings,
+        MonitorSettings,
         catalog::{self, Sought},
         server,
     },
@@ -48,7 +48,7 @@ async fn a_table_that_comes_back_while_the_catalog_is_read_has_been_out() {
     let other = postgres.client().await;
     set_up(&other, "x").await;
     let version = server::version(&mut &client).await.unwrap();
-    let Settings { publication, outboxes, .. } = &settings("x");
+    let MonitorSettings { publication, outboxes, .. } = &settings("x");
     let sought = Sought { publication, outboxes, remembered: None };
     let entry = |catalog: &Catalog| catalog.publication.as_ref().unwrap().tables[0].entry;
     let before = catalog::look(&mut &client, version, sought).await.unwrap();
@@ -77,7 +77,7 @@ async fn a_publication_of_all_tables_is_read_at_once() {
         "drop publication p_x; create publication p_x for all tables with (publish = 'insert')";
     client.batch_execute(all).await.unwrap();
     let version = server::version(&mut &client).await.unwrap();
-    let Settings { publication, outboxes, .. } = &settings("x");
+    let MonitorSettings { publication, outboxes, .. } = &settings("x");
     let sought = Sought { publication, outboxes, remembered: None };
     let before = "the published tables";
     let mut read = Interrupted { client: &client, other: &client, before, what: None, times: 0 };

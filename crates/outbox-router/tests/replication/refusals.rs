@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use outbox_router::postgres::{
-    ConnInfo, ConnectError, ConnectErrorKind, Options, ReplicationConnection, ServerTrouble,
+    ConnInfo, ConnectError, ConnectErrorKind, Options, ReplicationConnection, ServerErrorKind,
 };
 
 use crate::cluster::{Cluster, sql, value};
@@ -15,7 +15,7 @@ async fn connect(info: &ConnInfo) -> Result<ReplicationConnection, ConnectError>
     ReplicationConnection::connect(info, &Options::default()).await
 }
 
-async fn start(cluster: &Cluster, slot: &str) -> Option<ServerTrouble> {
+async fn start(cluster: &Cluster, slot: &str) -> Option<ServerErrorKind> {
     let connection = connect(&cluster.info("postgres")).await.unwrap();
     match connection.start_replication(slot, &["none"]).await {
         Ok(_) => None,
@@ -27,7 +27,7 @@ async fn start(cluster: &Cluster, slot: &str) -> Option<ServerTrouble> {
 async fn a_role_without_replication_is_told_so() {
     let cluster = Cluster::shared();
     let error = connect(&cluster.info("plain_user")).await.unwrap_err();
-    let expected = ConnectErrorKind::Server(ServerTrouble::NoReplicationPrivilege);
+    let expected = ConnectErrorKind::Server(ServerErrorKind::NoReplicationPrivilege);
     assert_eq!(error.kind(), expected, "{error}");
     assert!(hint(&connect_failure(error)).unwrap().contains("alter role ROLE replication"));
 }
@@ -36,7 +36,7 @@ async fn a_role_without_replication_is_told_so() {
 async fn a_missing_database_is_told_from_a_missing_role() {
     let cluster = Cluster::shared();
     let error = connect(&cluster.info_with("postgres", "dbname=nowhere")).await.unwrap_err();
-    assert_eq!(error.kind(), ConnectErrorKind::Server(ServerTrouble::DatabaseMissing), "{error}");
+    assert_eq!(error.kind(), ConnectErrorKind::Server(ServerErrorKind::DatabaseMissing), "{error}");
     let error = connect(&cluster.info("nobody")).await.unwrap_err();
     assert_eq!(error.kind(), ConnectErrorKind::Authentication, "{error}");
 }
@@ -55,9 +55,9 @@ async fn a_missing_slot_and_unfit_ones_are_told_apart() {
     let elsewhere = cluster.info_with("postgres", "dbname=unfit_elsewhere");
     sql(&elsewhere, "SELECT pg_create_logical_replication_slot('unfit_database', 'pgoutput')")
         .await;
-    assert_eq!(start(&cluster, "never_existed").await, Some(ServerTrouble::SlotMissing));
+    assert_eq!(start(&cluster, "never_existed").await, Some(ServerErrorKind::SlotMissing));
     for slot in ["unfit_plugin", "unfit_physical", "unfit_database"] {
-        assert_eq!(start(&cluster, slot).await, Some(ServerTrouble::SlotUnfit), "{slot}");
+        assert_eq!(start(&cluster, slot).await, Some(ServerErrorKind::SlotUnfit), "{slot}");
     }
 }
 
@@ -88,7 +88,7 @@ async fn a_second_consumer_learns_who_holds_the_slot() {
     let holder = connection.start_replication("held_4711", &["none"]).await.unwrap();
     let pid = holder.backend_pid();
     assert!(pid.is_some());
-    assert_eq!(start(&cluster, "held_4711").await, Some(ServerTrouble::SlotInUse { pid }));
+    assert_eq!(start(&cluster, "held_4711").await, Some(ServerErrorKind::SlotInUse { pid }));
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn a_missing_publication_is_an_error_of_the_stream() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(message.trouble(), ServerTrouble::PublicationMissing, "{message}");
+    assert_eq!(message.trouble(), ServerErrorKind::PublicationMissing, "{message}");
     assert!(message.message.contains("never made"), "{message}");
 }
 
@@ -127,8 +127,8 @@ async fn a_wal_level_below_logical_is_named() {
         .start_replication("any", &["none"])
         .await
         .unwrap_err();
-    assert_eq!(error.trouble(), Some(ServerTrouble::WalLevel), "{error}");
-    assert_eq!(error.trouble(), Some(ServerTrouble::WalLevel));
+    assert_eq!(error.trouble(), Some(ServerErrorKind::WalLevel), "{error}");
+    assert_eq!(error.trouble(), Some(ServerErrorKind::WalLevel));
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn a_lost_slot_is_told_from_every_other_trouble() {
         sql(&admin, "CHECKPOINT").await;
     }
     assert_eq!(value(&admin, status).await, "lost");
-    assert_eq!(start(&cluster, "lost").await, Some(ServerTrouble::SlotLost));
+    assert_eq!(start(&cluster, "lost").await, Some(ServerErrorKind::SlotLost));
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn too_many_walsenders_are_named() {
     let info = cluster.info("postgres");
     let _first = connect(&info).await.unwrap();
     let error = connect(&info).await.unwrap_err();
-    let expected = ConnectErrorKind::Server(ServerTrouble::TooManyConnections);
+    let expected = ConnectErrorKind::Server(ServerErrorKind::TooManyConnections);
     assert_eq!(error.kind(), expected, "{error}");
 }
 

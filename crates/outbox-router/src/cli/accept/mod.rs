@@ -17,14 +17,14 @@ use relay::{
 use tokio::time::{Instant, sleep};
 
 use super::{
-    AcceptArgs, Audience, Confirmation, Exit, Terminal, Trouble,
+    AcceptArgs, Audience, Confirmation, Exit, TaskError, Terminal,
     connect::Access,
-    record::{self, Records, Stored},
+    record::{self, PipelineRecords, Records},
 };
 use crate::{
     config::{Config, Environment},
     prepare,
-    shell::{Seen, Source},
+    shell::{Source, SourceReading},
 };
 
 /// How long to wait until a streaming router has noticed the gap; it checks every five seconds.
@@ -33,12 +33,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// What an acceptance is made from.
 struct Facts {
-    stored: Stored,
+    stored: PipelineRecords,
     /// The witness as it is in Kafka.
     recorded: Witness,
     /// The same, with the gaps that a router would find now and that are not written down yet.
     record: Witness,
-    seen: Seen,
+    seen: SourceReading,
 }
 
 /// Shows what is open, asks for confirmation, and writes the acceptance.
@@ -47,7 +47,7 @@ pub(super) async fn accept(
     config: &Config,
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
-) -> Result<Exit, Trouble> {
+) -> Result<Exit, TaskError> {
     let Some(records) = Records::of(config, access)? else {
         return Err(show::keeps_none().into());
     };
@@ -103,7 +103,7 @@ async fn look_at_rest(
     config: &Config,
     records: &Records,
     source: &Source,
-) -> Result<Facts, Trouble> {
+) -> Result<Facts, TaskError> {
     let until = Instant::now() + PATIENCE;
     loop {
         let facts = look(config, records, source).await?;
@@ -115,7 +115,7 @@ async fn look_at_rest(
     }
 }
 
-async fn look(config: &Config, records: &Records, source: &Source) -> Result<Facts, Trouble> {
+async fn look(config: &Config, records: &Records, source: &Source) -> Result<Facts, TaskError> {
     let (seen, mut stored) = record::see(records, source).await?;
     let Some(recorded) = stored.record.take() else {
         return Err(show::no_record(records.topic()).into());
@@ -162,7 +162,7 @@ fn decide(
     Ok(facts.record.accept(chosen, anew, &by))
 }
 
-fn confirmed(slot: &str, terminal: &mut Terminal<'_>) -> Result<bool, Trouble> {
+fn confirmed(slot: &str, terminal: &mut Terminal<'_>) -> Result<bool, TaskError> {
     write!(terminal.out, "type {slot}, the slot's name, to accept it: ")?;
     terminal.out.flush()?;
     let mut answer = String::new();

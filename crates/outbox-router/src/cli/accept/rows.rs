@@ -12,7 +12,7 @@ use tokio_postgres::Client;
 
 use crate::{
     cli::{
-        Trouble,
+        TaskError,
         connect::{Access, with_connection},
     },
     config::Config,
@@ -59,8 +59,8 @@ pub(super) async fn count(
         for (oid, table) in &tables {
             let rows = match in_table(client, *oid, table, gap).await {
                 Ok(rows) => rows,
-                Err(Trouble::Failure(failure)) => Err(failure.message),
-                Err(output @ Trouble::Output(_)) => return Err(output),
+                Err(TaskError::Failure(failure)) => Err(failure.message),
+                Err(output @ TaskError::Output(_)) => return Err(output),
             };
             counted.push(Counted { table: table.clone(), rows });
         }
@@ -70,8 +70,8 @@ pub(super) async fn count(
         Ok(counted) => counted,
         Err(trouble) => {
             let why = match trouble {
-                Trouble::Failure(failure) => failure.message,
-                Trouble::Output(error) => error.to_string(),
+                TaskError::Failure(failure) => failure.message,
+                TaskError::Output(error) => error.to_string(),
             };
             let not = |(_, table)| Counted { table, rows: Err(why.clone()) };
             tables.into_iter().map(not).collect()
@@ -100,7 +100,7 @@ async fn in_table(
     oid: Oid,
     table: &TableName,
     gap: &Gap,
-) -> Result<Result<Rows, String>, Trouble> {
+) -> Result<Result<Rows, String>, TaskError> {
     let Some(from) = gap.interval.from.as_ref().and_then(|from| from.at.as_deref()) else {
         return Ok(Err("it is not known at what time it begins".to_owned()));
     };

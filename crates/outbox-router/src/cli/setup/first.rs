@@ -7,17 +7,17 @@ use std::io;
 
 use relay::{Case, Code, Failure, TopicName, witness::Witness};
 
-use super::slot::Made;
+use super::slot::SlotOrigin;
 use crate::{
     cli::{
-        RecordPart, Trouble,
+        RecordPart, TaskError,
         connect::Access,
-        record::{self, Records, Stored},
+        record::{self, PipelineRecords, Records},
     },
     codes::hint,
     config::Config,
     prepare,
-    shell::Seen,
+    shell::SourceReading,
 };
 
 type Out<'o> = &'o mut (dyn io::Write + Send);
@@ -25,11 +25,11 @@ type Out<'o> = &'o mut (dyn io::Write + Send);
 /// Creates the first record, unless there is one.
 pub(super) async fn record(
     part: RecordPart,
-    made: Made,
+    made: SlotOrigin,
     config: &Config,
     access: Access<'_>,
     out: Out<'_>,
-) -> Result<(), Trouble> {
+) -> Result<(), TaskError> {
     let topic = match (part, &config.kafka.state_topic) {
         (RecordPart::Skip, _) => {
             writeln!(out, "record: left out; the router begins without one, and warns (K022)")?;
@@ -53,7 +53,7 @@ pub(super) async fn record(
 async fn find(
     config: &Config,
     access: Access<'_>,
-) -> Result<Option<(Records, Seen, Stored)>, Failure> {
+) -> Result<Option<(Records, SourceReading, PipelineRecords)>, Failure> {
     let Some(records) = Records::of(config, access)? else { return Ok(None) };
     let source = prepare::source(config, access.endpoint("setup")?);
     let (seen, mut stored) = record::see(&records, &source).await?;
@@ -67,19 +67,19 @@ async fn find(
 
 async fn make(
     records: &Records,
-    stored: &Stored,
-    made: Made,
+    stored: &PipelineRecords,
+    made: SlotOrigin,
     config: &Config,
-    seen: Seen,
+    seen: SourceReading,
     out: Out<'_>,
-) -> Result<(), Trouble> {
+) -> Result<(), TaskError> {
     let topic = records.topic();
     let baseline = record::baseline(config, seen, &[]).map_err(|failure| {
         // A router that streams advances the slot meanwhile, and writes a record of its own.
         if failure.code == Code::SlotInUse { failure } else { missing(topic, failure) }
     })?;
     let first = Witness {
-        began_without: (made == Made::Before).then(|| baseline.beginning()),
+        began_without: (made == SlotOrigin::Before).then(|| baseline.beginning()),
         ..Witness::begin(&baseline, &stored.cluster, &config.outboxes())
     };
     records.write("setup", &first).await.map_err(|failure| missing(topic, failure))?;

@@ -18,12 +18,12 @@ use relay::{Case, Failure, OutboxTable, TableName};
 use tokio_postgres::Client;
 
 use super::{
-    Exit, MissingTable, SetupArgs, Terminal, Trouble, Write,
+    Exit, MissingTable, SetupArgs, SqlMode, TaskError, Terminal,
     connect::{Access, with_connection},
     sql,
 };
 use crate::config::Config;
-use slot::Made;
+use slot::SlotOrigin;
 
 /// Statements on tables wait no longer than this for a lock, because the application's writers
 /// queue behind them meanwhile.
@@ -35,10 +35,10 @@ pub(super) async fn setup(
     config: &Config,
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
-) -> Result<Exit, Trouble> {
+) -> Result<Exit, TaskError> {
     match args.write {
-        Write::Print => print::print(args, config, access.database().as_deref(), terminal.out)?,
-        Write::Apply => Box::pin(apply(args, config, access, terminal.out)).await?,
+        SqlMode::Print => print::print(args, config, access.database().as_deref(), terminal.out)?,
+        SqlMode::Apply => Box::pin(apply(args, config, access, terminal.out)).await?,
     }
     Ok(Exit::Done)
 }
@@ -48,7 +48,7 @@ async fn apply(
     config: &Config,
     access: Access<'_>,
     out: &mut (dyn io::Write + Send),
-) -> Result<(), Trouble> {
+) -> Result<(), TaskError> {
     let outboxes = sql::outboxes(config);
     let tables: Vec<TableName> = outboxes.iter().map(|outbox| outbox.name.clone()).collect();
     let (name, publication) = (config.postgres.slot.as_str(), config.postgres.publication.as_str());
@@ -80,11 +80,11 @@ async fn apply(
     let made = match slot {
         Some(slot) => {
             writeln!(out, "slot {name}: there already, at {}", slot.position)?;
-            Made::Before
+            SlotOrigin::Before
         }
         None => {
             Box::pin(slot::create(access, name, version, args.wait, out)).await?;
-            Made::Now
+            SlotOrigin::Now
         }
     };
     Box::pin(first::record(args.record, made, config, access, out)).await?;
@@ -97,7 +97,7 @@ async fn make_table(
     outbox: &OutboxTable,
     missing: MissingTable,
     out: &mut (dyn io::Write + Send),
-) -> Result<(), Trouble> {
+) -> Result<(), TaskError> {
     let name = &outbox.name;
     let query = "select c.relkind::text from pg_class c join pg_namespace n on n.oid = c.relnamespace \
                  where n.nspname = $1 and c.relname = $2";
@@ -125,7 +125,7 @@ async fn make_role(
     client: &Client,
     role: &str,
     out: &mut (dyn io::Write + Send),
-) -> Result<(), Trouble> {
+) -> Result<(), TaskError> {
     let query = "select rolcanlogin and rolreplication, rolsuper from pg_roles where rolname = $1";
     let database: String =
         client.query_one("select current_database()::text", &[]).await?.try_get(0)?;

@@ -3,13 +3,13 @@
 use relay::{Case, Code, Failure};
 use tokio_postgres::Client;
 
-use super::Trouble;
+use super::TaskError;
 
 /// The first version with everything that the statements use.
 const OLDEST: i32 = 13_00_00;
 
 /// The server's version (`server_version_num`), if the server fits.
-pub(super) async fn server(client: &Client) -> Result<i32, Trouble> {
+pub(super) async fn server(client: &Client) -> Result<i32, TaskError> {
     let query = "select current_setting('server_version_num')::int4, current_setting('wal_level'), \
                  pg_is_in_recovery()";
     let row = client.query_one(query, &[]).await?;

@@ -7,19 +7,19 @@ use std::io;
 use relay::{Case, Code, Failure, Name, TableName, source::publication::statements};
 use tokio_postgres::{Client, Row};
 
-use super::Trouble;
+use super::TaskError;
 use crate::cli::sql;
 
 /// The first version with row filters, column lists and publications of whole schemas.
 const FILTERS_SINCE: i32 = 15_00_00;
 
 /// A publication as the catalog has it.
-pub(super) struct Publication {
+pub(super) struct ExistingPublication {
     scope: Scope,
     /// Whether INSERTs are published.
     inserts: Inserts,
     partitions: Partitions,
-    members: Vec<Member>,
+    members: Vec<PublishedMember>,
 }
 
 enum Scope {
@@ -38,7 +38,7 @@ enum Partitions {
 }
 
 /// A table of a publication.
-struct Member {
+struct PublishedMember {
     name: TableName,
     kind: String,
     /// The row filter as SQL; `None` where all rows are published.
@@ -50,12 +50,12 @@ pub(super) async fn find(
     client: &Client,
     name: &str,
     version: i32,
-) -> Result<Option<Publication>, Trouble> {
+) -> Result<Option<ExistingPublication>, TaskError> {
     let query =
         "select puballtables, pubinsert, pubviaroot, oid from pg_publication where pubname = $1";
     let Some(row) = client.query_opt(query, &[&name]).await? else { return Ok(None) };
     let members = client.query(&members_query(version), &[&row.try_get::<_, u32>(3)?]).await?;
-    Ok(Some(Publication {
+    Ok(Some(ExistingPublication {
         scope: if row.try_get(0)? { Scope::AllTables } else { Scope::Listed },
         inserts: if row.try_get(1)? { Inserts::Published } else { Inserts::Hidden },
         partitions: if row.try_get(2)? { Partitions::AsRoot } else { Partitions::AsLeaves },
@@ -83,8 +83,8 @@ fn members_query(version: i32) -> String {
     )
 }
 
-fn member(row: &Row) -> Result<Member, tokio_postgres::Error> {
-    Ok(Member {
+fn member(row: &Row) -> Result<PublishedMember, tokio_postgres::Error> {
+    Ok(PublishedMember {
         name: TableName { schema: row.try_get(0)?, name: row.try_get(1)? },
         kind: row.try_get(2)?,
         filter: row.try_get(3)?,
@@ -97,7 +97,7 @@ pub(super) async fn create(
     name: &str,
     tables: &[TableName],
     out: &mut (dyn io::Write + Send),
-) -> Result<(), Trouble> {
+) -> Result<(), TaskError> {
     client.batch_execute(&sql::create_publication(name, tables)).await?;
     let tables: Vec<String> = tables.iter().map(ToString::to_string).collect();
     writeln!(out, "publication {name}: created, inserts on {}", tables.join(", "))?;
@@ -108,10 +108,10 @@ pub(super) async fn create(
 pub(super) async fn fit(
     client: &Client,
     name: &str,
-    publication: &Publication,
+    publication: &ExistingPublication,
     tables: &[TableName],
     out: &mut (dyn io::Write + Send),
-) -> Result<(), Trouble> {
+) -> Result<(), TaskError> {
     publication.refuse_unfit(name, tables)?;
     let has = |table: &&TableName| publication.members.iter().any(|member| member.name == **table);
     let missing: Vec<&TableName> = tables.iter().filter(|table| !has(table)).collect();
@@ -137,7 +137,7 @@ pub(super) async fn fit(
     Ok(())
 }
 
-impl Publication {
+impl ExistingPublication {
     fn refuse_unfit(&self, name: &str, tables: &[TableName]) -> Result<(), Failure> {
         let quoted = quote_identifier(name);
         if matches!(self.scope, Scope::AllTables) {

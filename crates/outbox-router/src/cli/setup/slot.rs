@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, io, pin::pin, time::Duration};
 use relay::{Case, Code, Failure, Name};
 use tokio_postgres::{Client, Row, error::SqlState};
 
-use super::Trouble;
+use super::TaskError;
 use crate::cli::{
     connect::{Access, failure, with_connection},
     sql,
@@ -17,7 +17,7 @@ use crate::cli::{
 
 /// When the slot was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Made {
+pub(super) enum SlotOrigin {
     /// This command has created it.
     Now,
     /// It existed already: only a record shows what happened to it before.
@@ -25,7 +25,7 @@ pub(super) enum Made {
 }
 
 /// A slot that exists.
-pub(super) struct Slot {
+pub(super) struct ExistingSlot {
     /// Its `confirmed_flush_lsn`, or `no position`.
     pub(super) position: String,
     plugin: Option<String>,
@@ -35,12 +35,12 @@ pub(super) struct Slot {
 }
 
 /// Reads a slot; `None` where it does not exist.
-pub(super) async fn find(client: &Client, name: &str) -> Result<Option<Slot>, Trouble> {
+pub(super) async fn find(client: &Client, name: &str) -> Result<Option<ExistingSlot>, TaskError> {
     let query = "select coalesce(confirmed_flush_lsn::text, 'no position'), plugin::text, \
                  database::text, current_database()::text, wal_status \
                  from pg_replication_slots where slot_name = $1";
     let Some(row) = client.query_opt(query, &[&name]).await? else { return Ok(None) };
-    Ok(Some(Slot {
+    Ok(Some(ExistingSlot {
         position: row.try_get(0)?,
         plugin: row.try_get(1)?,
         database: row.try_get(2)?,
@@ -49,7 +49,7 @@ pub(super) async fn find(client: &Client, name: &str) -> Result<Option<Slot>, Tr
     }))
 }
 
-impl Slot {
+impl ExistingSlot {
     /// Refuses a slot that the router could not read from.
     pub(super) fn fits(&self, name: &str) -> Result<(), Failure> {
         let unsuitable = |what: String| {
@@ -86,7 +86,7 @@ pub(super) async fn create(
     version: i32,
     wait: Duration,
     out: &mut (dyn io::Write + Send),
-) -> Result<(), Trouble> {
+) -> Result<(), TaskError> {
     let work = with_connection(access, "setup", async |creator| {
         let limit = format!("set lock_timeout = 0; set statement_timeout = {}", wait.as_millis());
         creator.batch_execute(&limit).await?;
@@ -134,7 +134,7 @@ async fn tell_blockers(
     pid: i32,
     told: &mut BTreeSet<String>,
     out: &mut (dyn io::Write + Send),
-) -> Result<(), Trouble> {
+) -> Result<(), TaskError> {
     for row in watcher.query(BLOCKERS, &[&pid]).await? {
         let (who, remedy) = blocker(&row)?;
         if !told.contains(&remedy) {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     cli::{
-        Trouble,
+        TaskError,
         connect::{Access, with_connection},
         http,
     },
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Everything that one reading found.
-pub(super) struct Status {
+pub(super) struct StatusReading {
     /// What PostgreSQL reports, or why it could not be read.
     pub(super) sample: Result<Sample, Box<Failure>>,
     /// The router's own `/status.json`; `None` where no router of this slot answers.
@@ -27,7 +27,7 @@ pub(super) struct Status {
 }
 
 /// Reads once.
-pub(super) async fn look(config: &Config, access: Access<'_>) -> Result<Status, Trouble> {
+pub(super) async fn look(config: &Config, access: Access<'_>) -> Result<StatusReading, TaskError> {
     let slot = config.postgres.slot.as_str();
     let sampled =
         with_connection(access, "status", async |client| sample::take(client, slot).await);
@@ -41,10 +41,10 @@ pub(super) async fn look(config: &Config, access: Access<'_>) -> Result<Status, 
     let (sample, (router, record)) = tokio::join!(Box::pin(sampled), told);
     let sample = match sample {
         Ok(sample) => Ok(sample),
-        Err(Trouble::Failure(failure)) => Err(failure),
-        Err(output @ Trouble::Output(_)) => return Err(output),
+        Err(TaskError::Failure(failure)) => Err(failure),
+        Err(output @ TaskError::Output(_)) => return Err(output),
     };
-    Ok(Status { sample, router, record })
+    Ok(StatusReading { sample, router, record })
 }
 
 /// Whether the answer is about this slot: a router of another slot may listen at the same address.

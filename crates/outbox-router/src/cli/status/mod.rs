@@ -12,9 +12,9 @@ mod verdict;
 
 use std::{pin::pin, time::Duration};
 
-use super::{Audience, Exit, Form, Repeat, StatusArgs, Terminal, Trouble, connect::Access};
+use super::{Audience, Exit, Form, Repeat, StatusArgs, TaskError, Terminal, connect::Access};
 use crate::config::Config;
-use look::{Status, look};
+use look::{StatusReading, look};
 
 /// Time between two readings of `--watch`.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -25,7 +25,7 @@ pub(super) async fn status(
     config: &Config,
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
-) -> Result<Exit, Trouble> {
+) -> Result<Exit, TaskError> {
     match args.repeat {
         Repeat::Once => Box::pin(once(args.form, config, access, terminal)).await,
         Repeat::Watch => Box::pin(watch(args.form, config, access, terminal)).await,
@@ -39,7 +39,7 @@ async fn watch(
     config: &Config,
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
-) -> Result<Exit, Trouble> {
+) -> Result<Exit, TaskError> {
     let mut stop = pin!(tokio::signal::ctrl_c());
     let mut exit = Exit::Done;
     loop {
@@ -70,17 +70,17 @@ async fn once(
     config: &Config,
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
-) -> Result<Exit, Trouble> {
+) -> Result<Exit, TaskError> {
     show(form, &look(config, access).await?, config, terminal)
 }
 
 /// Shows one reading; findings decide the exit code.
 fn show(
     form: Form,
-    status: &Status,
+    status: &StatusReading,
     config: &Config,
     terminal: &mut Terminal<'_>,
-) -> Result<Exit, Trouble> {
+) -> Result<Exit, TaskError> {
     let verdict = verdict::judge(status, config);
     match form {
         Form::Text => render::text(status, &verdict, config, terminal.out)?,

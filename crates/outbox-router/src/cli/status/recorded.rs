@@ -27,25 +27,25 @@ pub(super) enum Recorded {
     /// The record could not be read, and why.
     Unknown(String),
     /// The record exists.
-    Known(Record),
+    Known(ShownRecord),
 }
 
 /// The record, as far as it is shown.
 #[derive(Default)]
-pub(super) struct Record {
+pub(super) struct ShownRecord {
     /// Everything before this LSN is acknowledged; `nothing` where the router has not read the
     /// topic yet.
     pub(super) position: String,
     /// What is not accepted yet, the gaps first.
-    pub(super) open: Vec<Opened>,
+    pub(super) open: Vec<OpenEntry>,
     /// What was accepted, the latest last.
-    pub(super) accepted: Vec<Accepted>,
+    pub(super) accepted: Vec<AcceptedEntry>,
     /// Whether the router has open gaps that it could not write down yet.
     pub(super) is_unwritten: bool,
 }
 
 /// A gap, or a beginning without a record, that waits for a person.
-pub(super) struct Opened {
+pub(super) struct OpenEntry {
     /// `CODE@LSN`.
     pub(super) name: String,
     pub(super) message: String,
@@ -53,13 +53,13 @@ pub(super) struct Opened {
 }
 
 /// A gap or beginning that was accepted.
-pub(super) struct Accepted {
+pub(super) struct AcceptedEntry {
     name: String,
     by: String,
     at: String,
 }
 
-impl Opened {
+impl OpenEntry {
     pub(super) fn code(&self) -> &str {
         self.name.split('@').next().unwrap_or_default()
     }
@@ -84,7 +84,7 @@ pub(super) async fn find(config: &Config, access: Access<'_>, router: Option<&Va
     };
     match tokio::time::timeout(PATIENCE, records.read()).await {
         Ok(Ok(stored)) => match stored.record {
-            Some(witness) => Recorded::Known(Record::of(&witness)),
+            Some(witness) => Recorded::Known(ShownRecord::of(&witness)),
             None => Recorded::Absent,
         },
         Ok(Err(failure)) => Recorded::Unknown(failure.to_string()),
@@ -101,21 +101,21 @@ fn by_router(witness: &Value) -> Option<Recorded> {
     if text(witness, "kept")? == "off" && each("gaps").next().is_none() {
         return Some(Recorded::Off);
     }
-    let mut open: Vec<Opened> = each("gaps")
+    let mut open: Vec<OpenEntry> = each("gaps")
         .filter_map(|gap| {
             let (name, message) = (text(gap, "name")?, text(gap, "message")?);
-            Some(Opened { name, message, hint: text(gap, "hint") })
+            Some(OpenEntry { name, message, hint: text(gap, "hint") })
         })
         .collect();
     open.extend(witness.get("began_without").and_then(|mark| {
         let lsn = text(mark, "lsn")?;
         let name = format!("{}@{lsn}", relay::Code::WitnessMissing);
-        Some(Opened::beginning(name, &lsn, mark.get("at").and_then(Value::as_str)))
+        Some(OpenEntry::beginning(name, &lsn, mark.get("at").and_then(Value::as_str)))
     }));
     let accepted = each("accepted")
         .filter_map(|accepted| {
             let [name, by, at] = ["name", "by", "at"].map(|key| text(accepted, key));
-            Some(Accepted { name: name?, by: by?, at: at? })
+            Some(AcceptedEntry { name: name?, by: by?, at: at? })
         })
         .collect();
     let is_unwritten = witness.get("gaps_recorded").and_then(Value::as_bool) == Some(false);
@@ -125,17 +125,17 @@ fn by_router(witness: &Value) -> Option<Recorded> {
         None if open.is_empty() => return None,
         None => "nothing".to_owned(),
     };
-    Some(Recorded::Known(Record { position, open, accepted, is_unwritten }))
+    Some(Recorded::Known(ShownRecord { position, open, accepted, is_unwritten }))
 }
 
-impl Record {
+impl ShownRecord {
     fn of(witness: &Witness) -> Self {
         let open = witness.open();
         let open = open.iter().map(|open| {
             let failure = record::failure_of(open);
-            Opened { name: open.name(), hint: hint(&failure), message: failure.message }
+            OpenEntry { name: open.name(), hint: hint(&failure), message: failure.message }
         });
-        let accepted = witness.accepted.iter().map(|accepted| Accepted {
+        let accepted = witness.accepted.iter().map(|accepted| AcceptedEntry {
             name: accepted.name(),
             by: accepted.by.clone(),
             at: accepted.at.clone(),
@@ -151,7 +151,7 @@ impl Record {
 
 impl Recorded {
     /// What is open.
-    pub(super) fn open(&self) -> &[Opened] {
+    pub(super) fn open(&self) -> &[OpenEntry] {
         match self {
             Self::Known(record) => &record.open,
             Self::Off | Self::Absent | Self::Unknown(_) => &[],
@@ -180,7 +180,7 @@ impl Recorded {
                 if record.is_unwritten {
                     writeln!(out, "          not written down yet: a restart forgets it")?;
                 }
-                for Accepted { name, by, at } in &record.accepted {
+                for AcceptedEntry { name, by, at } in &record.accepted {
                     writeln!(out, "accepted  {name} by {by}, {at}")?;
                 }
                 Ok(())
@@ -207,7 +207,7 @@ impl Recorded {
         let accepted = record
             .into_iter()
             .flat_map(|record| &record.accepted)
-            .map(|Accepted { name, by, at }| json!({ "name": name, "by": by, "at": at }));
+            .map(|AcceptedEntry { name, by, at }| json!({ "name": name, "by": by, "at": at }));
         json!({
             "known": known,
             "why": why,

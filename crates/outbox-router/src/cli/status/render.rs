@@ -4,12 +4,12 @@ use std::{io, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{finding::Finding, look::Status, sample::Slot, verdict::Verdict};
+use super::{finding::Finding, look::StatusReading, sample::SlotSample, verdict::Verdict};
 use crate::{config::Config, wording};
 
 /// The text output: the four answers in their order, then what they are based on.
 pub(super) fn text(
-    status: &Status,
+    status: &StatusReading,
     verdict: &Verdict,
     config: &Config,
     out: &mut (dyn io::Write + Send),
@@ -61,7 +61,7 @@ pub(super) fn text(
 }
 
 /// How long until PostgreSQL drops the slot.
-fn limit(slot: &Slot) -> String {
+fn limit(slot: &SlotSample) -> String {
     let Some(safe) = slot.safe_wal_bytes else {
         return "none: max_slot_wal_keep_size is not set, WAL grows until the disk is full"
             .to_owned();
@@ -76,12 +76,12 @@ fn limit(slot: &Slot) -> String {
     }
 }
 
-fn seconds_to_limit(slot: &Slot) -> Option<u64> {
+fn seconds_to_limit(slot: &SlotSample) -> Option<u64> {
     slot.safe_wal_bytes?.checked_div(slot.wal_rate?)
 }
 
 /// The JSON output: one object.
-pub(super) fn json(status: &Status, verdict: &Verdict, config: &Config) -> Value {
+pub(super) fn json(status: &StatusReading, verdict: &Verdict, config: &Config) -> Value {
     let sample = status.sample.as_ref().ok();
     let slot = sample.and_then(|sample| sample.slot.as_ref()).map(|slot| {
         json!({

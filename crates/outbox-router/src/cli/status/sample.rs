@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_postgres::{Client, Row};
 
-use crate::cli::Trouble;
+use crate::cli::TaskError;
 
 /// One reading of the server.
 #[derive(Debug, Clone)]
@@ -13,12 +13,12 @@ pub(super) struct Sample {
     /// The end of WAL; on a standby, the end of what it has replayed.
     pub(super) current_wal_lsn: String,
     /// The slot; `None` where it does not exist.
-    pub(super) slot: Option<Slot>,
+    pub(super) slot: Option<SlotSample>,
 }
 
 /// The slot's row of `pg_replication_slots`.
 #[derive(Debug, Clone)]
-pub(super) struct Slot {
+pub(super) struct SlotSample {
     pub(super) confirmed_flush_lsn: Option<String>,
     /// Current WAL position − `confirmed_flush_lsn`.
     pub(super) bytes_behind: u64,
@@ -64,7 +64,7 @@ const RATE_OVER: Duration = Duration::from_secs(1);
 
 /// Reads the slot. Where PostgreSQL limits the WAL that it keeps for slots, also measures for a
 /// second how fast WAL grows.
-pub(super) async fn take(client: &Client, slot: &str) -> Result<Sample, Trouble> {
+pub(super) async fn take(client: &Client, slot: &str) -> Result<Sample, TaskError> {
     let mut sample = read(&client.query_one(QUERY, &[&slot]).await?)?;
     if let Some(slot) = &mut sample.slot
         && slot.safe_wal_bytes.is_some()
@@ -78,8 +78,8 @@ pub(super) async fn take(client: &Client, slot: &str) -> Result<Sample, Trouble>
     Ok(sample)
 }
 
-fn read(row: &Row) -> Result<Sample, Trouble> {
-    let bytes = |column: usize| -> Result<Option<u64>, Trouble> {
+fn read(row: &Row) -> Result<Sample, TaskError> {
+    let bytes = |column: usize| -> Result<Option<u64>, TaskError> {
         let value: Option<i64> = row.try_get(column)?;
         // A standby may not have replayed what the slot has confirmed: then the difference is
         // negative, and nothing is behind.
@@ -90,7 +90,7 @@ fn read(row: &Row) -> Result<Sample, Trouble> {
         None => None,
     };
     let slot = if row.try_get(1)? {
-        Some(Slot {
+        Some(SlotSample {
             confirmed_flush_lsn: row.try_get(2)?,
             bytes_behind: bytes(3)?.unwrap_or_default(),
             retained_bytes: bytes(4)?,

@@ -7,9 +7,9 @@ use relay::{Code, Failure, Lsn};
 
 use super::{
     finding::Finding,
-    look::Status,
-    recorded::{Opened, Recorded},
-    sample::Slot,
+    look::StatusReading,
+    recorded::{OpenEntry, Recorded},
+    sample::SlotSample,
     told,
 };
 use crate::{config::Config, wording};
@@ -17,7 +17,7 @@ use crate::{config::Config, wording};
 /// The answer.
 pub(super) struct Verdict {
     /// Who has to act.
-    pub(super) blame: Blame,
+    pub(super) blame: BlameLine,
     /// What is wrong; empty when all is well.
     pub(super) findings: Vec<Finding>,
     /// What a person should know, although it stops nothing.
@@ -25,7 +25,7 @@ pub(super) struct Verdict {
 }
 
 /// Who has to act, and why.
-pub(super) struct Blame {
+pub(super) struct BlameLine {
     pub(super) who: Who,
     /// The reason, for a message.
     pub(super) why: String,
@@ -64,19 +64,19 @@ impl Who {
         }
     }
 
-    fn because(self, why: impl Into<String>) -> Blame {
-        Blame { who: self, why: why.into() }
+    fn because(self, why: impl Into<String>) -> BlameLine {
+        BlameLine { who: self, why: why.into() }
     }
 }
 
-impl fmt::Display for Blame {
+impl fmt::Display for BlameLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.who.name(), self.why)
     }
 }
 
 /// Makes the verdict on one reading.
-pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
+pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
     let mut findings = Vec::new();
     let router = status.router.as_ref();
     let stuck = told::stuck(router);
@@ -119,14 +119,14 @@ pub(super) fn judge(status: &Status, config: &Config) -> Verdict {
 }
 
 /// The finding of an open gap.
-fn open_finding(open: &Opened) -> Finding {
+fn open_finding(open: &OpenEntry) -> Finding {
     let (code, message) = (Some(open.code().to_owned()), open.message.clone());
     Finding { code, message, hint: open.hint.clone() }
 }
 
 /// The finding that the slot, held by nobody, stands past the record; a router would find it at its
 /// next start.
-fn moved(status: &Status, config: &Config) -> Option<Finding> {
+fn moved(status: &StatusReading, config: &Config) -> Option<Finding> {
     let (Ok(sample), Recorded::Known(record)) = (&status.sample, &status.record) else {
         return None;
     };
@@ -147,14 +147,14 @@ fn moved(status: &Status, config: &Config) -> Option<Finding> {
 /// The finding that nobody reads the slot, although no router that answers has stopped. Dropping
 /// the slot is proposed only where no router answers and where it is known that no rows are at
 /// risk.
-fn unread(status: &Status, moved: Option<&Finding>, config: &Config) -> Finding {
+fn unread(status: &StatusReading, moved: Option<&Finding>, config: &Config) -> Finding {
     let unread =
         format!("nobody reads the slot {}, and PostgreSQL keeps WAL for it", config.postgres.slot);
     if let Some(doing) = told::doing(status.router.as_ref()) {
         let message = format!("{unread}: the router is {}", doing.message);
         return Finding { message, ..doing };
     }
-    let is_gap = |open: &Opened| open.code() != Code::WitnessMissing.as_str();
+    let is_gap = |open: &OpenEntry| open.code() != Code::WitnessMissing.as_str();
     let hint = if moved.is_some() || status.record.open().iter().any(is_gap) {
         "outbox-router run; it goes on when what is open was accepted"
     } else if matches!(status.record, Recorded::Unknown(_)) {
@@ -165,7 +165,7 @@ fn unread(status: &Status, moved: Option<&Finding>, config: &Config) -> Finding 
     Finding { code: None, message: unread, hint: Some(hint.to_owned()) }
 }
 
-fn slot_findings(slot: &Slot, config: &Config, findings: &mut Vec<Finding>) {
+fn slot_findings(slot: &SlotSample, config: &Config, findings: &mut Vec<Finding>) {
     let name = &config.postgres.slot;
     if is_lost(slot) {
         let why = slot.invalidation_reason.as_deref();
@@ -204,7 +204,7 @@ fn slot_findings(slot: &Slot, config: &Config, findings: &mut Vec<Finding>) {
 }
 
 /// Whether the slot is lost or invalidated.
-pub(super) fn is_lost(slot: &Slot) -> bool {
+pub(super) fn is_lost(slot: &SlotSample) -> bool {
     slot.wal_status.as_deref() == Some("lost") || slot.invalidation_reason.is_some()
 }
 
@@ -212,12 +212,12 @@ pub(super) fn is_lost(slot: &Slot) -> bool {
 const UNDER_WAY: u64 = 1 << 20;
 
 /// Who has to act, as the router itself reports it.
-fn router_blame(status: &Status) -> Option<Who> {
+fn router_blame(status: &StatusReading) -> Option<Who> {
     let word = status.router.as_ref()?.get("blame")?.as_str()?;
     [Who::Postgres, Who::Router, Who::Kafka].into_iter().find(|who| who.as_str() == word)
 }
 
-fn blame(slot: &Slot, stuck: Option<&Finding>, status: &Status) -> Blame {
+fn blame(slot: &SlotSample, stuck: Option<&Finding>, status: &StatusReading) -> BlameLine {
     let router = router_blame(status);
     if is_lost(slot) {
         return Who::Postgres.because("it removed WAL that the slot needed");

@@ -12,7 +12,7 @@ use relay::{Code, Failure, Name};
 use tokio_postgres::{Client, Row};
 
 use super::{
-    Confirmation, Exit, TeardownArgs, Terminal, Trouble, Write,
+    Confirmation, Exit, SqlMode, TaskError, TeardownArgs, Terminal,
     connect::{Access, with_connection},
     sql,
 };
@@ -29,10 +29,10 @@ pub(super) async fn teardown(
     config: &Config,
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
-) -> Result<Exit, Trouble> {
+) -> Result<Exit, TaskError> {
     match args.write {
-        Write::Print => print(args, config, access, terminal),
-        Write::Apply => {
+        SqlMode::Print => print(args, config, access, terminal),
+        SqlMode::Apply => {
             let retiring = Box::pin(Retiring::before(args.record, config, access)).await;
             let work = with_connection(access, "teardown", async |client| {
                 apply(client, args, config, terminal).await
@@ -53,7 +53,7 @@ fn print(
     config: &Config,
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
-) -> Result<Exit, Trouble> {
+) -> Result<Exit, TaskError> {
     let out = &mut terminal.out;
     writeln!(out, "-- what the slot has not delivered is not delivered by any other")?;
     writeln!(out, "{};", sql::drop_slot(config.postgres.slot.as_str()))?;
@@ -75,7 +75,7 @@ async fn apply(
     args: &TeardownArgs,
     config: &Config,
     terminal: &mut Terminal<'_>,
-) -> Result<Option<Dropped>, Trouble> {
+) -> Result<Option<Dropped>, TaskError> {
     let (slot, publication) = (config.postgres.slot.as_str(), config.postgres.publication.as_str());
     let found = client.query_opt(SLOT, &[&slot]).await?;
     let mut backlog = None;
@@ -126,7 +126,7 @@ const SLOT: &str = "\
     from pg_replication_slots s left join pg_stat_activity a on a.pid = s.active_pid \
     where s.slot_name = $1";
 
-fn refuse_active(row: &Row, slot: &str) -> Result<(), Trouble> {
+fn refuse_active(row: &Row, slot: &str) -> Result<(), TaskError> {
     let Some(pid) = row.try_get::<_, Option<i32>>(0)? else { return Ok(()) };
     let application: Option<String> = row.try_get(1)?;
     let application = application.map(|name| format!(", {name}")).unwrap_or_default();
@@ -134,7 +134,7 @@ fn refuse_active(row: &Row, slot: &str) -> Result<(), Trouble> {
     Err(Failure::new(Code::SlotInUse, message).naming(Name::Pid, pid).into())
 }
 
-fn confirmed(slot: &str, terminal: &mut Terminal<'_>) -> Result<bool, Trouble> {
+fn confirmed(slot: &str, terminal: &mut Terminal<'_>) -> Result<bool, TaskError> {
     write!(terminal.out, "what it has not delivered will be lost; type {slot} to drop it: ")?;
     terminal.out.flush()?;
     let mut answer = String::new();
@@ -142,7 +142,7 @@ fn confirmed(slot: &str, terminal: &mut Terminal<'_>) -> Result<bool, Trouble> {
     Ok(answer.trim() == slot)
 }
 
-async fn exists(client: &Client, query: &str, name: &str) -> Result<bool, Trouble> {
+async fn exists(client: &Client, query: &str, name: &str) -> Result<bool, TaskError> {
     Ok(client.query_opt(query, &[&name]).await?.is_some())
 }
 
@@ -150,7 +150,7 @@ async fn drop_role(
     client: &Client,
     role: &str,
     terminal: &mut Terminal<'_>,
-) -> Result<(), Trouble> {
+) -> Result<(), TaskError> {
     if !exists(client, "select from pg_roles where rolname = $1", role).await? {
         writeln!(terminal.out, "role {role}: not there")?;
         return Ok(());

@@ -7,13 +7,13 @@ use relay::{Code, Failure};
 use super::backlog::Backlog;
 use crate::{
     cli::{
-        OpenGaps, RecordPart, Trouble,
+        OpenGaps, RecordPart, TaskError,
         connect::Access,
         record::{self, Records},
     },
     config::Config,
     prepare,
-    shell::Seen,
+    shell::SourceReading,
 };
 
 /// When the slot was dropped.
@@ -29,7 +29,7 @@ pub(super) enum Retiring {
     /// The record stays as it is, and why.
     Kept(String),
     /// The source as it was, or why that is not known.
-    Seen(Box<Records>, Box<Result<Seen, Failure>>),
+    Seen(Box<Records>, Box<Result<SourceReading, Failure>>),
 }
 
 impl Retiring {
@@ -58,7 +58,7 @@ impl Retiring {
         gaps: OpenGaps,
         config: &Config,
         out: &mut (dyn io::Write + Send),
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TaskError> {
         let (records, seen) = match self {
             Self::Kept(why) => {
                 writeln!(out, "record: {why}")?;
@@ -106,7 +106,11 @@ impl Retiring {
     }
 }
 
-async fn see(config: &Config, access: Access<'_>, records: &Records) -> Result<Seen, Failure> {
+async fn see(
+    config: &Config,
+    access: Access<'_>,
+    records: &Records,
+) -> Result<SourceReading, Failure> {
     let seen = prepare::source(config, access.endpoint("teardown")?).see(None).await?;
     record::same_database(records, &seen)?;
     Ok(seen)

@@ -7,7 +7,7 @@ use super::super::{
 };
 
 /// A key's name within its table.
-pub(in super::super) type Name = &'static str;
+pub(in super::super) type KeyName = &'static str;
 
 /// A key's full name, and what it means.
 pub(in super::super) struct Named {
@@ -18,7 +18,7 @@ pub(in super::super) struct Named {
 /// What a key of type `T` takes.
 pub(in super::super) trait Kind<T> {
     /// Removes the key from its table; `None` when it is absent, or wrong and reported.
-    fn read(&self, key: Name, from: &mut Section, problems: &mut Problems<'_>) -> Option<T>;
+    fn read(&self, key: KeyName, from: &mut Section, problems: &mut Problems<'_>) -> Option<T>;
 
     /// Writes the key, if it is set.
     fn write(&self, key: &str, value: &T, lines: &mut Lines);

@@ -11,7 +11,7 @@ use super::{
         read::{Problems, Section},
         secret::{Secret, without_password},
     },
-    kind::{Kind, Name, Named},
+    kind::{KeyName, Kind, Named},
 };
 
 /// A kind of key that holds no further keys.
@@ -28,11 +28,11 @@ pub(in super::super) struct Leaf<T> {
     secrecy: Secrecy,
 }
 
-type Take<T> = Box<dyn Fn(Name, &mut Section, &mut Problems<'_>) -> Option<T>>;
+type Take<T> = Box<dyn Fn(KeyName, &mut Section, &mut Problems<'_>) -> Option<T>>;
 type Print<T> = Box<dyn Fn(&T) -> Option<String>>;
 
 impl<T> Kind<T> for Leaf<T> {
-    fn read(&self, key: Name, from: &mut Section, problems: &mut Problems<'_>) -> Option<T> {
+    fn read(&self, key: KeyName, from: &mut Section, problems: &mut Problems<'_>) -> Option<T> {
         (self.take)(key, from, problems)
     }
 
@@ -59,7 +59,7 @@ impl<T> Kind<T> for Leaf<T> {
 impl<T> Leaf<T> {
     fn new(
         takes: impl Into<String>,
-        take: impl Fn(Name, &mut Section, &mut Problems<'_>) -> Option<T> + 'static,
+        take: impl Fn(KeyName, &mut Section, &mut Problems<'_>) -> Option<T> + 'static,
         print: impl Fn(&T) -> Option<String> + 'static,
     ) -> Self {
         Self {

@@ -7,7 +7,7 @@ use super::{
         read::{Problems, Section},
         table::Table,
     },
-    kind::{Kind, Name, Named},
+    kind::{KeyName, Kind, Named},
 };
 
 /// A table: `[key]`, or `key.member = …` within one.
@@ -24,7 +24,7 @@ pub(in super::super) const fn group() -> Single {
 }
 
 impl<T: Table> Kind<T> for Single {
-    fn read(&self, key: Name, from: &mut Section, problems: &mut Problems<'_>) -> Option<T> {
+    fn read(&self, key: KeyName, from: &mut Section, problems: &mut Problems<'_>) -> Option<T> {
         Some(T::read(from.section(key, problems), problems))
     }
 
@@ -53,7 +53,12 @@ pub(in super::super) const fn sections(none: &'static str) -> Several {
 }
 
 impl<T: Table> Kind<Vec<T>> for Several {
-    fn read(&self, key: Name, from: &mut Section, problems: &mut Problems<'_>) -> Option<Vec<T>> {
+    fn read(
+        &self,
+        key: KeyName,
+        from: &mut Section,
+        problems: &mut Problems<'_>,
+    ) -> Option<Vec<T>> {
         let sections = from.sections(key, problems);
         Some(sections.into_iter().map(|section| T::read(section, problems)).collect())
     }
@@ -84,7 +89,7 @@ pub(in super::super) const fn inline() -> Inline {
 impl<T: Table> Kind<Option<T>> for Inline {
     fn read(
         &self,
-        key: Name,
+        key: KeyName,
         from: &mut Section,
         problems: &mut Problems<'_>,
     ) -> Option<Option<T>> {

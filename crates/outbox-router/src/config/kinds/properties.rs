@@ -7,7 +7,7 @@ use super::{
         read::{Problems, Section},
         values::Properties,
     },
-    kind::{Kind, Name, Named},
+    kind::{KeyName, Kind, Named},
 };
 
 /// Any property of librdkafka; the pairs are names and values that are often set.
@@ -22,7 +22,7 @@ pub(in super::super) const fn properties(
 impl Kind<Properties> for AnyProperty {
     fn read(
         &self,
-        key: Name,
+        key: KeyName,
         from: &mut Section,
         problems: &mut Problems<'_>,
     ) -> Option<Properties> {

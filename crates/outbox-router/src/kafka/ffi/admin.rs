@@ -13,7 +13,7 @@ use relay::TopicName;
 use sys::rd_kafka_admin_op_t as ApiKind;
 
 use super::{
-    events::{Event, error_code, text_of},
+    events::{NativeEvent, error_code, text_of},
     producer::Producer,
     raw,
 };
@@ -121,7 +121,7 @@ impl Producer {
 }
 
 fn find_settings<const N: usize>(
-    event: &Event,
+    event: &NativeEvent,
     settings: [&CStr; N],
 ) -> Result<[Option<String>; N], AdminError> {
     let mut found = [const { None }; N];
@@ -259,11 +259,11 @@ impl AdminRequest {
     }
 
     /// Waits for the answer, one second longer than librdkafka itself does.
-    pub(super) fn answer(&self) -> Result<Event, AdminError> {
+    pub(super) fn answer(&self) -> Result<NativeEvent, AdminError> {
         let wait_ms = self.timeout_ms.saturating_add(1_000);
         // SAFETY: the queue is alive.
         let event = unsafe { sys::rd_kafka_queue_poll(self.queue.as_ptr(), wait_ms) };
-        let Some(event) = NonNull::new(event).map(Event) else {
+        let Some(event) = NonNull::new(event).map(NativeEvent) else {
             return Err(AdminError {
                 code: RDKafkaErrorCode::OperationTimedOut,
                 text: "no answer to an admin request".to_owned(),

@@ -79,9 +79,9 @@ pub(in super::super) trait Events {
 
 /// An event that was taken from a queue. Dropping it destroys it, even when an implementation of
 /// [`Events`] panics.
-pub(super) struct Event(pub(super) NonNull<sys::rd_kafka_event_t>);
+pub(super) struct NativeEvent(pub(super) NonNull<sys::rd_kafka_event_t>);
 
-impl Event {
+impl NativeEvent {
     pub(super) fn kind(&self) -> c_int {
         // SAFETY: the event is alive.
         unsafe { sys::rd_kafka_event_type(self.0.as_ptr()) }
@@ -138,7 +138,7 @@ impl Event {
     }
 }
 
-impl Drop for Event {
+impl Drop for NativeEvent {
     fn drop(&mut self) {
         // SAFETY: taken from a queue, destroyed once.
         unsafe { sys::rd_kafka_event_destroy(self.0.as_ptr()) };

@@ -9,7 +9,7 @@ use rdkafka_sys as sys;
 use relay::Record;
 
 /// A record without its headers.
-pub(in super::super) struct Message<'m> {
+pub(in super::super) struct OutgoingRecord<'m> {
     pub(in super::super) partition: i32,
     pub(in super::super) key: &'m [u8],
     pub(in super::super) value: Option<&'m [u8]>,

@@ -22,7 +22,7 @@ mod reader;
 
 pub(super) use admin::{AdminError, NewTopic};
 pub(super) use events::{ClientError, Delivery, Events, Report, Severity, TopicAddress};
-pub(super) use message::{Message, NativeHeaders};
+pub(super) use message::{NativeHeaders, OutgoingRecord};
 pub use metadata::TopicUuid;
 pub(super) use metadata::answering;
 pub(super) use producer::{Producer, Served, TopicHandle};

@@ -23,8 +23,8 @@ use tokio::io::unix::AsyncFd;
 
 use super::{
     client::{MainQueue, NoCallbacks, SIGNAL, event_fd},
-    events::{Event, Events, TopicAddress},
-    message::{Message, NativeHeaders},
+    events::{Events, NativeEvent, TopicAddress},
+    message::{NativeHeaders, OutgoingRecord},
 };
 
 /// A native producer with its main queue and the eventfd that the queue signals.
@@ -81,7 +81,7 @@ impl Producer {
         record: &Record<'_>,
         opaque: u64,
     ) -> Result<(), RDKafkaErrorCode> {
-        let message = Message {
+        let message = OutgoingRecord {
             partition: record.partition,
             key: record.key,
             value: record.value,
@@ -95,7 +95,7 @@ impl Producer {
     pub(in super::super) fn enqueue(
         &self,
         topic: &TopicHandle,
-        message: &Message<'_>,
+        message: &OutgoingRecord<'_>,
         headers: NativeHeaders,
         opaque: u64,
     ) -> Result<(), RDKafkaErrorCode> {
@@ -148,7 +148,7 @@ impl Producer {
     pub(in super::super) fn serve(&self, events: &mut impl Events) -> Served {
         // SAFETY: the queue is alive as long as `self`; a timeout of 0 does not wait.
         let event = unsafe { sys::rd_kafka_queue_poll(self.queue.0.as_ptr(), 0) };
-        let Some(event) = NonNull::new(event).map(Event) else { return Served::QueueEmpty };
+        let Some(event) = NonNull::new(event).map(NativeEvent) else { return Served::QueueEmpty };
         match event.kind() {
             sys::RD_KAFKA_EVENT_DR => {
                 while let Some(report) = event.next_report() {

@@ -24,14 +24,14 @@ use relay::TopicName;
 
 use super::{
     client::{MainQueue, NoCallbacks},
-    events::{ClientError, Event, Events, Report},
+    events::{ClientError, Events, NativeEvent, Report},
 };
 use crate::kafka::log;
 
 /// A client that reads one partition of one topic.
 pub(in super::super) struct Reader {
     partition: i32,
-    phase: Phase,
+    phase: ReaderPhase,
     topic: NonNull<sys::rd_kafka_topic_t>,
     // Dropped in this order, after `Drop` has destroyed the topic.
     queue: MainQueue,
@@ -39,7 +39,7 @@ pub(in super::super) struct Reader {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ReaderPhase {
     Idle,
     Reading,
 }
@@ -85,7 +85,7 @@ impl Reader {
             return Err(KafkaError::Global(RDKafkaErrorCode::InvalidTopic));
         };
         let queue = MainQueue::of(&client);
-        Ok(Self { partition, phase: Phase::Idle, topic, queue, client })
+        Ok(Self { partition, phase: ReaderPhase::Idle, topic, queue, client })
     }
 
     /// rdkafka's client, for watermarks and the cluster's id.
@@ -107,7 +107,7 @@ impl Reader {
         if outcome != 0 {
             return Err(RDKafkaErrorCode::InvalidArgument);
         }
-        self.phase = Phase::Reading;
+        self.phase = ReaderPhase::Reading;
         Ok(())
     }
 
@@ -117,7 +117,7 @@ impl Reader {
         let timeout_ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
         // SAFETY: the queue is alive as long as `self`.
         let event = unsafe { sys::rd_kafka_queue_poll(self.queue.0.as_ptr(), timeout_ms) };
-        let event = NonNull::new(event).map(Event)?;
+        let event = NonNull::new(event).map(NativeEvent)?;
         match event.kind() {
             sys::RD_KAFKA_EVENT_FETCH => record_of(&event).map(Fetched::Record),
             sys::RD_KAFKA_EVENT_ERROR => Some(match event.error() {
@@ -138,7 +138,7 @@ impl Drop for Reader {
         // SAFETY: the topic is alive and its client too; the reference that `open` got is returned
         // once.
         unsafe {
-            if self.phase == Phase::Reading {
+            if self.phase == ReaderPhase::Reading {
                 sys::rd_kafka_consume_stop(self.topic.as_ptr(), self.partition);
             }
             sys::rd_kafka_topic_destroy(self.topic.as_ptr());
@@ -147,7 +147,7 @@ impl Drop for Reader {
 }
 
 /// A fetch event holds one message.
-fn record_of(event: &Event) -> Option<FetchedRecord> {
+fn record_of(event: &NativeEvent) -> Option<FetchedRecord> {
     // SAFETY: the event is alive; a message it returns lives as long.
     let message =
         NonNull::new(unsafe { sys::rd_kafka_event_message_next(event.0.as_ptr()) }.cast_mut())?;
@@ -165,7 +165,7 @@ fn record_of(event: &Event) -> Option<FetchedRecord> {
 }
 
 /// The offset at which an error event occurred.
-fn offset_of(event: &Event) -> Option<i64> {
+fn offset_of(event: &NativeEvent) -> Option<i64> {
     // SAFETY: the event is alive; what it returns is ours, and destroyed once.
     unsafe {
         let partition = NonNull::new(sys::rd_kafka_event_topic_partition(event.0.as_ptr()))?;

@@ -30,7 +30,7 @@ use relay::{
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
-    bound::{Identity, Topics},
+    bound::{BoundTopics, Identity},
     errors::Cluster,
     ffi::{Producer, Served, TopicUuid},
     health::{ClientErrors, Health},
@@ -39,8 +39,8 @@ use super::{
     topics::TopicDirectory,
 };
 use reports::{Pass, Reports};
-pub use trouble::DeliveryTrouble;
-use trouble::Phase;
+pub use trouble::DeliveryFailure;
+use trouble::SinkPhase;
 
 /// Produces records and collects their acknowledgements. The module's documentation states its
 /// guarantees.
@@ -50,11 +50,11 @@ pub struct KafkaSink {
     reports: Reports,
     /// Whether [`KafkaSink::wait_acks`] returns at once. It may wait only after the queue was read
     /// to its end and any failure was reported.
-    backlog: Backlog,
+    backlog: PollBacklog,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Backlog {
+enum PollBacklog {
     None,
     Some,
 }
@@ -68,16 +68,16 @@ impl KafkaSink {
     ) -> io::Result<Self> {
         let signal = producer.signal()?;
         let reports = Reports {
-            topics: Topics::new(batch_bytes),
+            topics: BoundTopics::new(batch_bytes),
             cluster,
             unacked: 0,
-            phase: Phase::Open,
+            phase: SinkPhase::Open,
             client_errors: ClientErrors::default(),
             state: None,
         };
         // librdkafka signals the first event in an *empty* queue, and the queue may already hold
         // log lines.
-        Ok(Self { producer, signal, reports, backlog: Backlog::Some })
+        Ok(Self { producer, signal, reports, backlog: PollBacklog::Some })
     }
 
     /// Takes over a topic that was looked up, with its `max.message.bytes` where that is known. A
@@ -111,17 +111,17 @@ impl KafkaSink {
     /// Collects what has arrived, without waiting, until about `limit` reports are read (the event
     /// that reaches the limit, one batch, is read to its end). Returns the first failure, once, as
     /// soon as it is known which record caused it.
-    pub fn poll_acks(&mut self, acks: &mut Acks, limit: usize) -> Option<DeliveryTrouble> {
+    pub fn poll_acks(&mut self, acks: &mut Acks, limit: usize) -> Option<DeliveryFailure> {
         self.take_signal();
         let open = self.reports.is_open();
         self.reports.topics.tick();
         let mut pass = Pass { reports: &mut self.reports, acks, served: 0 };
         self.backlog = loop {
             if pass.served >= limit {
-                break Backlog::Some;
+                break PollBacklog::Some;
             }
             if self.producer.serve(&mut pass) == Served::QueueEmpty {
-                break Backlog::None;
+                break PollBacklog::None;
             }
         };
         if open && !self.reports.is_open() {
@@ -133,7 +133,7 @@ impl KafkaSink {
     /// Waits until [`KafkaSink::poll_acks`] has something to read; may return early. Cancel-safe:
     /// the signal stays set until the next poll.
     pub async fn wait_acks(&self) {
-        if self.backlog == Backlog::Some {
+        if self.backlog == PollBacklog::Some {
             return;
         }
         match self.signal.readable().await {
@@ -195,7 +195,7 @@ impl KafkaSink {
             self.producer.client().fatal_error().unwrap_or((error, String::new()));
         self.reports.fail(ticket.map(Ticket::transaction), topic, error, &detail);
         self.producer.purge();
-        self.backlog = Backlog::Some;
+        self.backlog = PollBacklog::Some;
     }
 }
 

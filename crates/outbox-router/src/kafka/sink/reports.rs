@@ -5,11 +5,11 @@ use rdkafka::types::RDKafkaErrorCode;
 use relay::{Acks, Ticket, TopicId, TransactionRef};
 
 use super::{
-    trouble::{DeliveryTrouble, Phase},
+    trouble::{DeliveryFailure, SinkPhase},
     writes::StateWrites,
 };
 use crate::kafka::{
-    bound::Topics,
+    bound::BoundTopics,
     errors::Cluster,
     ffi::{ClientError, Delivery, Events, Report, Severity},
     health::ClientErrors,
@@ -18,17 +18,17 @@ use crate::kafka::{
 
 /// The sink's state, as far as it follows from reports.
 pub(super) struct Reports {
-    pub(super) topics: Topics,
+    pub(super) topics: BoundTopics,
     pub(super) cluster: Cluster,
     pub(super) unacked: usize,
-    pub(super) phase: Phase,
+    pub(super) phase: SinkPhase,
     pub(super) client_errors: ClientErrors,
     pub(super) state: Option<StateWrites>,
 }
 
 impl Reports {
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open)
+        matches!(self.phase, SinkPhase::Open)
     }
 
     pub(super) fn fail(
@@ -41,7 +41,7 @@ impl Reports {
         self.phase.fail(error, || {
             let name = topic.and_then(|topic| self.topics.name(topic));
             let failure = self.cluster.failure(error, name, detail);
-            DeliveryTrouble { transaction, topic, failure }
+            DeliveryFailure { transaction, topic, failure }
         });
     }
 
@@ -50,22 +50,22 @@ impl Reports {
     pub(super) fn missing_offset(&mut self, transaction: TransactionRef, topic: TopicId) {
         self.phase.explain(|| {
             let failure = self.cluster.ack_without_offset(self.topics.name(topic));
-            DeliveryTrouble { transaction: Some(transaction), topic: Some(topic), failure }
+            DeliveryFailure { transaction: Some(transaction), topic: Some(topic), failure }
         });
     }
 
-    pub(super) fn take_trouble(&mut self) -> Option<DeliveryTrouble> {
+    pub(super) fn take_trouble(&mut self) -> Option<DeliveryFailure> {
         let ripe = match &self.phase {
-            Phase::Explained(_) => true,
-            Phase::Unexplained(_) => self.unacked == 0,
-            Phase::Open | Phase::Told => false,
+            SinkPhase::Explained(_) => true,
+            SinkPhase::Unexplained(_) => self.unacked == 0,
+            SinkPhase::Open | SinkPhase::Told => false,
         };
         if !ripe {
             return None;
         }
-        match std::mem::replace(&mut self.phase, Phase::Told) {
-            Phase::Explained(trouble) | Phase::Unexplained(trouble) => Some(trouble),
-            Phase::Open | Phase::Told => None,
+        match std::mem::replace(&mut self.phase, SinkPhase::Told) {
+            SinkPhase::Explained(trouble) | SinkPhase::Unexplained(trouble) => Some(trouble),
+            SinkPhase::Open | SinkPhase::Told => None,
         }
     }
 }

@@ -5,13 +5,13 @@ use rdkafka::types::RDKafkaErrorCode;
 use relay::{Case, Failure, Record, RefusalReason, TopicName};
 
 use super::{
-    Backlog, KafkaSink,
+    KafkaSink, PollBacklog,
     reports::Reports,
-    trouble::DeliveryTrouble,
+    trouble::DeliveryFailure,
     writes::{Flight, StateWrites},
 };
 use crate::kafka::{
-    ffi::{Delivery, Message, NativeHeaders, Report},
+    ffi::{Delivery, NativeHeaders, OutgoingRecord, Report},
     state::{self, PARTITION},
 };
 
@@ -54,7 +54,8 @@ impl KafkaSink {
         if state.flight == Flight::One {
             return Err(RefusalReason::Probing);
         }
-        let message = Message { partition: PARTITION, key, value, timestamp_ms: Record::NOW };
+        let message =
+            OutgoingRecord { partition: PARTITION, key, value, timestamp_ms: Record::NOW };
         let outcome = self.producer.enqueue(&state.handle, &message, NativeHeaders::none(), write);
         match outcome {
             Ok(()) => {
@@ -68,7 +69,7 @@ impl KafkaSink {
                     self.producer.client().fatal_error().unwrap_or((error, String::new()));
                 self.reports.state_failed(error, &detail);
                 self.producer.purge();
-                self.backlog = Backlog::Some;
+                self.backlog = PollBacklog::Some;
                 Err(RefusalReason::Closed)
             }
         }
@@ -79,10 +80,10 @@ impl KafkaSink {
         self.reports.phase.explain(|| {
             let message = format!("events are routed to {name}, which is the state topic");
             let failure = Failure::of(Case::StateTopicRouted, message);
-            DeliveryTrouble { transaction: None, topic: None, failure }
+            DeliveryFailure { transaction: None, topic: None, failure }
         });
         self.producer.purge();
-        self.backlog = Backlog::Some;
+        self.backlog = PollBacklog::Some;
     }
 
     /// The number of the latest write to the state topic that was acknowledged since the last call.
@@ -108,7 +109,7 @@ impl Reports {
             }
             Delivery::Inferred => {
                 let failure = self.cluster.ack_without_offset(Some(state.name.as_str()));
-                let trouble = DeliveryTrouble { transaction: None, topic: None, failure };
+                let trouble = DeliveryFailure { transaction: None, topic: None, failure };
                 self.phase.explain(|| trouble);
             }
             Delivery::Failed(error) => self.state_failed(error, ""),
@@ -121,7 +122,7 @@ impl Reports {
         self.phase.fail(error, || {
             let failure = self.cluster.failure(error, Some(state.name.as_str()), detail);
             let failure = state::explain(failure, &self.cluster, &state.name, None);
-            DeliveryTrouble { transaction: None, topic: None, failure }
+            DeliveryFailure { transaction: None, topic: None, failure }
         });
     }
 }

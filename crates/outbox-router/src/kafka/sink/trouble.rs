@@ -7,7 +7,7 @@ use crate::kafka::errors::is_collateral;
 
 /// Why the sink is closed: the first failure, reported once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeliveryTrouble {
+pub struct DeliveryFailure {
     /// The transaction of the record that failed; `None` when the producer as a whole did.
     pub transaction: Option<TransactionRef>,
     /// The topic that the record was for.
@@ -18,22 +18,22 @@ pub struct DeliveryTrouble {
 
 /// Whether the sink is open. From the first failure on it is closed, and the other phases lead to
 /// reporting why.
-pub(super) enum Phase {
+pub(super) enum SinkPhase {
     Open,
     /// Only records that failed because of another one were reported. The report of the record that
     /// caused it is expected; if there is none, this failure is reported once every record in
     /// flight is.
-    Unexplained(DeliveryTrouble),
-    Explained(DeliveryTrouble),
+    Unexplained(DeliveryFailure),
+    Explained(DeliveryFailure),
     Told,
 }
 
-impl Phase {
+impl SinkPhase {
     /// Records a failure. `trouble` is called only if this failure is to be reported.
     pub(super) fn fail(
         &mut self,
         error: RDKafkaErrorCode,
-        trouble: impl FnOnce() -> DeliveryTrouble,
+        trouble: impl FnOnce() -> DeliveryFailure,
     ) {
         match (&self, is_collateral(error)) {
             (Self::Open, true) => *self = Self::Unexplained(trouble()),
@@ -43,7 +43,7 @@ impl Phase {
     }
 
     /// Records the cause that closes the sink, unless a cause is known already.
-    pub(super) fn explain(&mut self, trouble: impl FnOnce() -> DeliveryTrouble) {
+    pub(super) fn explain(&mut self, trouble: impl FnOnce() -> DeliveryFailure) {
         if matches!(self, Self::Open | Self::Unexplained(_)) {
             *self = Self::Explained(trouble());
         }

@@ -23,7 +23,7 @@ pub(super) const LARGE_RECORD_BYTES: usize = 4 << 20;
 const REPLICAS: usize = 3;
 
 /// A topic's settings; `None` where the broker does not report one.
-pub(super) struct Told<'s> {
+pub(super) struct TopicSettings<'s> {
     pub(super) policy: Option<&'s str>,
     pub(super) record_bytes: Option<usize>,
     pub(super) in_sync: Option<usize>,
@@ -34,7 +34,7 @@ pub(super) fn cautions(
     cluster: &Cluster,
     name: &TopicName,
     known: &Known,
-    told: &Told<'_>,
+    told: &TopicSettings<'_>,
 ) -> Vec<Failure> {
     let replicas = known.replicas.len();
     let alter = |why: &str, setting: &str| to_alter(cluster, name, why, setting);
@@ -105,10 +105,10 @@ mod tests {
     use super::*;
     use crate::codes::hint;
 
-    const WELL: Told<'_> =
-        Told { policy: Some("compact"), record_bytes: Some(1_048_588), in_sync: Some(2) };
+    const WELL: TopicSettings<'_> =
+        TopicSettings { policy: Some("compact"), record_bytes: Some(1_048_588), in_sync: Some(2) };
 
-    fn said(replicas: &[i32], brokers: &[i32], told: &Told<'_>) -> Vec<String> {
+    fn said(replicas: &[i32], brokers: &[i32], told: &TopicSettings<'_>) -> Vec<String> {
         let known = Known {
             partitions: std::num::NonZeroI32::MIN,
             broker: 1,
@@ -130,16 +130,16 @@ mod tests {
     #[test]
     fn nothing_is_said_of_a_topic_that_outlives_a_broker() {
         assert!(said(&[1, 2, 3], &[1, 2, 3, 4], &WELL).is_empty());
-        assert!(said(&[1, 2], &[1, 2], &Told { in_sync: Some(1), ..WELL }).is_empty());
-        let alone = Told { in_sync: Some(1), ..WELL };
+        assert!(said(&[1, 2], &[1, 2], &TopicSettings { in_sync: Some(1), ..WELL }).is_empty());
+        let alone = TopicSettings { in_sync: Some(1), ..WELL };
         assert!(said(&[1], &[1], &alone).is_empty(), "there is no second broker");
-        let untold = Told { record_bytes: None, in_sync: None, ..WELL };
+        let untold = TopicSettings { record_bytes: None, in_sync: None, ..WELL };
         assert!(said(&[], &[1, 2, 3], &untold).is_empty(), "not told");
     }
 
     #[test]
     fn a_single_replica_among_several_brokers_is_named_with_what_to_type() {
-        let said = said(&[2], &[1, 2, 3, 4], &Told { in_sync: Some(1), ..WELL });
+        let said = said(&[2], &[1, 2, 3, 4], &TopicSettings { in_sync: Some(1), ..WELL });
         assert_eq!(said.len(), 1);
         assert!(said[0].contains("one replica on a cluster of 4 brokers"), "{}", said[0]);
         let json = r#"{"version":1,"partitions":[{"topic":"s","partition":0,"replicas":[2,1,3]}]}"#;
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn what_one_broker_acknowledges_or_no_number_of_them_can_is_named() {
-        let one = said(&[1, 2, 3], &[1, 2, 3], &Told { in_sync: Some(1), ..WELL });
+        let one = said(&[1, 2, 3], &[1, 2, 3], &TopicSettings { in_sync: Some(1), ..WELL });
         assert!(one.len() == 1 && one[0].contains("--add-config min.insync.replicas=2"), "{one:?}");
         let never = said(&[1], &[1], &WELL);
         assert_eq!(never.len(), 1);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_policy_that_is_not_told_is_no_reason_to_be_silent() {
-        let said = said(&[1], &[1], &Told { policy: None, in_sync: None, ..WELL });
+        let said = said(&[1], &[1], &TopicSettings { policy: None, in_sync: None, ..WELL });
         assert_eq!(said.len(), 1);
         assert!(said[0].contains("does not tell its cleanup.policy"), "{said:?}");
         assert!(said[0].contains("--describe --all --entity-type topics"), "{said:?}");
@@ -167,8 +167,11 @@ mod tests {
 
     #[test]
     fn a_limit_that_many_tables_may_exceed_is_named() {
-        let said =
-            said(&[1], &[1], &Told { record_bytes: Some(100_000), in_sync: Some(1), ..WELL });
+        let said = said(
+            &[1],
+            &[1],
+            &TopicSettings { record_bytes: Some(100_000), in_sync: Some(1), ..WELL },
+        );
         assert_eq!(said.len(), 1);
         assert!(said[0].contains("records of 100000 bytes at most"), "{said:?}");
         assert!(said[0].ends_with("--add-config max.message.bytes=1048588"), "{said:?}");

@@ -6,12 +6,12 @@ use rdkafka::{error::KafkaError, types::RDKafkaErrorCode};
 use relay::{Case, Failure, Record, TopicName};
 use tokio::time::Instant;
 
-use super::{PARTITION, StateRead, StateTopic};
+use super::{PARTITION, StateLog, StateTopic};
 use crate::{
     kafka::{
         errors::Cluster,
         ffi::{
-            ClientError, Delivery, Events, Message, NativeHeaders, Producer, Report, Served,
+            ClientError, Delivery, Events, NativeHeaders, OutgoingRecord, Producer, Report, Served,
             Severity, TopicHandle,
         },
         health::{ClientErrors, Health},
@@ -35,7 +35,7 @@ pub fn read_state(
     settings: &KafkaSettings,
     name: &TopicName,
     prefix: &[u8],
-) -> Result<StateRead, Failure> {
+) -> Result<StateLog, Failure> {
     state_topic(settings, name)?.read(prefix)
 }
 
@@ -98,7 +98,8 @@ impl Writer<'_> {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), Failure> {
-        let message = Message { partition: PARTITION, key, value, timestamp_ms: Record::NOW };
+        let message =
+            OutgoingRecord { partition: PARTITION, key, value, timestamp_ms: Record::NOW };
         producer
             .enqueue(&self.handle, &message, NativeHeaders::none(), 0)
             .map_err(|error| self.topic.failure(error, ""))?;

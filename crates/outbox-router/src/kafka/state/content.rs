@@ -2,11 +2,13 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use relay::StateRecord;
+
 use crate::kafka::ffi::FetchedRecord;
 
 /// The records of the state topic, and the extent of its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateRead {
+pub struct StateLog {
     /// The cluster's id; empty where the brokers do not report one.
     pub cluster_id: String,
     /// The first offset of the topic at the time of the read.
@@ -22,29 +24,18 @@ pub struct StateRead {
 /// Where the state topic ends, and in which cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateEnd {
-    /// As in [`StateRead`], but from the producer's client.
+    /// As in [`StateLog`], but from the producer's client.
     pub cluster_id: String,
     /// The offset after the last record.
     pub offset: i64,
 }
 
-impl StateRead {
+impl StateLog {
     /// Whether the topic ends `further` records after this read, in the same cluster. The cluster
     /// is compared because a copy of the topic in another cluster may have the same offsets.
     pub fn ends_at(&self, end: &StateEnd, further: i64) -> bool {
         end.offset == self.end + further && end.cluster_id == self.cluster_id
     }
-}
-
-/// The latest record of a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateRecord {
-    /// As written.
-    pub key: Vec<u8>,
-    /// As written.
-    pub value: Vec<u8>,
-    /// The record's offset in the topic.
-    pub offset: i64,
 }
 
 /// Identifies one record of the log, to recognise the same log later.

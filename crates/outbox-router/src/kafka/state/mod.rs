@@ -15,11 +15,11 @@ mod reading;
 mod records;
 
 pub use commands::{put_state, read_state};
-pub use content::{Anchor, StateEnd, StateRead, StateRecord};
+pub use content::{Anchor, StateEnd, StateLog};
 
 use std::{sync::Arc, time::Duration};
 
-use cautions::{LARGE_RECORD_BYTES, Told, cautions, to_alter};
+use cautions::{LARGE_RECORD_BYTES, TopicSettings, cautions, to_alter};
 use rdkafka::{types::RDKafkaErrorCode, util::Timeout};
 use relay::{Case, Code, Failure, Name, TopicName};
 
@@ -150,7 +150,7 @@ impl StateTopic {
             return Err(to_alter(cluster, name, &why, &setting));
         }
         let in_sync = in_sync.and_then(|in_sync| in_sync.parse().ok());
-        let told = Told { policy: policy.as_deref(), record_bytes, in_sync };
+        let told = TopicSettings { policy: policy.as_deref(), record_bytes, in_sync };
         Ok(cautions(cluster, name, known, &told))
     }
 

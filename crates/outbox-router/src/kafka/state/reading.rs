@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     PARTITION, StateTopic,
-    content::StateRead,
+    content::StateLog,
     records::{Progress, Reading},
 };
 use crate::kafka::{
@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The result of fetching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum FetchOutcome {
     Whole,
     AnotherLog,
 }
@@ -43,19 +43,20 @@ impl StateTopic {
     /// # Errors
     /// [`Code::KafkaUnreachable`] when no broker answers for some seconds, or the log changes
     /// during the read; or the topic is missing or forbidden.
-    pub fn read(&self, prefix: &[u8]) -> Result<StateRead, Failure> {
+    pub fn read(&self, prefix: &[u8]) -> Result<StateLog, Failure> {
         let reader = self.reader()?;
         let (begin, end) = self.watermarks(&reader)?;
         let cluster_id = cluster_id(&reader);
         let mut reading = Reading::anew(prefix, end);
-        if begin < end && self.fetch(reader, begin, end, &mut reading)? == Outcome::AnotherLog {
+        if begin < end && self.fetch(reader, begin, end, &mut reading)? == FetchOutcome::AnotherLog
+        {
             let name = &self.name;
             let what =
                 format!("the state topic {name} was truncated or re-created while it was read");
             return Err(Failure::of(Case::StateTopicUnread, what));
         }
         let (records, last) = reading.found();
-        Ok(StateRead { cluster_id, begin, end, records, last })
+        Ok(StateLog { cluster_id, begin, end, records, last })
     }
 
     /// The same, given `known`, an earlier result for the same prefix: reads only what is new, or
@@ -63,7 +64,7 @@ impl StateTopic {
     ///
     /// # Errors
     /// As [`StateTopic::read`].
-    pub fn read_on(&self, prefix: &[u8], known: &StateRead) -> Result<StateRead, Failure> {
+    pub fn read_on(&self, prefix: &[u8], known: &StateLog) -> Result<StateLog, Failure> {
         let Some(anchor) = known.last else { return self.read(prefix) };
         let reader = self.reader()?;
         let (begin, end) = self.watermarks(&reader)?;
@@ -71,9 +72,9 @@ impl StateTopic {
         // A moved beginning means that records were deleted there, and `known` may still hold them.
         if begin == known.begin && end >= known.end && cluster_id == known.cluster_id {
             let mut reading = Reading::on(prefix, end, &known.records, anchor);
-            if self.fetch(reader, anchor.offset, end, &mut reading)? == Outcome::Whole {
+            if self.fetch(reader, anchor.offset, end, &mut reading)? == FetchOutcome::Whole {
                 let (records, last) = reading.found();
-                return Ok(StateRead { cluster_id, begin, end, records, last });
+                return Ok(StateLog { cluster_id, begin, end, records, last });
             }
         }
         tracing::debug!(topic = %self.name, "the state topic is not what it was, or has holes: it is read from its beginning");
@@ -122,7 +123,7 @@ impl StateTopic {
         from: i64,
         end: i64,
         reading: &mut Reading<'_>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<FetchOutcome, Failure> {
         reader.start(from).map_err(|error| self.failure(error, ""))?;
         let mut client_errors = ClientErrors::default();
         let mut deadline = Instant::now() + PATIENCE;
@@ -149,13 +150,13 @@ impl StateTopic {
             };
             match progress {
                 Progress::More => {}
-                Progress::Done => return Ok(Outcome::Whole),
-                Progress::AnotherLog => return Ok(Outcome::AnotherLog),
+                Progress::Done => return Ok(FetchOutcome::Whole),
+                Progress::AnotherLog => return Ok(FetchOutcome::AnotherLog),
                 // A leader that was just elected may not know yet that its last records are
                 // committed, and sends them as soon as it does. To accept its end of the log would
                 // miss them.
                 Progress::EndsEarly if self.watermarks(&reader)?.1 >= end => {}
-                Progress::EndsEarly => return Ok(Outcome::AnotherLog),
+                Progress::EndsEarly => return Ok(FetchOutcome::AnotherLog),
             }
         }
     }

@@ -11,7 +11,9 @@
 
 use std::collections::HashMap;
 
-use super::content::{Anchor, StateRecord};
+use relay::StateRecord;
+
+use super::content::Anchor;
 use crate::kafka::ffi::FetchedRecord;
 
 /// See the module's documentation.

@@ -21,7 +21,7 @@ use relay::{
 };
 use tokio::time::{Instant, timeout};
 
-use crate::kafka::{DeliveryTrouble, KafkaSettings, KafkaSink, open};
+use crate::kafka::{DeliveryFailure, KafkaSettings, KafkaSink, open};
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -161,7 +161,7 @@ pub(super) async fn until(
     sink: &mut KafkaSink,
     acks: &mut Acks,
     done: impl Fn(&KafkaSink, &Acks) -> bool,
-) -> Option<DeliveryTrouble> {
+) -> Option<DeliveryFailure> {
     let deadline = Instant::now() + DEADLINE;
     loop {
         let trouble = sink.poll_acks(acks, 1_000);

@@ -5,7 +5,7 @@ use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use relay::{Acks, Code, RefusalReason, TopicName};
 
 use super::cluster::{Cluster, acked, give, number, orders, orders_name, ticket, until};
-use crate::kafka::{KafkaSink, StateRead, StateTopic, open, put_state, read_state};
+use crate::kafka::{KafkaSink, StateLog, StateTopic, open, put_state, read_state};
 
 const STATE: &str = "outbox-router.state";
 
@@ -25,7 +25,7 @@ fn state_topic(cluster: &Cluster, sink: &KafkaSink) -> StateTopic {
     sink.state_topic(&cluster.settings(), state_name())
 }
 
-fn pairs(read: &StateRead) -> Vec<(&[u8], &[u8])> {
+fn pairs(read: &StateLog) -> Vec<(&[u8], &[u8])> {
     read.records.iter().map(|record| (&*record.key, &*record.value)).collect()
 }
 

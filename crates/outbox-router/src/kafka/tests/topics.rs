@@ -9,7 +9,7 @@ use rdkafka::{
 use relay::{Acks, Code, TopicId, TopicName};
 
 use super::cluster::{Cluster, DEADLINE, ORDERS, RequestLog, orders, orders_name, until};
-use crate::kafka::{Health, KafkaSink, Seen, TopicLookup, open};
+use crate::kafka::{Health, KafkaSink, TopicLookup, TopicReading, open};
 
 #[tokio::test]
 async fn partitions_are_counted_with_those_that_have_no_leader() {
@@ -71,7 +71,10 @@ async fn a_topic_that_is_not_there_is_seen_as_gone() {
     let name = TopicName::new("outbox.event.Missing").unwrap();
     sink.bind_topic(orders(), &name, None);
     let directory = sink.directory(&cluster.settings());
-    assert_eq!(directory.see(&[name]), Ok(vec![Seen { lookup: TopicLookup::Gone, uuid: None }]));
+    assert_eq!(
+        directory.see(&[name]),
+        Ok(vec![TopicReading { lookup: TopicLookup::Gone, uuid: None }])
+    );
 }
 
 /// All topics are asked for in one request, and their ids in another.

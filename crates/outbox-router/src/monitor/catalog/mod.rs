@@ -81,7 +81,7 @@ enum Explained {
 }
 
 /// What one reading within a snapshot shows.
-struct Look {
+struct CatalogReading {
     catalog: Catalog,
     explained: Explained,
 }
@@ -122,7 +122,7 @@ async fn look_within(
     sql: &mut impl TextQuery,
     version: i32,
     sought: Sought<'_>,
-) -> Result<Look, Failure> {
+) -> Result<CatalogReading, Failure> {
     let mut explained = Explained::Yes;
     let mut names: Vec<TableName> =
         sought.outboxes.tables.iter().map(|outbox| outbox.name.clone()).collect();
@@ -146,7 +146,7 @@ async fn look_within(
     let mut relations = relations(sql, Wanted { names: &names, oids: &oids }).await?;
     add_children(sql, &mut relations).await?;
     rows::add_partitions(sql, version, &mut relations).await?;
-    Ok(Look { catalog: Catalog { publication, relations }, explained })
+    Ok(CatalogReading { catalog: Catalog { publication, relations }, explained })
 }
 
 async fn publication(sql: &mut impl TextQuery, name: &str) -> Result<Option<Publication>, Failure> {

@@ -5,14 +5,14 @@ use relay::{Snapshot, source::SlotLook};
 
 /// Generation and holder at the moment at which a gap was found.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct FoundAt {
     /// The generation of the pipeline's record, as the relay knew it; 0 while it knew none.
     pub(super) generation: u64,
     /// Process id of the walsender that held the slot; `None`: the slot was not held.
     pub(super) walsender: Option<i32>,
 }
 
-impl Found {
+impl FoundAt {
     pub(super) fn at(snapshot: &Snapshot, look: &SlotLook) -> Self {
         Self { generation: snapshot.witness.generation, walsender: walsender(look) }
     }

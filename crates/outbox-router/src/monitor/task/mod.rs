@@ -37,11 +37,11 @@ mod found;
 mod gaps;
 mod memory;
 
-use found::Found;
+use found::FoundAt;
 
 /// What the monitor watches.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct MonitorSettings {
     /// The slot.
     pub slot: String,
     /// The publication.
@@ -100,7 +100,11 @@ const BREATH: Duration = Duration::from_millis(200);
 const KEPT_FREE: usize = 2;
 
 /// Runs until the relay no longer receives the events.
-pub async fn run(settings: Settings, connect: impl Connect + Send + Sync, channels: Channels) {
+pub async fn run(
+    settings: MonitorSettings,
+    connect: impl Connect + Send + Sync,
+    channels: Channels,
+) {
     let mut monitor = Monitor::new(settings, connect, channels);
     loop {
         let looked = monitor.look().await;
@@ -124,10 +128,10 @@ enum Next {
 }
 
 struct Monitor<C> {
-    settings: Settings,
+    settings: MonitorSettings,
     connect: C,
     channels: Channels,
-    session: Option<Session>,
+    session: Option<MonitorSession>,
     report: MonitorReport,
     /// What the relay's latest session found; a newer baseline replaces `remembered`.
     baseline: Option<Arc<Baseline>>,
@@ -139,13 +143,13 @@ struct Monitor<C> {
     /// Codes of the alterations that this monitor has announced since that session began.
     announced: BTreeSet<Code>,
     /// Generation and holder of the slot when the last gap was found.
-    found: Option<Found>,
+    found: Option<FoundAt>,
     thresholds: Watch,
     pace: Pace,
     stop: Option<StopTold>,
 }
 
-struct Session {
+struct MonitorSession {
     connection: SqlSession,
     version: i32,
     /// Which server this is; `None` where the role may not ask.
@@ -157,7 +161,7 @@ struct Session {
 struct StopTold;
 
 /// What one reading shows.
-struct Look {
+struct MonitorReading {
     slot: SlotLook,
     catalog: Catalog,
     /// Notes that are neither of the slot nor of the publication.
@@ -172,7 +176,7 @@ fn notes(moves: &[Moves], version: i32) -> Vec<Failure> {
 }
 
 impl<C: Connect> Monitor<C> {
-    async fn look(&mut self) -> Result<Look, Failure> {
+    async fn look(&mut self) -> Result<MonitorReading, Failure> {
         // A failure of an old connection says nothing about the server; a new connection learns the
         // reason.
         if let Some(session) = self.session.take()
@@ -184,7 +188,7 @@ impl<C: Connect> Monitor<C> {
         self.read(session).await
     }
 
-    async fn open(&mut self) -> Result<Session, Failure> {
+    async fn open(&mut self) -> Result<MonitorSession, Failure> {
         let connected = tokio::time::timeout(ANSWER_WITHIN, self.connect.connect()).await;
         let mut connection = connected.map_err(|_| unanswered("a connection attempt"))??;
         let SqlSession { client, driver } = &mut connection;
@@ -196,18 +200,19 @@ impl<C: Connect> Monitor<C> {
             Ok((version, history))
         })
         .await?;
-        Ok(Session { connection, version, history })
+        Ok(MonitorSession { connection, version, history })
     }
 
     /// Reads everything. The connection is kept only when every statement was answered.
-    async fn read(&mut self, mut session: Session) -> Result<Look, Failure> {
+    async fn read(&mut self, mut session: MonitorSession) -> Result<MonitorReading, Failure> {
         let before = self.before();
         let sought = Sought {
             publication: &self.settings.publication,
             outboxes: &self.settings.outboxes,
             remembered: before.as_ref(),
         };
-        let Session { connection: SqlSession { client, driver }, version, history } = &mut session;
+        let MonitorSession { connection: SqlSession { client, driver }, version, history } =
+            &mut session;
         let history = history.clone();
         let look = drive(driver, async {
             let slot = slot::look(&mut &*client, *version, &self.settings.slot).await?;
@@ -217,7 +222,7 @@ impl<C: Connect> Monitor<C> {
                 Some(slot) if pins::is_worth_asking(slot) => pins::oldest(client).await?,
                 _ => None,
             };
-            Ok(Look { slot, catalog, notes: notes(&moves, *version), pin, history })
+            Ok(MonitorReading { slot, catalog, notes: notes(&moves, *version), pin, history })
         })
         .await?;
         self.session = Some(session);
@@ -249,7 +254,7 @@ async fn closed(driver: &mut Driver) {
 
 impl<C> Monitor<C> {
     /// A monitor that has read nothing yet.
-    fn new(settings: Settings, connect: C, channels: Channels) -> Self {
+    fn new(settings: MonitorSettings, connect: C, channels: Channels) -> Self {
         Self {
             thresholds: Watch::new(settings.thresholds),
             report: MonitorReport::initial(Instant::now()),
@@ -269,7 +274,7 @@ impl<C> Monitor<C> {
     }
 
     /// Evaluates a reading: ends a reported trouble, checks slot and catalog, measures the slot.
-    fn seen(&mut self, look: Look) {
+    fn seen(&mut self, look: MonitorReading) {
         if self.report.trouble.take().is_some() {
             tracing::info!(slot = %self.settings.slot, "the monitor sees postgresql again");
         }

@@ -21,7 +21,7 @@ use super::link::{Link, LinkError};
 use super::reply::{Authentication, Reply};
 use super::session::MESSAGES_MAX;
 use super::transport::Privacy;
-use super::{ConnInfo, ConnectError, Method, Password, ProtocolError, Unfit};
+use super::{ConnInfo, ConnectError, Method, Password, ProtocolError, UnfitConnection};
 
 #[cfg(test)]
 mod tests;
@@ -193,8 +193,8 @@ impl Exchange<'_> {
     fn cleartext_password(&self, privacy: Privacy) -> Result<&Password, ConnectError> {
         let connection = match privacy {
             Privacy::Verified | Privacy::Local => return self.password(),
-            Privacy::Unverified => Unfit::Unverified,
-            Privacy::Exposed => Unfit::Unencrypted,
+            Privacy::Unverified => UnfitConnection::Unverified,
+            Privacy::Exposed => UnfitConnection::Unencrypted,
         };
         Err(ConnectError::PlaintextPassword { target: self.info.target(), connection })
     }

@@ -26,8 +26,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use error::ConnInfoError;
-pub use parameters::Environment;
 use parameters::Values;
+pub use parameters::VariableLookup;
 pub use password::Password;
 pub use tls::{ClientCertificate, RootCertificates, SslMode};
 
@@ -89,7 +89,7 @@ impl Host {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Line {
     UnixSocket,
     Loopback,
     Remote,
@@ -111,7 +111,7 @@ impl ConnInfo {
     /// # Errors
     /// The text cannot be read, names something unsupported, has a value outside its range, or no
     /// user is known.
-    pub fn resolve(text: Option<&str>, env: Environment<'_>) -> Result<Self, ConnInfoError> {
+    pub fn resolve(text: Option<&str>, env: VariableLookup<'_>) -> Result<Self, ConnInfoError> {
         let values = Values::collect(text, env)?;
         let host = Host::parse(values.get("host").unwrap_or(DEFAULT_SOCKET_DIRECTORY))?;
         let hostaddr =
@@ -185,20 +185,20 @@ impl ConnInfo {
 
     /// Where the server is, by configuration only; once the socket is connected, its peer's address
     /// is checked again ([`Privacy`](super::transport::Privacy)).
-    fn place(&self) -> Place {
+    fn place(&self) -> Line {
         let address = match (&self.host, self.hostaddr) {
-            (Host::Unix(_), _) => return Place::UnixSocket,
+            (Host::Unix(_), _) => return Line::UnixSocket,
             // The connection goes to the address; the name is only what the certificate must
             // contain.
             (Host::Tcp(_), Some(address)) => Some(address),
             (Host::Tcp(name), None) if name.eq_ignore_ascii_case("localhost") => {
-                return Place::Loopback;
+                return Line::Loopback;
             }
             (Host::Tcp(name), None) => name.parse().ok(),
         };
         match address {
-            Some(address) if address.to_canonical().is_loopback() => Place::Loopback,
-            Some(_) | None => Place::Remote,
+            Some(address) if address.to_canonical().is_loopback() => Line::Loopback,
+            Some(_) | None => Line::Remote,
         }
     }
 
@@ -206,9 +206,9 @@ impl ConnInfo {
         let named = values.get("sslmode").map(SslMode::parse).transpose()?;
         let place = self.place();
         let default = match place {
-            Place::UnixSocket => SslMode::Disable,
-            Place::Loopback => SslMode::Prefer,
-            Place::Remote => SslMode::VerifyFull,
+            Line::UnixSocket => SslMode::Disable,
+            Line::Loopback => SslMode::Prefer,
+            Line::Remote => SslMode::VerifyFull,
         };
         self.sslrootcert = values.get("sslrootcert").map(|text| match text {
             "system" => RootCertificates::System,
@@ -227,7 +227,7 @@ impl ConnInfo {
                 expected: "verify-full when sslrootcert is system",
             });
         }
-        if place == Place::Remote && self.sslmode < SslMode::VerifyFull {
+        if place == Line::Remote && self.sslmode < SslMode::VerifyFull {
             self.warnings.push(format!(
                 "sslmode {} does not prove that {} is the right server; use verify-full with sslrootcert",
                 self.sslmode,
@@ -237,7 +237,7 @@ impl ConnInfo {
         Ok(())
     }
 
-    fn look_password_up(&mut self, values: &Values, env: Environment<'_>) {
+    fn look_password_up(&mut self, values: &Values, env: VariableLookup<'_>) {
         if self.password.is_some() {
             return;
         }

@@ -9,13 +9,16 @@ use super::variables::{Treatment, VARIABLES};
 use super::{ClientCertificate, ConnInfoError, parse};
 
 /// Returns the value of an environment variable.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type VariableLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Parameter values by name, from the string and the environment.
 pub(super) struct Values(BTreeMap<&'static str, String>);
 
 impl Values {
-    pub(super) fn collect(text: Option<&str>, env: Environment<'_>) -> Result<Self, ConnInfoError> {
+    pub(super) fn collect(
+        text: Option<&str>,
+        env: VariableLookup<'_>,
+    ) -> Result<Self, ConnInfoError> {
         let mut values = BTreeMap::new();
         for (name, value) in text.map(parse::pairs).transpose()?.unwrap_or_default() {
             let known = PARAMETERS.iter().find(|parameter| **parameter == name);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::super::require_auth::{Method, RequireAuth};
-use super::{ProtocolError, ServerMessage, ServerTrouble};
+use super::{ProtocolError, ServerErrorKind, ServerMessage};
 
 /// A connection that could not be established.
 #[derive(Debug, Error)]
@@ -95,7 +95,7 @@ pub enum ConnectError {
         /// Host and port.
         target: String,
         /// Why the connection is unfit.
-        connection: Unfit,
+        connection: UnfitConnection,
     },
     /// The server asks for a method that `require_auth` rules out.
     #[error(
@@ -180,14 +180,14 @@ pub enum ConnectError {
 
 /// Why a connection is unfit for a password in clear text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum UnfitConnection {
     /// It is not encrypted: everybody on the network path can read it.
     Unencrypted,
     /// It is encrypted, but the server's certificate was not verified: an impostor can read it.
     Unverified,
 }
 
-impl fmt::Display for Unfit {
+impl fmt::Display for UnfitConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unencrypted => "an unencrypted connection",
@@ -206,7 +206,7 @@ pub enum ConnectErrorKind {
     /// Passwords and authentication methods: a person has to act.
     Authentication,
     /// The server answered with an error.
-    Server(ServerTrouble),
+    Server(ServerErrorKind),
     /// The peer is not PostgreSQL, or something between changes what is sent.
     Protocol,
 }
@@ -238,7 +238,7 @@ impl ConnectError {
             | Self::ServerProof { .. } => ConnectErrorKind::Authentication,
             Self::Server { message, .. } => {
                 let trouble = message.trouble();
-                if trouble == ServerTrouble::Authentication {
+                if trouble == ServerErrorKind::Authentication {
                     ConnectErrorKind::Authentication
                 } else {
                     ConnectErrorKind::Server(trouble)

@@ -1,7 +1,7 @@
 //! Errors that the server reports, and the one place where their meaning is decided.
 //!
-//! [`ServerTrouble`] names the situation; whether to retry, wait or fail is decided by the relay.
-//! What is not recognised stays [`ServerTrouble::Other`] with its SQLSTATE, and is not guessed.
+//! [`ServerErrorKind`] names the situation; whether to retry, wait or fail is decided by the relay.
+//! What is not recognised stays [`ServerErrorKind::Other`] with its SQLSTATE, and is not guessed.
 //!
 //! Message texts are translated by the server (`lc_messages`). So a situation is recognised by its
 //! SQLSTATE and by the name of the server function that raised the error; the English text is used
@@ -18,7 +18,7 @@ use thiserror::Error;
 
 use super::frames::FrameError;
 
-pub use connect::{ConnectError, ConnectErrorKind, TlsSetupError, Unfit};
+pub use connect::{ConnectError, ConnectErrorKind, TlsSetupError, UnfitConnection};
 
 /// An ErrorResponse or NoticeResponse, with the fields that are shown or classified (manual,
 /// section "Error and Notice Message Fields").
@@ -68,7 +68,7 @@ impl ServerMessage {
 
     /// What this message means for a connection that follows a slot.
     #[must_use]
-    pub fn trouble(&self) -> ServerTrouble {
+    pub fn trouble(&self) -> ServerErrorKind {
         classify(self)
     }
 
@@ -107,7 +107,7 @@ impl From<&tokio_postgres::error::DbError> for ServerMessage {
 
 /// The situations that the router tells apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ServerTrouble {
+pub enum ServerErrorKind {
     /// Wrong password, unknown role, or no matching line in `pg_hba.conf`.
     Authentication,
     /// The database does not exist.
@@ -143,65 +143,65 @@ pub enum ServerTrouble {
     Other,
 }
 
-fn classify(message: &ServerMessage) -> ServerTrouble {
+fn classify(message: &ServerMessage) -> ServerErrorKind {
     match message.code.as_str() {
-        "28P01" | "28000" => ServerTrouble::Authentication,
-        "3D000" => ServerTrouble::DatabaseMissing,
+        "28P01" | "28000" => ServerErrorKind::Authentication,
+        "3D000" => ServerErrorKind::DatabaseMissing,
         "42501" => privilege(message),
         "42704" => missing_object(message),
         "55006" => slot_in_use(message),
         "55000" => not_in_prerequisite_state(message),
-        "53300" | "53400" => ServerTrouble::TooManyConnections,
-        "57P01" | "57P02" => ServerTrouble::Terminated,
-        "57P03" => ServerTrouble::NotAccepting,
-        "58P01" if message.says("WAL segment") => ServerTrouble::SlotLost,
-        "0A000" if message.says("physical replication slot") => ServerTrouble::SlotUnfit,
+        "53300" | "53400" => ServerErrorKind::TooManyConnections,
+        "57P01" | "57P02" => ServerErrorKind::Terminated,
+        "57P03" => ServerErrorKind::NotAccepting,
+        "58P01" if message.says("WAL segment") => ServerErrorKind::SlotLost,
+        "0A000" if message.says("physical replication slot") => ServerErrorKind::SlotUnfit,
         // The slot has another output plugin, which does not know pgoutput's options; the texts
         // differ by plugin.
-        "22023" if message.says("proto_version") => ServerTrouble::SlotUnfit,
-        "08P01" if message.says("startup parameter") => ServerTrouble::Pooler,
-        _ => ServerTrouble::Other,
+        "22023" if message.says("proto_version") => ServerErrorKind::SlotUnfit,
+        "08P01" if message.says("startup parameter") => ServerErrorKind::Pooler,
+        _ => ServerErrorKind::Other,
     }
 }
 
-fn privilege(message: &ServerMessage) -> ServerTrouble {
+fn privilege(message: &ServerMessage) -> ServerErrorKind {
     // "must be superuser or replication role" up to version 15, "permission denied to start WAL
     // sender" since.
     if message.raised_by(&["InitPostgres", "CheckSlotPermissions", "check_permissions"])
         || message.says("replication")
         || message.says("WAL sender")
     {
-        ServerTrouble::NoReplicationPrivilege
+        ServerErrorKind::NoReplicationPrivilege
     } else {
-        ServerTrouble::PermissionDenied
+        ServerErrorKind::PermissionDenied
     }
 }
 
-fn missing_object(message: &ServerMessage) -> ServerTrouble {
+fn missing_object(message: &ServerMessage) -> ServerErrorKind {
     if message.raised_by(&["get_publication_oid"]) || message.says("publication \"") {
-        ServerTrouble::PublicationMissing
+        ServerErrorKind::PublicationMissing
     } else if message.raised_by(&["ReplicationSlotAcquire"]) || message.says("replication slot \"")
     {
-        ServerTrouble::SlotMissing
+        ServerErrorKind::SlotMissing
     } else {
-        ServerTrouble::Other
+        ServerErrorKind::Other
     }
 }
 
-fn slot_in_use(message: &ServerMessage) -> ServerTrouble {
+fn slot_in_use(message: &ServerMessage) -> ServerErrorKind {
     if message.raised_by(&["ReplicationSlotAcquire"]) || message.says("replication slot") {
-        ServerTrouble::SlotInUse { pid: last_number(&message.message) }
+        ServerErrorKind::SlotInUse { pid: last_number(&message.message) }
     } else {
-        ServerTrouble::Other
+        ServerErrorKind::Other
     }
 }
 
-fn not_in_prerequisite_state(message: &ServerMessage) -> ServerTrouble {
+fn not_in_prerequisite_state(message: &ServerMessage) -> ServerErrorKind {
     if message.raised_by(&["LoadPublications"]) || message.says("skipped loading publication") {
         // PostgreSQL 18 reports it in a WARNING and goes on without the rows.
-        ServerTrouble::PublicationMissing
+        ServerErrorKind::PublicationMissing
     } else if message.says("wal_level") {
-        ServerTrouble::WalLevel
+        ServerErrorKind::WalLevel
     } else if message.raised_by(&["RaiseSlotInvalidationError"])
         // Up to version 15 this text is also used for a physical slot that never reserved WAL; the
         // slot's type, not the text, distinguishes the two.
@@ -209,11 +209,11 @@ fn not_in_prerequisite_state(message: &ServerMessage) -> ServerTrouble {
         || message.says("can no longer")
         || message.says("cannot read from logical replication slot")
     {
-        ServerTrouble::SlotLost
+        ServerErrorKind::SlotLost
     } else if message.raised_by(&["CreateDecodingContext"]) || message.says("this database") {
-        ServerTrouble::SlotUnfit
+        ServerErrorKind::SlotUnfit
     } else {
-        ServerTrouble::Other
+        ServerErrorKind::Other
     }
 }
 
@@ -299,7 +299,7 @@ pub enum CommandError {
 impl CommandError {
     /// What the server's error means; `None` when the connection failed instead.
     #[must_use]
-    pub fn trouble(&self) -> Option<ServerTrouble> {
+    pub fn trouble(&self) -> Option<ServerErrorKind> {
         match self {
             Self::Server { message, .. } => Some(message.trouble()),
             Self::Protocol { .. } | Self::Io { .. } => None,

@@ -118,7 +118,7 @@ impl FrameBuffer {
             return Ok(self.absorb_oversized());
         }
         let received = self.bytes.get(self.start..self.end).unwrap_or_default();
-        let Some(header) = Header::parse(received)? else { return Ok(None) };
+        let Some(header) = FrameHeader::parse(received)? else { return Ok(None) };
         if header.body > self.limit(header.tag) {
             return self.refuse_or_absorb(header);
         }
@@ -196,7 +196,7 @@ impl FrameBuffer {
     }
 
     #[cold]
-    fn refuse_or_absorb(&mut self, header: Header) -> Result<Option<Head>, FrameError> {
+    fn refuse_or_absorb(&mut self, header: FrameHeader) -> Result<Option<Head>, FrameError> {
         if header.tag != b'd' {
             return Err(FrameError::Long {
                 tag: char::from(header.tag),
@@ -248,7 +248,7 @@ impl FrameBuffer {
     /// its limit is left to `head`.
     fn grow_for_front_frame(&mut self) {
         let received = self.bytes.get(self.start..self.end).unwrap_or_default();
-        let Ok(Some(header)) = Header::parse(received) else { return };
+        let Ok(Some(header)) = FrameHeader::parse(received) else { return };
         let whole = HEADER_BYTES + header.body;
         if header.body <= self.limit(header.tag) && whole > received.len() {
             let length = whole.min(self.bytes.len().saturating_mul(2));
@@ -259,12 +259,12 @@ impl FrameBuffer {
 }
 
 #[derive(Clone, Copy)]
-struct Header {
+struct FrameHeader {
     tag: u8,
     body: usize,
 }
 
-impl Header {
+impl FrameHeader {
     #[inline]
     fn parse(received: &[u8]) -> Result<Option<Self>, FrameError> {
         let [tag, a, b, c, d, ..] = *received else { return Ok(None) };

@@ -18,7 +18,7 @@ use postgres_protocol::message::frontend;
 
 use super::frames::Head;
 use super::link::{Fill, Link};
-use super::session::Session;
+use super::session::ServerParameters;
 use super::{ProtocolError, ServerMessage};
 
 /// Length in bytes of a standby status update: `r`, three positions, the time and the reply request
@@ -64,15 +64,15 @@ pub enum Output {
 #[derive(Debug)]
 pub struct ReplicationStream {
     link: Link,
-    session: Session,
+    session: ServerParameters,
     status: Option<[u8; STATUS_UPDATE_BYTES]>,
-    ours: Ours,
-    theirs: Theirs,
+    ours: OutgoingCopy,
+    theirs: IncomingCopy,
 }
 
 /// The state of this router's direction of CopyBoth mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ours {
+enum OutgoingCopy {
     Open,
     /// CopyDone is queued behind the last status update.
     Ending,
@@ -81,7 +81,7 @@ enum Ours {
 
 /// The state of the server's direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Theirs {
+enum IncomingCopy {
     Open,
     /// The end was shown by `peek` and is not consumed yet.
     EndShown,
@@ -89,15 +89,15 @@ enum Theirs {
 }
 
 impl ReplicationStream {
-    pub(super) fn new(link: Link, session: Session) -> Self {
-        Self { link, session, status: None, ours: Ours::Open, theirs: Theirs::Open }
+    pub(super) fn new(link: Link, session: ServerParameters) -> Self {
+        Self { link, session, status: None, ours: OutgoingCopy::Open, theirs: IncomingCopy::Open }
     }
 
     /// A stream over a socket at whose other end a test acts as the server.
     #[cfg(test)]
     pub(crate) fn over(socket: tokio::net::UnixStream, limits: super::frames::FrameLimits) -> Self {
         let transport = super::transport::Transport::Unix(socket);
-        Self::new(Link::new(transport, limits), Session::default())
+        Self::new(Link::new(transport, limits), ServerParameters::default())
     }
 
     /// Reads what has arrived, at most a buffer's worth. Cancel-safe.
@@ -152,8 +152,8 @@ impl ReplicationStream {
     #[inline]
     pub fn consume(&mut self) {
         self.link.frames.consume();
-        if self.theirs == Theirs::EndShown {
-            self.theirs = Theirs::Ended;
+        if self.theirs == IncomingCopy::EndShown {
+            self.theirs = IncomingCopy::Ended;
         }
     }
 
@@ -164,7 +164,7 @@ impl ReplicationStream {
         if let (Some(unsent), Some(reply)) = (&self.status, update.last_mut()) {
             *reply |= unsent.last().copied().unwrap_or_default();
         }
-        if self.ours == Ours::Open {
+        if self.ours == OutgoingCopy::Open {
             self.status = Some(update);
         }
     }
@@ -172,8 +172,8 @@ impl ReplicationStream {
     /// Queues CopyDone behind any status update. The server answers with its own CopyDone; the
     /// caller has to read until then to be sure that the server has read the last status update.
     pub fn queue_copy_done(&mut self) {
-        if self.ours == Ours::Open {
-            self.ours = Ours::Ending;
+        if self.ours == OutgoingCopy::Open {
+            self.ours = OutgoingCopy::Ending;
         }
     }
 
@@ -194,7 +194,7 @@ impl ReplicationStream {
     /// Whether [`Self::poll_flush_out`] has something to do.
     #[must_use]
     pub fn output(&self) -> Output {
-        if self.link.has_output() || self.status.is_some() || self.ours == Ours::Ending {
+        if self.link.has_output() || self.status.is_some() || self.ours == OutgoingCopy::Ending {
             Output::Waiting
         } else {
             Output::Empty
@@ -230,11 +230,11 @@ impl ReplicationStream {
     fn encode_next(&mut self) {
         match (self.status.take(), self.ours) {
             (Some(update), _) => put_copy_data(&update, &mut self.link.out),
-            (None, Ours::Ending) => {
+            (None, OutgoingCopy::Ending) => {
                 frontend::copy_done(&mut self.link.out);
-                self.ours = Ours::Ended;
+                self.ours = OutgoingCopy::Ended;
             }
-            (None, Ours::Open | Ours::Ended) => {}
+            (None, OutgoingCopy::Open | OutgoingCopy::Ended) => {}
         }
     }
 
@@ -246,16 +246,16 @@ impl ReplicationStream {
             (b'N', _) => Ok(Some(Incoming::Notice(ServerMessage::parse(body)))),
             (b'E', _) => {
                 let message = ServerMessage::parse(body);
-                self.theirs = Theirs::EndShown;
+                self.theirs = IncomingCopy::EndShown;
                 Ok(Some(Incoming::Error(message)))
             }
-            (b'c' | b'C', Theirs::Open | Theirs::EndShown) => {
-                self.theirs = Theirs::EndShown;
+            (b'c' | b'C', IncomingCopy::Open | IncomingCopy::EndShown) => {
+                self.theirs = IncomingCopy::EndShown;
                 Ok(Some(Incoming::CopyDone))
             }
             // After the end of the copy the server sends CommandComplete, once or twice, and
             // ReadyForQuery.
-            (b'c' | b'C' | b'Z', Theirs::Ended) => Ok(None),
+            (b'c' | b'C' | b'Z', IncomingCopy::Ended) => Ok(None),
             (b'S', _) => {
                 if let Some((name, value)) = parameter(body) {
                     self.session.note_parameter(name, value);

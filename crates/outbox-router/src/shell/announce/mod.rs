@@ -12,7 +12,7 @@ use crate::{codes::hint, warning::warn, wording::chain};
 #[derive(Debug, Default)]
 pub(super) struct Announcer {
     said: Option<(State, Option<String>)>,
-    witness: witness::Said,
+    witness: witness::LoggedWitness,
     /// The cautions about the state topic that were logged last.
     cautions: Vec<Failure>,
     /// Why the last write to the state topic failed; `None` once a write is acknowledged.

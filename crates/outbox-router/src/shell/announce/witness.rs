@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Remembers what was logged.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct LoggedWitness {
     /// Whether the first report was seen; if it said that no witness is kept, that was logged.
     is_kept_said: bool,
     began_without: Option<Mark>,
@@ -40,7 +40,7 @@ enum Unwritten {
 
 /// A change to log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum WitnessChange {
     /// No state topic is configured, so no witness is kept.
     NoneKept,
     /// The pipeline began at this position without a witness.
@@ -53,29 +53,29 @@ pub(super) enum News {
     Accepted(Acceptance),
 }
 
-impl Said {
+impl LoggedWitness {
     /// What has changed since the last call.
-    pub(super) fn news(&mut self, report: &WitnessReport, now: Instant) -> Vec<News> {
+    pub(super) fn news(&mut self, report: &WitnessReport, now: Instant) -> Vec<WitnessChange> {
         let mut news = Vec::new();
         if !self.is_kept_said {
             self.is_kept_said = true;
-            news.extend((report.kept == Kept::InMemory).then_some(News::NoneKept));
+            news.extend((report.kept == Kept::InMemory).then_some(WitnessChange::NoneKept));
         }
         if self.began_without != report.began_without {
             self.began_without.clone_from(&report.began_without);
-            news.extend(report.began_without.clone().map(News::BeganWithout));
+            news.extend(report.began_without.clone().map(WitnessChange::BeganWithout));
         }
         self.gaps(report, now, &mut news);
         self.accepted(report, &mut news);
         news
     }
 
-    fn gaps(&mut self, report: &WitnessReport, now: Instant, news: &mut Vec<News>) {
+    fn gaps(&mut self, report: &WitnessReport, now: Instant, news: &mut Vec<WitnessChange>) {
         let is_written = report.kept == Kept::InKafka && report.are_gaps_recorded;
         let Some(last) = report.gaps.last().filter(|_| !is_written) else {
             let was_late = matches!(std::mem::take(&mut self.unwritten), Unwritten::Said);
             let is_new = |gap: &Gap| was_late || !self.open.contains(&gap.name());
-            news.extend(report.gaps.iter().any(is_new).then_some(News::Written));
+            news.extend(report.gaps.iter().any(is_new).then_some(WitnessChange::Written));
             return;
         };
         let since = match self.unwritten {
@@ -86,13 +86,13 @@ impl Said {
         // Without a state topic it is never written.
         if report.kept == Kept::InMemory || now >= since + PATIENCE {
             self.unwritten = Unwritten::Said;
-            news.push(News::Forgettable(last.clone()));
+            news.push(WitnessChange::Forgettable(last.clone()));
         } else {
             self.unwritten = Unwritten::Since(since);
         }
     }
 
-    fn accepted(&mut self, report: &WitnessReport, news: &mut Vec<News>) {
+    fn accepted(&mut self, report: &WitnessReport, news: &mut Vec<WitnessChange>) {
         let is_written = report.kept == Kept::InMemory || report.are_gaps_recorded;
         let mut open: BTreeSet<String> = report.gaps.iter().map(Gap::name).collect();
         open.extend(
@@ -105,7 +105,7 @@ impl Said {
             let name = accepted.name();
             self.open.contains(&name) && !open.contains(&name)
         };
-        news.extend(report.accepted.iter().filter(closed).cloned().map(News::Accepted));
+        news.extend(report.accepted.iter().filter(closed).cloned().map(WitnessChange::Accepted));
         // Keeps the former set while an open gap is unwritten, so that writing it is still logged.
         if is_written || open.is_empty() {
             self.open = open;
@@ -118,7 +118,7 @@ fn hint_of_beginning(mark: &Mark) -> Option<String> {
     hint(&Failure::new(Code::WitnessMissing, "").naming(Name::Gap, name))
 }
 
-impl News {
+impl WitnessChange {
     /// Writes the log line.
     pub(super) fn say(&self) {
         match self {
@@ -183,21 +183,21 @@ mod tests {
 
     #[test]
     fn that_no_record_is_kept_is_said_once() {
-        let (mut said, now) = (Said::default(), Instant::now());
-        assert_eq!(said.news(&WitnessReport::default(), now), [News::NoneKept]);
+        let (mut said, now) = (LoggedWitness::default(), Instant::now());
+        assert_eq!(said.news(&WitnessReport::default(), now), [WitnessChange::NoneKept]);
         assert_eq!(said.news(&WitnessReport::default(), now), []);
-        assert_eq!(Said::default().news(&kept(), now), []);
+        assert_eq!(LoggedWitness::default().news(&kept(), now), []);
     }
 
     #[test]
     fn a_beginning_without_a_record_is_said_once_and_so_is_its_acceptance() {
-        let (mut said, now) = (Said::default(), Instant::now());
+        let (mut said, now) = (LoggedWitness::default(), Instant::now());
         let began = WitnessReport { began_without: Some(mark(1)), ..kept() };
-        assert_eq!(said.news(&began, now), [News::BeganWithout(mark(1))]);
+        assert_eq!(said.news(&began, now), [WitnessChange::BeganWithout(mark(1))]);
         assert_eq!(said.news(&began, now), []);
         let accepted = acceptance("K022", 1);
         let report = WitnessReport { accepted: vec![accepted.clone()], ..kept() };
-        assert_eq!(said.news(&report, now), [News::Accepted(accepted)]);
+        assert_eq!(said.news(&report, now), [WitnessChange::Accepted(accepted)]);
         assert_eq!(said.news(&report, now), []);
     }
 
@@ -205,39 +205,42 @@ mod tests {
     #[test]
     fn only_what_was_seen_open_is_said_to_be_accepted() {
         let report = WitnessReport { accepted: vec![acceptance("P014", 5)], ..kept() };
-        assert_eq!(Said::default().news(&report, Instant::now()), []);
+        assert_eq!(LoggedWitness::default().news(&report, Instant::now()), []);
     }
 
     #[test]
     fn a_gap_is_said_to_be_written_down_and_then_to_be_accepted() {
-        let (mut said, now) = (Said::default(), Instant::now());
+        let (mut said, now) = (LoggedWitness::default(), Instant::now());
         let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_recorded: false, ..kept() };
         assert_eq!(said.news(&unwritten, now), []);
         let written = WitnessReport { gaps: vec![gap()], ..kept() };
-        assert_eq!(said.news(&written, now), [News::Written]);
+        assert_eq!(said.news(&written, now), [WitnessChange::Written]);
         assert_eq!(said.news(&written, now), []);
         let accepted = acceptance("P014", 5);
         let report = WitnessReport { accepted: vec![accepted.clone()], ..kept() };
-        assert_eq!(said.news(&report, now), [News::Accepted(accepted)]);
+        assert_eq!(said.news(&report, now), [WitnessChange::Accepted(accepted)]);
     }
 
     #[test]
     fn a_gap_that_cannot_be_written_down_is_said_once() {
-        let (mut said, now) = (Said::default(), Instant::now());
+        let (mut said, now) = (LoggedWitness::default(), Instant::now());
         let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_recorded: false, ..kept() };
         said.news(&unwritten, now);
         let later = now + PATIENCE;
-        assert_eq!(said.news(&unwritten, later), [News::Forgettable(gap())]);
+        assert_eq!(said.news(&unwritten, later), [WitnessChange::Forgettable(gap())]);
         assert_eq!(said.news(&unwritten, later + PATIENCE), []);
         let written = WitnessReport { gaps: vec![gap()], ..kept() };
-        assert_eq!(said.news(&written, later), [News::Written]);
+        assert_eq!(said.news(&written, later), [WitnessChange::Written]);
     }
 
     #[test]
     fn without_a_state_topic_every_gap_is_forgotten_by_a_restart() {
-        let (mut said, now) = (Said::default(), Instant::now());
+        let (mut said, now) = (LoggedWitness::default(), Instant::now());
         let report = WitnessReport { gaps: vec![gap()], ..WitnessReport::default() };
-        assert_eq!(said.news(&report, now), [News::NoneKept, News::Forgettable(gap())]);
+        assert_eq!(
+            said.news(&report, now),
+            [WitnessChange::NoneKept, WitnessChange::Forgettable(gap())]
+        );
         assert_eq!(said.news(&report, now), []);
     }
 }

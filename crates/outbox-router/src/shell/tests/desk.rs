@@ -26,7 +26,7 @@ impl Bell {
 }
 
 /// Permission to answer, or why there is no answer.
-pub(super) type Verdict = Result<(), Failure>;
+pub(super) type Permission = Result<(), Failure>;
 
 /// The requests of one peer.
 pub(super) struct Desk<Q> {
@@ -37,7 +37,7 @@ pub(super) struct Desk<Q> {
 struct Papers<Q> {
     asked: Vec<Q>,
     kept: fn(&Q) -> bool,
-    waiting: VecDeque<(Q, oneshot::Sender<Verdict>)>,
+    waiting: VecDeque<(Q, oneshot::Sender<Permission>)>,
 }
 
 impl<Q: Clone + PartialEq> Desk<Q> {
@@ -47,7 +47,7 @@ impl<Q: Clone + PartialEq> Desk<Q> {
     }
 
     /// Makes a request; the answer comes through the receiver.
-    pub(super) fn ask(&self, question: Q) -> oneshot::Receiver<Verdict> {
+    pub(super) fn ask(&self, question: Q) -> oneshot::Receiver<Permission> {
         let (reply, verdict) = oneshot::channel();
         let mut papers = self.papers.lock().unwrap();
         papers.asked.push(question.clone());
@@ -73,7 +73,7 @@ impl<Q: Clone + PartialEq> Desk<Q> {
     }
 
     /// Answers the request that has waited longest. True if it was still awaited.
-    pub(super) fn answer(&self, verdict: Verdict) -> bool {
+    pub(super) fn answer(&self, verdict: Permission) -> bool {
         let (_, reply) = self.papers.lock().unwrap().waiting.pop_front().unwrap();
         reply.send(verdict).is_ok()
     }
@@ -96,6 +96,6 @@ impl<Q: Clone + PartialEq> Desk<Q> {
 }
 
 /// After the test has ended nothing is answered.
-pub(super) fn verdict(heard: Result<Verdict, oneshot::error::RecvError>) -> Verdict {
+pub(super) fn verdict(heard: Result<Permission, oneshot::error::RecvError>) -> Permission {
     heard.unwrap_or_else(|_| Err(Failure::new(Code::KafkaUnreachable, "the test is over")))
 }

@@ -10,15 +10,15 @@ use std::{
 };
 
 use relay::{
-    Acks, Failure, Record, RecordSink, Refusal, RefusalReason, Ticket, TopicFacts, TopicId,
-    TopicName, testing::MemorySink,
+    Acks, Failure, Record, RecordSink, Refusal, RefusalReason, StateRecord, Ticket, TopicFacts,
+    TopicId, TopicName, testing::MemorySink,
 };
 
 use super::desk::{Bell, Desk, verdict};
 use crate::{
     kafka::{
-        DeliveryTrouble, Found, Health, Identity, Seen, StateEnd, StateRead, StateRecord,
-        TopicLookup, TopicUuid,
+        DeliveryFailure, Health, Identity, StateEnd, StateLog, TopicDescription, TopicLookup,
+        TopicReading, TopicUuid,
     },
     shell::{Directory, Kafka, Sink, StateTopic},
 };
@@ -137,7 +137,7 @@ struct Books {
     records: MemorySink,
     on_their_way: VecDeque<Acks>,
     reports: VecDeque<Acks>,
-    trouble: Option<DeliveryTrouble>,
+    trouble: Option<DeliveryFailure>,
     written: Option<u64>,
     bound: Vec<TopicId>,
     writes: Vec<(Vec<u8>, Option<Vec<u8>>, u64)>,
@@ -235,14 +235,14 @@ impl Producer {
             let mut books = self.books();
             let lane = *books.records.waiting().first().unwrap();
             let transaction = books.records.fail(lane);
-            books.trouble = Some(DeliveryTrouble { transaction, topic: None, failure });
+            books.trouble = Some(DeliveryFailure { transaction, topic: None, failure });
         }
         self.signal();
     }
 
     /// The producer as a whole fails.
     pub(super) fn break_down(&self, failure: Failure) {
-        self.books().trouble = Some(DeliveryTrouble { transaction: None, topic: None, failure });
+        self.books().trouble = Some(DeliveryFailure { transaction: None, topic: None, failure });
         self.signal();
     }
 
@@ -291,7 +291,7 @@ impl Sink for ScriptedSink {
         .await;
     }
 
-    fn poll_acks(&mut self, acks: &mut Acks, _limit: usize) -> Option<DeliveryTrouble> {
+    fn poll_acks(&mut self, acks: &mut Acks, _limit: usize) -> Option<DeliveryFailure> {
         let mut books = self.producer.books();
         if let Some(reports) = books.reports.pop_front() {
             *acks = reports;
@@ -354,16 +354,16 @@ pub(super) struct Client {
 }
 
 impl Directory for Client {
-    fn look_up(&self, name: &TopicName) -> Result<Found, Failure> {
+    fn look_up(&self, name: &TopicName) -> Result<TopicDescription, Failure> {
         self.kafka.asked(Ask::LookUp(self.producer, name.to_string()))?;
         let facts = TopicFacts { partitions: PARTITIONS, max_message_bytes: None };
-        Ok(Found { facts, caution: None })
+        Ok(TopicDescription { facts, caution: None })
     }
 
-    fn see(&self, names: &[TopicName]) -> Result<Vec<Seen>, Failure> {
+    fn see(&self, names: &[TopicName]) -> Result<Vec<TopicReading>, Failure> {
         self.kafka.asked(Ask::See(self.producer))?;
         let lookup = TopicLookup::Partitions(PARTITIONS);
-        Ok(names.iter().map(|_| Seen { lookup, uuid: None }).collect())
+        Ok(names.iter().map(|_| TopicReading { lookup, uuid: None }).collect())
     }
 
     fn ping(&self) -> Result<(), Failure> {
@@ -378,16 +378,16 @@ impl StateTopic for Client {
 
     fn end(&self) -> Result<StateEnd, Failure> {
         self.kafka.asked(Ask::StateEnd(self.producer))?;
-        let StateRead { cluster_id, end: offset, .. } = self.latest(b"");
+        let StateLog { cluster_id, end: offset, .. } = self.latest(b"");
         Ok(StateEnd { cluster_id, offset })
     }
 
-    fn read(&self, prefix: &[u8]) -> Result<StateRead, Failure> {
+    fn read(&self, prefix: &[u8]) -> Result<StateLog, Failure> {
         self.kafka.asked(Ask::StateRead(self.producer))?;
         Ok(self.latest(prefix))
     }
 
-    fn read_on(&self, prefix: &[u8], known: &StateRead) -> Result<StateRead, Failure> {
+    fn read_on(&self, prefix: &[u8], known: &StateLog) -> Result<StateLog, Failure> {
         self.kafka.asked(Ask::StateReadOn(self.producer))?;
         let now = self.latest(prefix);
         assert!(known.end <= now.end, "it was read to here");
@@ -396,7 +396,7 @@ impl StateTopic for Client {
 }
 
 impl Client {
-    fn latest(&self, prefix: &[u8]) -> StateRead {
+    fn latest(&self, prefix: &[u8]) -> StateLog {
         let log = self.kafka.0.state.lock().unwrap();
         let is_latest = |at: usize| !log[at + 1..].iter().any(|(key, _)| *key == log[at].0);
         let records = log.iter().enumerate().filter_map(|(at, (key, value))| {
@@ -406,6 +406,6 @@ impl Client {
         let end = i64::try_from(log.len()).unwrap();
         let (records, last) = (records.collect(), None);
         let cluster_id = (*self.kafka.0.id.lock().unwrap()).to_owned();
-        StateRead { cluster_id, begin: 0, end, records, last }
+        StateLog { cluster_id, begin: 0, end, records, last }
     }
 }

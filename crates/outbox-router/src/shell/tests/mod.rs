@@ -223,10 +223,10 @@ impl Stage {
     }
 
     /// Reads what was sent into the stream's buffer, and hands none of it on.
-    fn read(&mut self) -> Event<ScriptedPostgres, ScriptedKafka> {
+    fn read(&mut self) -> ShellEvent<ScriptedPostgres, ScriptedKafka> {
         let count = self.shell.stream.as_mut().unwrap().fill_now();
         assert_ne!(count, 0);
-        Event::Wal(Ok(Fill::Bytes(count)))
+        ShellEvent::Wal(Ok(Fill::Bytes(count)))
     }
 
     /// Waits until so many records are in the present producer's hands.

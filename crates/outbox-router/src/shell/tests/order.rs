@@ -96,24 +96,27 @@ async fn what_empties_comes_before_what_fills() {
     stage.world.walsender().send(&[wire::begin(100, 0), row("a"), foreign_row()]);
     stage.read();
     stage.world.walsender().send(&[foreign_row()]);
-    assert!(matches!(stage.shell.next_event().await, Event::Due), "frames are handed on at once");
+    assert!(
+        matches!(stage.shell.next_event().await, ShellEvent::Due),
+        "frames are handed on at once"
+    );
 
     // From the last to the first; each comes before all that are ready already.
     let update = stage.shell.stream.as_mut().unwrap();
     update.queue_status(&[b'r'; crate::postgres::STATUS_UPDATE_BYTES]);
-    assert!(matches!(stage.shell.next_event().await, Event::Written(Ok(()))));
+    assert!(matches!(stage.shell.next_event().await, ShellEvent::Written(Ok(()))));
     stage.shell.jobs.spawn(async { Done::Nothing });
     tokio::task::yield_now().await;
-    assert!(matches!(stage.shell.next_event().await, Event::Job(_)));
+    assert!(matches!(stage.shell.next_event().await, ShellEvent::Job(_)));
     stage.shell.jobs.spawn(async { Done::Nothing });
     tokio::task::yield_now().await;
     stage.world.monitor.try_send(MonitorEvent::ServerStopping).unwrap();
-    assert!(matches!(stage.shell.next_event().await, Event::Monitor(_)));
+    assert!(matches!(stage.shell.next_event().await, ShellEvent::Monitor(_)));
     stage.world.monitor.try_send(MonitorEvent::ServerStopping).unwrap();
     stage.world.shut_down();
-    assert!(matches!(stage.shell.next_event().await, Event::Shutdown));
+    assert!(matches!(stage.shell.next_event().await, ShellEvent::Shutdown));
     stage.world.producer().break_down(failure(Code::DeliveryFailed));
-    assert!(matches!(stage.shell.next_event().await, Event::Acks));
+    assert!(matches!(stage.shell.next_event().await, ShellEvent::Acks));
 }
 
 /// One that is due comes before frames, too.
@@ -123,9 +126,12 @@ async fn a_deadline_comes_before_frames() {
     stage.world.walsender().send(&transaction(100, &["a"]));
     let patience = REPORT_INTERVAL + Duration::from_millis(1);
     tokio::time::advance(patience).await;
-    assert!(matches!(stage.shell.next_event().await, Event::Due));
+    assert!(matches!(stage.shell.next_event().await, ShellEvent::Due));
     stage.shell.report_if_due();
-    assert!(matches!(stage.shell.next_event().await, Event::Wal(Ok(_))), "and then it is read");
+    assert!(
+        matches!(stage.shell.next_event().await, ShellEvent::Wal(Ok(_))),
+        "and then it is read"
+    );
 }
 
 /// Reports come in batches; between two batches, frames are handed on.

@@ -10,7 +10,7 @@ use relay::{
     },
 };
 
-use super::{Monitor, MonitorEvent, found::Found};
+use super::{Monitor, MonitorEvent, found::FoundAt};
 use crate::warning::warn;
 
 /// How many alterations are shown, the latest ones. They are rare, and earlier ones are in the log.
@@ -29,7 +29,7 @@ impl<C> Monitor<C> {
         };
         let code = gap.failure.code;
         self.report.gap.get_or_insert_with(|| gap.clone());
-        self.found = Some(Found::at(&snapshot, look));
+        self.found = Some(FoundAt::at(&snapshot, look));
         // When the channel is full, the gap is reported again after the next reading.
         if self.channels.events.try_send(MonitorEvent::GapSuspected(Box::new(gap))).is_ok() {
             self.told.insert(code);
