@@ -47,7 +47,7 @@ pub fn encode(view: &View<'_>) -> String {
 }
 
 const ACTIVE: &str = "outbox_slot_active";
-const ACTIVE_HELP: &str = "Whether somebody streams from the slot.";
+const ACTIVE_HELP: &str = "Whether a walsender streams from the slot.";
 
 fn of_thresholds(page: &mut Page, view: &View<'_>) {
     let thresholds = view.settings.thresholds;
@@ -61,7 +61,7 @@ fn of_thresholds(page: &mut Page, view: &View<'_>) {
     if let Some(polled) = view.monitor.polled_at {
         page.gauge_float(
             "outbox_slot_last_poll_timestamp_seconds",
-            "When PostgreSQL last told the state of the slot.",
+            "When the state of the slot was last read from PostgreSQL.",
             epoch(polled.wall).as_secs_f64(),
         );
     }
@@ -83,14 +83,14 @@ fn of_slot(page: &mut Page, slot: &SlotHealth, seconds_to_limit: Option<f64>) {
     if let Some(bytes) = slot.safe_wal_bytes {
         page.gauge(
             "outbox_slot_safe_wal_bytes",
-            "WAL that may still be written before the slot is in danger; absent without a limit.",
+            "WAL that may still be written before the slot may be invalidated (safe_wal_size); absent without a limit.",
             bytes,
         );
     }
     if let Some(time) = seconds_to_limit {
         page.gauge_float(
             "outbox_slot_seconds_to_limit",
-            "How long outbox_slot_safe_wal_bytes lasts at the present pace.",
+            "How long outbox_slot_safe_wal_bytes lasts at the present rate.",
             time,
         );
     }
@@ -108,7 +108,7 @@ fn of_lag(page: &mut Page, view: &View<'_>) {
     let mut family = page.family(
         "outbox_lag_bytes",
         Type::Gauge,
-        "What the slot is behind, by what it waits for: unread by us, unacked by Kafka, unconfirmed to PostgreSQL.",
+        "What the slot is behind, by what it waits for: unread by the router, unacked by Kafka, unconfirmed to PostgreSQL.",
     );
     family.whole(&[("stage", "unread")], lag.unread);
     family.whole(&[("stage", "unacked")], lag.unacked);
@@ -126,32 +126,36 @@ fn of_witness(page: &mut Page, view: &View<'_>) {
         && witness.gaps.len() == gaps;
     page.gauge(
         "outbox_gaps_open",
-        "Gaps that nobody has accepted: rows may be missing in Kafka.",
+        "Gaps that no person has accepted yet: rows may be missing in Kafka.",
         u64::try_from(gaps).unwrap_or(u64::MAX),
     );
     page.gauge(
         "outbox_gap_recorded",
-        "Whether a gap is open and in the state topic, so that it outlives a restart.",
+        "Whether the open gaps are in the state topic, so that they outlive a restart.",
         u64::from(is_recorded),
     );
     page.gauge(
         "outbox_witness_missing",
-        "Whether the pipeline began without a record, and nobody has accepted that.",
+        "Whether the pipeline began without a record, and no person has accepted that yet.",
         u64::from(witness.began_without.is_some()),
     );
 }
 
 fn of_relay(page: &mut Page, snapshot: &Snapshot) {
-    page.family("outbox_state", Type::Gauge, "State of the router: 1 for the one that holds.")
-        .states("state", State::ALL.map(State::as_str), snapshot.condition.state.as_str());
+    page.family(
+        "outbox_state",
+        Type::Gauge,
+        "State of the router: 1 for the present state, 0 for the others.",
+    )
+    .states("state", State::ALL.map(State::as_str), snapshot.condition.state.as_str());
     page.gauge(
         "outbox_window_events",
-        "Events past the last confirmed position.",
+        "Events past the last confirmable position.",
         snapshot.window_events,
     );
     page.gauge(
         "outbox_window_bytes",
-        "Bytes of the events past the last confirmed position.",
+        "Bytes of the events past the last confirmable position.",
         snapshot.window_bytes,
     );
     page.family(
@@ -160,12 +164,16 @@ fn of_relay(page: &mut Page, snapshot: &Snapshot) {
         "Committed transactions with at least one event.",
     )
     .whole(&[], snapshot.transactions);
-    page.family("outbox_rows_ignored_total", Type::Counter, "Rows of tables that are no outbox.")
-        .whole(&[("op", "insert")], snapshot.rows_ignored);
+    page.family(
+        "outbox_rows_ignored_total",
+        Type::Counter,
+        "Rows that are no events: of other tables, and updates and deletes.",
+    )
+    .whole(&[("op", "insert")], snapshot.rows_ignored);
     let mut reconnects = page.family(
         "outbox_reconnects_total",
         Type::Counter,
-        "Connections made again since the start.",
+        "Connections that were replaced since the start of the process.",
     );
     reconnects.whole(&[("peer", "postgres")], snapshot.reconnects.postgres);
     reconnects.whole(&[("peer", "kafka")], snapshot.reconnects.kafka);
@@ -192,8 +200,7 @@ fn of_topics(page: &mut Page, topics: &[TopicTotals]) {
     if rows.is_empty() {
         return;
     }
-    let mut events =
-        page.family("outbox_events_total", Type::Counter, "Events by what became of them.");
+    let mut events = page.family("outbox_events_total", Type::Counter, "Events by outcome.");
     for row in &rows {
         events.whole(&[("topic", row.name), ("result", "acked")], row.acked);
     }

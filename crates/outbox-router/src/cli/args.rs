@@ -85,7 +85,7 @@ pub enum Command {
     /// Everything that does its work and ends.
     #[command(flatten)]
     Task(Task),
-    /// What an error code means and what to type; reads no configuration and connects nowhere
+    /// Explain an error code and what to type, without a configuration or a connection
     #[command(after_help = "Example:\n  outbox-router explain K010")]
     Explain(ExplainArgs),
 }
@@ -93,23 +93,23 @@ pub enum Command {
 /// The commands that do their work and end.
 #[derive(Debug, Subcommand)]
 pub enum Task {
-    /// Print the SQL that makes publication and slot, or run it and make the first record
+    /// Print the SQL that creates publication and slot, or run it and write the first record
     #[command(after_help = "Examples:\n  outbox-router setup | psql\n  \
         outbox-router setup --apply --create-table --role router --admin-url postgres://admin@db/shop")]
     Setup(SetupArgs),
     /// Print the SQL that drops slot and publication, or run it and delete the record
     #[command(after_help = "Example:\n  outbox-router teardown --apply")]
     Teardown(TeardownArgs),
-    /// Accept that rows may be missing: closes the gaps that are open, so that the router goes on
+    /// Accept that rows may be missing: close the open gaps, so that the router goes on
     #[command(after_help = "Examples:\n  outbox-router status\n  \
         outbox-router accept --gap P010@0/16B3748 --admin-url postgres://admin@db/shop\n\n\
-        It shows what is given up and asks. Publish the missing rows from the table before.")]
+        It shows what is given up and asks. Publish the missing rows from the table first.")]
     Accept(AcceptArgs),
     /// Check the configuration without connecting anywhere, and show it with every default
     #[command(after_help = "Example:\n  outbox-router check --config shop.toml")]
     Check(CheckArgs),
-    /// How far behind the slot is, who is to blame, how long until PostgreSQL drops it, what to
-    /// type
+    /// Show how far behind the slot is, who is to blame, how long until PostgreSQL drops it, and
+    /// what to type
     #[command(
         after_help = "Examples:\n  outbox-router status --watch\n  outbox-router status --json"
     )]
@@ -119,7 +119,7 @@ pub enum Task {
 /// `run`
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// End with exit code 79 where a person must decide, instead of staying up and saying so
+    /// Exit with code 79 where a person must decide, instead of staying up with state failed
     #[arg(long = "exit-on-fatal", num_args = 0, default_value = "stay")]
     #[arg(default_missing_value = "exit")]
     pub on_fatal: OnFatal,
@@ -144,19 +144,20 @@ pub struct SetupArgs {
     #[arg(long = "apply", num_args = 0, default_value = "print")]
     #[arg(default_missing_value = "apply")]
     pub write: SqlMode,
-    /// Make the outbox table too, where it does not exist
+    /// Create the outbox table, too, where it does not exist
     #[arg(long = "create-table", num_args = 0, default_value = "expect")]
     #[arg(default_missing_value = "create")]
     pub table: MissingTable,
-    /// Make the role that the router runs as: it may log in, connect and replicate, and read no
+    /// Create the role that the router runs as: it may log in, connect and replicate, and read no
     /// table
     #[arg(long, value_name = "NAME")]
     pub role: Option<String>,
-    /// Leave out the first record in the state topic: the router then begins without it, and warns
+    /// Do not write the first record to the state topic: the router then begins without it and
+    /// warns (K022)
     #[arg(long = "skip-kafka", num_args = 0, default_value = "include")]
     #[arg(default_missing_value = "skip")]
     pub record: RecordPart,
-    /// How long the slot waits for transactions that are open
+    /// How long to wait for open transactions while the slot is created
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub wait: Duration,
     /// Where to connect.
@@ -182,7 +183,7 @@ pub struct TeardownArgs {
     #[arg(long = "skip-kafka", num_args = 0, default_value = "include")]
     #[arg(default_missing_value = "skip")]
     pub record: RecordPart,
-    /// Delete the record also where it says that rows may be missing: the pipeline is given up
+    /// Delete the record even though it says that rows may be missing: the pipeline is abandoned
     #[arg(long = "forget", num_args = 0, default_value = "keep", conflicts_with = "record")]
     #[arg(default_missing_value = "forget")]
     pub open: OpenGaps,
@@ -200,7 +201,7 @@ pub struct TeardownArgs {
 /// For what the router's own role may not do.
 #[derive(Debug, Args)]
 pub struct AdminArgs {
-    /// Connect as somebody who may make and drop these objects, instead of by postgres.url
+    /// Connect as a role that may create and drop these objects, instead of by postgres.url
     #[arg(long, value_name = "URL", value_parser = secret)]
     pub admin_url: Option<Secret<String>>,
 }
@@ -221,27 +222,27 @@ pub enum SqlMode {
 /// What to do where an outbox table does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MissingTable {
-    /// Refuse: the application's migrations make it.
+    /// Refuse: the application's migrations create it.
     Expect,
-    /// Make it.
+    /// Create it.
     Create,
 }
 
 /// Whether `setup` and `teardown` also handle the record in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RecordPart {
-    /// It does.
+    /// They do.
     Include,
-    /// It does not.
+    /// They do not.
     Skip,
 }
 
 /// What `teardown` does with a record that says that rows may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OpenGaps {
-    /// It stays: whoever makes the slot again must be told.
+    /// It stays, so that whoever creates the slot again learns of it.
     Keep,
-    /// Nobody will ask.
+    /// It is deleted.
     Forget,
 }
 
@@ -250,17 +251,17 @@ pub enum OpenGaps {
 pub enum Confirmation {
     /// The slot's name must be typed.
     Ask,
-    /// It was said already.
+    /// The answer is yes.
     Yes,
 }
 
 /// `accept`
 #[derive(Debug, Args)]
 pub struct AcceptArgs {
-    /// Accept this one alone, as `status` names it; may be given several times
+    /// Accept only this gap, as `status` names it; may be given several times
     #[arg(long = "gap", value_name = "CODE@LSN")]
     pub gaps: Vec<GapName>,
-    /// Who accepts it, for the record [default: the user and the host]
+    /// Who accepts it, as it is written to the record [default: the user and the host]
     #[arg(long, value_name = "NAME", value_parser = person)]
     pub by: Option<String>,
     /// Do not ask
@@ -323,11 +324,11 @@ pub struct CheckArgs {
 /// `status`
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// One JSON object, for machines
+    /// Print one JSON object, for programs
     #[arg(long = "json", num_args = 0, default_value = "text")]
     #[arg(default_missing_value = "json")]
     pub form: Form,
-    /// Again every two seconds, until Ctrl-C
+    /// Repeat every two seconds until Ctrl-C
     #[arg(long = "watch", num_args = 0, default_value = "once")]
     #[arg(default_missing_value = "watch")]
     pub repeat: Repeat,

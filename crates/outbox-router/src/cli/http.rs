@@ -13,13 +13,13 @@ use tokio::{
 };
 
 /// Limit of the request: PostgreSQL's answer should not wait for a router that does not answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The document is a few kilobytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 /// The body of the answer, whatever its status; `None` where nobody answers, or not in HTTP.
 pub(super) async fn get(listen: SocketAddr, path: &str) -> Option<String> {
-    tokio::time::timeout(PATIENCE, request(reachable(listen), path)).await.ok()?
+    tokio::time::timeout(ANSWER_TIMEOUT, request(reachable(listen), path)).await.ok()?
 }
 
 /// The address to connect to: loopback where the router listens on all addresses.

@@ -7,17 +7,17 @@
 mod accept;
 mod args;
 mod check;
-mod complaint;
 mod connect;
 mod exit;
 mod http;
+mod print_failure;
 mod record;
 mod setup;
 mod sql;
 mod status;
+mod task_error;
 mod teardown;
 mod terminal;
-mod trouble;
 
 use std::{
     io,
@@ -30,8 +30,8 @@ pub use args::{
     StatusArgs, Task, TeardownArgs,
 };
 pub use exit::Exit;
+use task_error::TaskError;
 pub use terminal::{Audience, Terminal};
-use trouble::TaskError;
 
 use crate::{
     codes,
@@ -108,8 +108,8 @@ pub async fn execute(
     match outcome {
         Ok(exit) => exit,
         Err(TaskError::Failure(failure)) => {
-            // If the complaint cannot be written either, the exit code is all that is left.
-            let _written = complaint::complain(terminal.err, &failure);
+            // If the print_failure cannot be written either, the exit code is all that is left.
+            let _written = print_failure::print_failure(terminal.err, &failure);
             Exit::Failure
         }
         Err(TaskError::Output(error)) => output_failed(&error, terminal),

@@ -105,7 +105,7 @@ impl Records {
 }
 
 /// How often source and record are read at most, until the record did not change in between.
-const LOOKS: u32 = 5;
+const READS_MAX: u32 = 5;
 
 /// Reads the source and the record as they are at one moment. A router that runs writes the record
 /// again and again, and a record newer than the reading of the server would name WAL that the
@@ -125,7 +125,7 @@ pub(super) async fn see(
         let is_same = again.record == stored.record;
         stored = again;
         looks += 1;
-        if is_same || is_held(&seen) || looks == LOOKS {
+        if is_same || is_held(&seen) || looks == READS_MAX {
             return Ok((seen, stored));
         }
     }
@@ -153,10 +153,10 @@ pub(super) fn baseline(
     open: &[Open],
 ) -> Result<Baseline, Failure> {
     let pid = seen.look.slot.as_ref().and_then(|slot| slot.active_pid);
-    judged(config, None, seen).map_err(|obstacle| match obstacle {
+    check_source(config, None, seen).map_err(|obstacle| match obstacle {
         Obstacle::Gaps(gaps) => {
             let wrong = first(gaps);
-            match (unmended(&wrong, open), pid) {
+            match (still_open(&wrong, open), pid) {
                 (Some(unmended), _) => unmended,
                 // The router that holds the slot has not written down yet where the gap begins.
                 (None, Some(pid)) if !open.is_empty() => in_use(config.postgres.slot.as_str(), pid),
@@ -171,7 +171,7 @@ pub(super) fn baseline(
 
 /// The failure `wrong` in the words of the open gap that it belongs to. Of several gaps with its
 /// code, this is the one with the same remedy, else the one that begins first.
-fn unmended(wrong: &Failure, open: &[Open]) -> Option<Failure> {
+fn still_open(wrong: &Failure, open: &[Open]) -> Option<Failure> {
     let gaps = open.iter().filter_map(|open| match open {
         Open::Gap(gap) => Some(gap),
         Open::Beginning(_) => None,
@@ -179,7 +179,7 @@ fn unmended(wrong: &Failure, open: &[Open]) -> Option<Failure> {
     let gaps: Vec<&Gap> = gaps.filter(|gap| gap.failure.code == wrong.code).collect();
     let alike = gaps.iter().find(|gap| has_same_remedy(&gap.failure, wrong));
     let gap = alike.or_else(|| gaps.iter().min_by_key(|gap| gap.interval.begins_at()))?;
-    let message = format!("{} is not mended yet: {}", gap.name(), gap.failure.message);
+    let message = format!("{} is not repaired yet: {}", gap.name(), gap.failure.message);
     let mut unmended = Failure::new(wrong.code, message);
     (unmended.case, unmended.names) = (wrong.case, wrong.names.clone());
     Some(unmended)
@@ -206,7 +206,7 @@ pub(super) fn is_as_left(
     seen: SourceReading,
 ) -> Result<(), Failure> {
     nothing_open(&found(config, record, cluster, &seen))?;
-    match judged(config, Some(record), seen) {
+    match check_source(config, Some(record), seen) {
         Ok(_) => Ok(()),
         Err(obstacle) => Err(refusal(config, obstacle)),
     }
@@ -220,7 +220,7 @@ pub(super) fn nothing_open(record: &Witness) -> Result<(), Failure> {
     record.open().first().map_or(Ok(()), |open| Err(failure_of(open)))
 }
 
-fn judged(
+fn check_source(
     config: &Config,
     witness: Option<&Witness>,
     seen: SourceReading,

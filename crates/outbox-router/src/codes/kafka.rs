@@ -177,7 +177,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
             ),
             special(
                 Case::StateTopicUntold,
-                "the broker does not tell its settings",
+                "the broker does not report its settings",
                 "let the router's principal DescribeConfigs it, or see for yourself that it says \
                  compact alone: kafka-configs.sh --bootstrap-server {brokers} --describe --all \
                  --entity-type topics --entity-name {topic}",

@@ -193,7 +193,7 @@ tables! {
     /// `[limits]`
     #[derive(Copy)]
     pub struct Limits {
-        /// Events past the last confirmed position: what may be in flight, and the bound on
+        /// Events past the last confirmable position: what may be in flight, and the bound on
         /// duplicates after a crash. Where events go to a thousand topics and more at a time,
         /// 200_000 events and 128MiB cost far less CPU.
         window_events: u64 = 20_000, count(1..=10_000_000);

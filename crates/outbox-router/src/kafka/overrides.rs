@@ -51,7 +51,7 @@ enum Rule {
 const TRUE: Rule = Rule::Only(&["true", "t", "1"]);
 const FALSE: Rule = Rule::Only(&["false", "f", "0"]);
 
-const GAP: &str = "the router would skip records or write them out of order";
+const ORDER_OR_LOSS: &str = "the router would skip records or write them out of order";
 const SIZED: &str = "it follows from limits.window_bytes and limits.row_bytes";
 const CERTIFICATE: &str =
     "the broker would not be authenticated; name its certificate authority by ssl.ca.location";
@@ -59,7 +59,7 @@ const CERTIFICATE: &str =
 /// By canonical name, with the reason. A property that is not listed is accepted.
 const RULES: &[(&str, Rule, &str)] = &[
     ("acks", Rule::Only(&["all", "-1"]), "only records on all in-sync replicas may be confirmed"),
-    ("allow.auto.create.topics", FALSE, "set kafka.create_topics to have topics made"),
+    ("allow.auto.create.topics", FALSE, "set kafka.create_topics to have topics created"),
     ("bootstrap.servers", Rule::Never, "set kafka.bootstrap_servers"),
     ("client.id", Rule::Never, "it is the router's name"),
     (
@@ -71,21 +71,21 @@ const RULES: &[(&str, Rule, &str)] = &[
          queue, msg, protocol, admin, eos",
     ),
     ("delivery.report.only.error", FALSE, "without reports nothing could be confirmed"),
-    ("enable.gapless.guarantee", TRUE, GAP),
-    ("enable.idempotence", TRUE, GAP),
-    ("enable.sasl.oauthbearer.unsecure.jwt", FALSE, "such a token proves nothing"),
+    ("enable.gapless.guarantee", TRUE, ORDER_OR_LOSS),
+    ("enable.idempotence", TRUE, ORDER_OR_LOSS),
+    ("enable.sasl.oauthbearer.unsecure.jwt", FALSE, "such a token is not signed"),
     ("enable.ssl.certificate.verification", TRUE, CERTIFICATE),
     ("enabled_events", Rule::Never, "the router decides which events it reads"),
     ("internal.termination.signal", Rule::Never, "signals are the router's"),
     ("log.queue", Rule::Never, "log lines go through the router's log"),
     ("log_level", Rule::Never, "set log.level"),
-    ("max.in.flight.requests.per.connection", Rule::Within(1, 5), GAP),
-    ("message.timeout.ms", Rule::Only(&["0"]), GAP),
+    ("max.in.flight.requests.per.connection", Rule::Within(1, 5), ORDER_OR_LOSS),
+    ("message.timeout.ms", Rule::Only(&["0"]), ORDER_OR_LOSS),
     ("partitioner", Rule::Never, "the router computes partitions itself, as the Java client does"),
     ("plugin.library.paths", Rule::Never, "a plug-in could change or drop records"),
     ("queue.buffering.max.kbytes", Rule::Never, SIZED),
     ("queue.buffering.max.messages", Rule::Never, SIZED),
-    ("queuing.strategy", Rule::Only(&["fifo"]), GAP),
+    ("queuing.strategy", Rule::Only(&["fifo"]), ORDER_OR_LOSS),
     (
         "reconnect.backoff.max.ms",
         Rule::Within(0, 2_000),
@@ -96,7 +96,7 @@ const RULES: &[(&str, Rule, &str)] = &[
         Rule::Within(0, 2_000),
         "it may be 2000 at most, so that the router is back soon after an outage",
     ),
-    ("retries", Rule::Only(&["2147483647"]), GAP),
+    ("retries", Rule::Only(&["2147483647"]), ORDER_OR_LOSS),
     ("ssl.endpoint.identification.algorithm", Rule::Only(&["https"]), CERTIFICATE),
     ("statistics.interval.ms", Rule::Only(&["0"]), "nobody reads librdkafka's statistics"),
     ("sticky.partitioning.linger.ms", Rule::Never, "the router computes partitions itself"),

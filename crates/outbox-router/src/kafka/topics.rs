@@ -225,7 +225,9 @@ impl TopicDirectory {
     pub(super) fn make(&self, topic: &NewTopic<'_>) -> Result<(), AdminError> {
         let NewTopic { name, partitions, replication_factor, .. } = topic;
         match self.producer.create_topic(topic, ANSWER_WITHIN) {
-            Ok(()) => tracing::info!(topic = %name, partitions, replication_factor, "made topic"),
+            Ok(()) => {
+                tracing::info!(topic = %name, partitions, replication_factor, "created topic");
+            }
             // Another client has created it meanwhile.
             Err(error) if error.code == RDKafkaErrorCode::TopicAlreadyExists => {}
             Err(error) => return Err(error),
@@ -252,7 +254,7 @@ impl TopicDirectory {
         if failure.code == Code::KafkaUnreachable {
             return failure;
         }
-        let reason = format!("it cannot be made as kafka.create_topics says: {}", error.text);
+        let reason = format!("it cannot be created as kafka.create_topics says: {}", error.text);
         self.cluster.failure(MISSING, Some(name.as_str()), &reason)
     }
 
@@ -279,7 +281,7 @@ impl TopicDirectory {
             if failure.code == Code::KafkaUnreachable {
                 return Err(failure);
             }
-            tracing::debug!(topic = %name, "the broker does not tell settings: {failure}");
+            tracing::debug!(topic = %name, "the broker does not report settings: {failure}");
             return Ok([const { None }; N]);
         }
         Err(self.cluster.failure(MISSING, Some(name.as_str()), "its settings are not known"))

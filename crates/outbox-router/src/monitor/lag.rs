@@ -67,7 +67,7 @@ pub enum Blame {
 const ACK_OVERDUE: Duration = Duration::from_secs(2);
 
 /// Less than this is what one keepalive leaves behind, and no delay that anybody causes.
-const WORTH_BLAMING: u64 = 1 << 20;
+const UNSENT_MIN: u64 = 1 << 20;
 
 impl Blame {
     /// The word in `/status.json` and logs.
@@ -113,7 +113,7 @@ impl Blame {
             return Self::Kafka;
         }
         let Some(lag) = lag else { return Self::Nobody };
-        if lag.unread.max(lag.unacked).max(lag.unconfirmed) < WORTH_BLAMING {
+        if lag.unread.max(lag.unacked).max(lag.unconfirmed) < UNSENT_MIN {
             Self::Nobody
         } else if lag.unread >= lag.unacked && lag.unread >= lag.unconfirmed {
             Self::Postgres

@@ -9,7 +9,7 @@ use crate::postgres::sql_failure;
 
 /// Bytes that the slot retains beyond what it is behind, before their cause is looked up; some
 /// segments are always retained.
-const WORTH_ASKING: u64 = 64 << 20;
+const RETAINED_MIN: u64 = 64 << 20;
 
 /// What holds `restart_lsn` back.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +51,7 @@ const QUERY: &str = "\
 /// be the cause.
 pub fn is_worth_asking(slot: &SlotHealth) -> bool {
     slot.retained_bytes()
-        .is_some_and(|retained| retained.saturating_sub(slot.bytes_behind()) > WORTH_ASKING)
+        .is_some_and(|retained| retained.saturating_sub(slot.bytes_behind()) > RETAINED_MIN)
 }
 
 /// Reads the oldest transaction that has written something; `None` when there is none.

@@ -96,8 +96,7 @@ pub fn outdated(version: i32) -> Option<Failure> {
     (minor < since).then(|| {
         let what = format!(
             "postgresql {major}.{minor} goes on with the former publication for what comes after a \
-             transaction that was open while the publication was altered: rows may be left out then, and \
-             nothing shows it"
+             transaction that was open while the publication was altered: rows may be left out then, and the catalog does not show it"
         );
         Failure::new(Code::ServerOutdated, what).naming(Name::Version, format!("{major}.{since}"))
     })

@@ -12,7 +12,7 @@ use super::{
 /// The failure of a connection that could not be established.
 pub fn connect_failure(error: ConnectError) -> Failure {
     let (code, case) = match error.kind() {
-        ConnectErrorKind::Server(trouble) => code_of(&trouble),
+        ConnectErrorKind::Server(kind) => code_of(&kind),
         ConnectErrorKind::Transport => (Code::ServerUnreachable, None),
         ConnectErrorKind::Tls | ConnectErrorKind::Authentication => {
             (Code::AuthenticationFailed, case_of(&error))
@@ -48,8 +48,8 @@ fn case_of(error: &ConnectError) -> Option<Case> {
 
 /// The failure of a replication command.
 pub fn command_failure(error: CommandError) -> Failure {
-    let (code, case) = match (error.trouble(), &error) {
-        (Some(trouble), _) => code_of(&trouble),
+    let (code, case) = match (error.kind(), &error) {
+        (Some(kind), _) => code_of(&kind),
         (None, CommandError::Protocol { .. }) => (Code::Protocol, None),
         (None, CommandError::Io { .. } | CommandError::Server { .. }) => {
             (Code::ServerUnreachable, None)
@@ -82,10 +82,10 @@ pub fn protocol_failure(error: ProtocolError) -> Failure {
 
 /// The failure that an ErrorResponse reports.
 fn of_server(server: &ServerMessage, message: String) -> Failure {
-    let trouble = server.trouble();
-    let (code, case) = code_of(&trouble);
+    let kind = server.kind();
+    let (code, case) = code_of(&kind);
     let failure = with_case(Failure::new(code, message), case);
-    match (&trouble, &server.hint) {
+    match (&kind, &server.hint) {
         (ServerErrorKind::SlotInUse { pid: Some(pid) }, _) => failure.naming(Name::Pid, pid),
         (ServerErrorKind::Other, Some(hint)) => {
             failure.with_case(Case::ServerHint).naming(Name::ServerHint, hint)
@@ -101,8 +101,8 @@ fn with_case(failure: Failure, case: Option<Case>) -> Failure {
     }
 }
 
-fn code_of(trouble: &ServerErrorKind) -> (Code, Option<Case>) {
-    let code = match trouble {
+fn code_of(kind: &ServerErrorKind) -> (Code, Option<Case>) {
+    let code = match kind {
         ServerErrorKind::DatabaseMissing => return of(Case::DatabaseMissing),
         ServerErrorKind::PermissionDenied => return of(Case::PermissionDenied),
         ServerErrorKind::Pooler => return of(Case::Pooler),

@@ -44,7 +44,7 @@ impl Method {
         Self::None,
     ];
 
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Password => "password",
             Self::Md5 => "md5",
@@ -59,7 +59,7 @@ impl Method {
 
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 
@@ -97,7 +97,7 @@ impl RequireAuth {
                 (false, None) => word,
                 (true, None) | (false, Some(_)) => return Err(refused),
             };
-            match Method::ALL.into_iter().find(|method| method.word() == word) {
+            match Method::ALL.into_iter().find(|method| method.as_str() == word) {
                 Some(method) if !methods.contains(&method) => methods.push(method),
                 Some(_) | None => return Err(refused),
             }
@@ -136,7 +136,7 @@ mod tests {
         Method::ALL
             .into_iter()
             .filter(|method| require_auth.allows(*method))
-            .map(Method::word)
+            .map(Method::as_str)
             .collect()
     }
 

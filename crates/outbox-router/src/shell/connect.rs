@@ -74,7 +74,7 @@ enum Pids {
 /// Turns "the slot is missing or lost" into a transport failure. An earlier step has just read the
 /// slot, so this connection may have reached a standby; whether the slot is gone is decided when
 /// everything is read again.
-fn unjudged(failure: Failure) -> Failure {
+fn as_transport(failure: Failure) -> Failure {
     if !matches!(failure.code, Code::SlotMissing | Code::SlotLost) {
         return failure;
     }
@@ -87,9 +87,9 @@ fn pid_of(told: Option<u32>) -> Option<i32> {
 }
 
 /// How often a router on standby reads whether the slot is free.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How long one step may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const STEP_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Endpoint {
     /// Opens an ordinary SQL connection.
@@ -111,14 +111,14 @@ impl Endpoint {
         &self,
         step: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        match tokio::time::timeout(PATIENCE, step).await {
+        match tokio::time::timeout(STEP_TIMEOUT, step).await {
             Ok(done) => done,
             Err(_) => Err(Failure::new(
                 Code::ServerUnreachable,
                 format!(
                     "{} did not answer within {} s",
                     self.conninfo.target(),
-                    PATIENCE.as_secs()
+                    STEP_TIMEOUT.as_secs()
                 ),
             )),
         }
@@ -226,7 +226,7 @@ impl Postgres for Source {
                     Ok(_) => {}
                     Err(failure) => tracing::debug!(
                         code = %failure.code,
-                        "the server does not tell which it is: {}", failure.message
+                        "the server's identity cannot be read: {}", failure.message
                     ),
                 }
                 let version = monitor::server::settings(&mut sql).await?.version;
@@ -272,11 +272,11 @@ impl Postgres for Source {
                     let walsender = told.and_then(|_| pid_of(stream.backend_pid()));
                     Ok(Started::Streaming(Box::new(stream), walsender))
                 }
-                Err(error) => match error.trouble() {
+                Err(error) => match error.kind() {
                     Some(ServerErrorKind::SlotInUse { pid }) => {
                         Ok(Started::Held(pid.and_then(|pid| i32::try_from(pid).ok())))
                     }
-                    _ => Err(unjudged(command_failure(error))),
+                    _ => Err(as_transport(command_failure(error))),
                 },
             }
         };
@@ -298,7 +298,7 @@ impl Postgres for Source {
             if drive(&mut driver, look).await?.is_none() {
                 return Ok(());
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }

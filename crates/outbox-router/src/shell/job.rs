@@ -11,7 +11,7 @@ use tokio::task::JoinError;
 use super::{
     ports::{Kafka, Postgres, Started},
     state::StateCache,
-    topic_refresher::Generation,
+    topic_refresher::ProducerNumber,
 };
 use crate::kafka::{TopicDescription, TopicReading};
 
@@ -54,10 +54,10 @@ pub(super) enum Done<P: Postgres, K: Kafka> {
     Started(Result<Started, Failure>),
     SlotWatched(Result<(), Failure>),
     SinkOpened(Box<Result<K::Sink, Failure>>),
-    StateRead(Generation, u64, Result<(StateCache, StateRead), Failure>),
+    StateRead(ProducerNumber, u64, Result<(StateCache, StateRead), Failure>),
     StateUntouched(u64),
-    Topic(Generation, TopicId, TopicName, Result<TopicDescription, Failure>),
-    Looked(Generation, Result<Vec<(TopicId, TopicName, TopicReading)>, Failure>),
+    Topic(ProducerNumber, TopicId, TopicName, Result<TopicDescription, Failure>),
+    Looked(ProducerNumber, Result<Vec<(TopicId, TopicName, TopicReading)>, Failure>),
     /// The job was aborted, so its result is not wanted.
     Nothing,
 }

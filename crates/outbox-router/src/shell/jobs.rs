@@ -32,9 +32,9 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             }
             Job::ReplaceSink(wait) => self.replace_sink(wait),
             Job::ReadState(number) => self.read_state(number),
-            Job::LookAtState(number) => self.look_at_state(number),
+            Job::LookAtState(number) => self.check_state_topic(number),
             Job::LookUpTopic(id, name) => self.look_up(id, name),
-            Job::LookAtTopics(directory) => self.look_at_topics(directory),
+            Job::LookAtTopics(directory) => self.refresh_topics(directory),
         }
     }
 
@@ -101,7 +101,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
 
     /// Asks where the state topic ends, and reads on only if it does not end at this process's own
     /// writes.
-    fn look_at_state(&mut self, number: u64) {
+    fn check_state_topic(&mut self, number: u64) {
         let (Some(state), Some(cache)) = (self.refresher.state().cloned(), &self.state) else {
             self.read_state(number);
             return;
@@ -141,7 +141,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         });
     }
 
-    fn look_at_topics(&mut self, directory: K::Directory) {
+    fn refresh_topics(&mut self, directory: K::Directory) {
         let generation = self.refresher.generation();
         let (ids, names): (Vec<TopicId>, Vec<TopicName>) =
             self.relay.topics_in_use().map(|(id, name)| (id, name.clone())).unzip();
@@ -308,7 +308,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             let Some(sink) = &mut self.sink else { return };
             let identity = uuid.map_or(Identity::Same, |uuid| sink.identify_topic(id, uuid));
             if identity == Identity::Another {
-                tracing::info!(topic = %name, "the topic was deleted and made again");
+                tracing::info!(topic = %name, "the topic was deleted and re-created");
                 self.start(Job::LookUpTopic(id, name));
             } else if sink.holds_back(id) {
                 held_back.push((id, name));

@@ -167,7 +167,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         self.report_if_due();
         let due = self.wake_at();
         let event = self.next_event().await;
-        self.look_at_the_time(due);
+        self.timer_due(due);
         self.apply(event);
         None
     }
@@ -175,7 +175,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Compares the time with `due`, the deadline of the last wait. A task that wakes long after
     /// its deadline was stopped meanwhile; the core must know that before anything is read or
     /// produced.
-    fn look_at_the_time(&mut self, due: Instant) {
+    fn timer_due(&mut self, due: Instant) {
         let late = Instant::now().saturating_duration_since(due);
         if late >= WAL_SENDER_TIMEOUT / 2 {
             self.input(Input::ProcessStalled(late));
@@ -213,7 +213,7 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
             self.pass();
             self.coalesce.handed_on(self.relay.pace());
         }
-        self.look_at_kafka();
+        self.check_kafka();
         self.input(Input::Tick);
     }
 
@@ -305,19 +305,19 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
-    fn look_at_kafka(&mut self) {
+    fn check_kafka(&mut self) {
         if let Some(sink) = &self.sink {
             let trouble = match sink.health() {
                 Health::Well => None,
                 // One broker of several may report errors while the others work: a request shows
                 // whether Kafka answers.
                 Health::Suspect => {
-                    self.refresher.troubled();
+                    self.refresher.failed();
                     None
                 }
                 Health::Down(failure) => {
                     let failure = failure.clone();
-                    self.refresher.troubled();
+                    self.refresher.failed();
                     Some(failure)
                 }
             };
@@ -381,14 +381,14 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
     /// Destroying a producer flushes for up to half a second and joins its threads, so it runs on a
     /// blocking thread and with a limit.
     async fn leave(mut self) {
-        const PATIENCE: Duration = Duration::from_secs(2);
+        const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
         self.report(Instant::now());
         self.jobs.abort_all();
         self.refresher.release();
         if let Some(sink) = self.sink.take() {
             let closing = tokio::task::spawn_blocking(move || sink.close());
             // Nothing depends on how this ends: what was not acknowledged was not confirmed.
-            if tokio::time::timeout(PATIENCE, closing).await.is_err() {
+            if tokio::time::timeout(CLOSE_TIMEOUT, closing).await.is_err() {
                 tracing::warn!("the producer takes long to close: leaving without it");
             }
         }

@@ -17,7 +17,7 @@ use crate::postgres::{
 /// The longest that acknowledgements and status updates wait for a pass.
 const PASS_LIMIT: Duration = Duration::from_millis(5);
 /// How many frames are handed over between two readings of the clock.
-const FRAMES_PER_LOOK: u32 = 64;
+const FRAMES_PER_TIME_CHECK: u32 = 64;
 
 /// Why the stream ended during a pass.
 enum PassEnd {
@@ -83,14 +83,14 @@ impl<P: Postgres, K: Kafka> Shell<P, K> {
         }
     }
 
-    /// Offers up to [`FRAMES_PER_LOOK`] frames, all with the same time.
+    /// Offers up to [`FRAMES_PER_TIME_CHECK`] frames, all with the same time.
     fn offer_some(&mut self) -> Option<PassEnd> {
         let now = self.clock.now();
         // Without a producer the core has no session, and takes no frames.
         let Self { relay, stream: Some(stream), sink: Some(sink), .. } = self else {
             return None;
         };
-        for _ in 0..FRAMES_PER_LOOK {
+        for _ in 0..FRAMES_PER_TIME_CHECK {
             if !relay.wants_wal() {
                 return None;
             }

@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use super::ports::Kafka;
 
 /// How often the partition counts of the topics in use are read.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 /// The same while Kafka has trouble. On an idle outbox only a read that succeeds ends the state
 /// `blocked`.
-const LOOK_WHEN_TROUBLED: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The wait before the next attempt to make a producer, after one failed.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
 
@@ -23,11 +23,11 @@ const LOOKED_UP_AT_ONCE: usize = 16;
 /// The number of a producer. An answer carries the number of the producer through whose client it
 /// was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Generation(u64);
+pub(super) struct ProducerNumber(u64);
 
 /// See the module's documentation.
 pub(super) struct TopicRefresher<K: Kafka> {
-    generation: Generation,
+    generation: ProducerNumber,
     phase: RefreshPhase<K>,
     /// How many reads of the topics in use are done; chooses the next topics in `some_of`.
     looks: usize,
@@ -56,7 +56,7 @@ pub(super) enum RefreshDue<K: Kafka> {
 impl<K: Kafka> TopicRefresher<K> {
     pub(super) fn new() -> Self {
         Self {
-            generation: Generation::default(),
+            generation: ProducerNumber::default(),
             phase: RefreshPhase::Opening,
             looks: 0,
             said: HashMap::new(),
@@ -66,12 +66,12 @@ impl<K: Kafka> TopicRefresher<K> {
     /// A new producer is being made. Answers that were asked for through the former one no longer
     /// count.
     pub(super) fn opening(&mut self) {
-        self.generation = Generation(self.generation.0 + 1);
+        self.generation = ProducerNumber(self.generation.0 + 1);
         self.phase = RefreshPhase::Opening;
     }
 
     pub(super) fn opened(&mut self, directory: K::Directory, state: Option<K::StateTopic>) {
-        let look_at = Some(Instant::now() + LOOK_EVERY);
+        let look_at = Some(Instant::now() + REFRESH_INTERVAL);
         self.phase = RefreshPhase::Open { directory, state: state.map(Box::new), look_at };
     }
 
@@ -84,7 +84,7 @@ impl<K: Kafka> TopicRefresher<K> {
         self.phase = RefreshPhase::Opening;
     }
 
-    pub(super) fn generation(&self) -> Generation {
+    pub(super) fn generation(&self) -> ProducerNumber {
         self.generation
     }
 
@@ -103,9 +103,9 @@ impl<K: Kafka> TopicRefresher<K> {
     }
 
     /// Kafka has trouble, or may have: brings the next read forward.
-    pub(super) fn troubled(&mut self) {
+    pub(super) fn failed(&mut self) {
         if let RefreshPhase::Open { look_at: Some(look_at), .. } = &mut self.phase {
-            *look_at = (*look_at).min(Instant::now() + LOOK_WHEN_TROUBLED);
+            *look_at = (*look_at).min(Instant::now() + RETRY_INTERVAL);
         }
     }
 
@@ -113,7 +113,7 @@ impl<K: Kafka> TopicRefresher<K> {
     pub(super) fn looked(&mut self) {
         self.looks = self.looks.wrapping_add(1);
         if let RefreshPhase::Open { look_at, .. } = &mut self.phase {
-            *look_at = Some(Instant::now() + LOOK_EVERY);
+            *look_at = Some(Instant::now() + REFRESH_INTERVAL);
         }
     }
 

@@ -196,7 +196,7 @@ async fn a_gap_that_is_not_mended_is_refused_as_it_was_shown() {
         let refused = scene.accept(more).await;
         assert_eq!(refused.exit, Exit::Failure, "{refused:?}");
         assert!(refused.out.contains(&format!("open      P023@{checked}\n")), "{}", refused.out);
-        let told = format!("error: P023: P023@{checked} is not mended yet: publication ");
+        let told = format!("error: P023: P023@{checked} is not repaired yet: publication ");
         assert!(refused.err.starts_with(&told), "{}", refused.err);
         let rows = format!("; rows committed after {checked} ");
         assert!(refused.err.contains(&rows), "{}", refused.err);
@@ -271,7 +271,10 @@ async fn rows_that_cannot_be_counted_are_told_with_the_reason() {
     assert!(admin.out.contains("rows      0 in public.outbox"), "{admin:?}");
     scene.server.sql("alter table outbox drop column created_at");
     let none = scene.accept(&[]).await;
-    assert!(none.out.contains("it has no column that says when a row was made"), "{none:?}");
+    assert!(
+        none.out.contains("it has no column with the time at which a row was written"),
+        "{none:?}"
+    );
 }
 
 #[tokio::test]
@@ -316,7 +319,7 @@ async fn what_was_left_out_until_it_was_mended_is_told_and_what_was_altered_mean
     for told in [
         "rows      1 in public.outbox with created_at in that time",
         "also      P032: publication \"outbox_router\" was altered between two readings",
-        "until that was mended are in no slot",
+        "until that was repaired are in no slot",
     ] {
         assert!(accepted.out.contains(told), "{told}\nin {}", accepted.out);
     }

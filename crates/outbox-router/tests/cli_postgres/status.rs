@@ -211,7 +211,7 @@ async fn with_the_router_down_the_state_topic_says_what_is_open() {
     let nobody = nobody();
     let line = kafka.with(&["status", "--set", &nobody]);
     let absent = typed(&server, &line).await;
-    let told = "record    none in outbox-router.state: outbox-router setup --apply makes it, then \
+    let told = "record    none in outbox-router.state: outbox-router setup --apply creates it, then \
                 outbox-router accept closes K022\n";
     assert!(absent.out.contains(told), "{}", absent.out);
 

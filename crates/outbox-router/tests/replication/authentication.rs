@@ -106,7 +106,7 @@ async fn a_refused_command_leaves_the_connection_usable() {
         .query("DROP_REPLICATION_SLOT", "DROP_REPLICATION_SLOT never_existed")
         .await
         .unwrap_err();
-    assert_eq!(error.trouble(), Some(ServerErrorKind::SlotMissing), "{error}");
+    assert_eq!(error.kind(), Some(ServerErrorKind::SlotMissing), "{error}");
     assert!(matches!(error, CommandError::Server { .. }));
     connection.identify_system().await.unwrap();
     let pid = connection.backend_pid().unwrap();

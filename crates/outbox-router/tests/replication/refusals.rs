@@ -19,7 +19,7 @@ async fn start(cluster: &Cluster, slot: &str) -> Option<ServerErrorKind> {
     let connection = connect(&cluster.info("postgres")).await.unwrap();
     match connection.start_replication(slot, &["none"]).await {
         Ok(_) => None,
-        Err(error) => error.trouble(),
+        Err(error) => error.kind(),
     }
 }
 
@@ -114,7 +114,7 @@ async fn a_missing_publication_is_an_error_of_the_stream() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(message.trouble(), ServerErrorKind::PublicationMissing, "{message}");
+    assert_eq!(message.kind(), ServerErrorKind::PublicationMissing, "{message}");
     assert!(message.message.contains("never made"), "{message}");
 }
 
@@ -127,8 +127,8 @@ async fn a_wal_level_below_logical_is_named() {
         .start_replication("any", &["none"])
         .await
         .unwrap_err();
-    assert_eq!(error.trouble(), Some(ServerErrorKind::WalLevel), "{error}");
-    assert_eq!(error.trouble(), Some(ServerErrorKind::WalLevel));
+    assert_eq!(error.kind(), Some(ServerErrorKind::WalLevel), "{error}");
+    assert_eq!(error.kind(), Some(ServerErrorKind::WalLevel));
 }
 
 #[tokio::test]

@@ -114,7 +114,7 @@ impl Relay {
             Ok(Seen::Nothing) => {}
             Ok(Seen::Gaps(gaps)) => self.halt(gaps, at),
             Ok(Seen::AnotherHistory) => {
-                let why = "the state topic says more than this router has written";
+                let why = "another router has written to the state topic";
                 self.lost(Failure::new(Code::SlotInUse, why), at);
             }
             Err(failure) => self.lost(failure, at),

@@ -129,7 +129,7 @@ impl Relay {
         let has_something = matches!(self.phase, Phase::Streaming(_)) || self.left_in_flight > 0;
         if has_something || is_connecting {
             let why = format!(
-                "this process stood still for {} s, so the server may have given the slot to another",
+                "this process did not run for {} s, so the server may have given the slot to another",
                 duration.as_secs()
             );
             let failure = Failure::of(Case::ProcessStalled, why);

@@ -64,7 +64,7 @@ impl Relay {
         if session.must_release(now.at) {
             let why = Failure::new(
                 Code::ServerNotReady,
-                "PostgreSQL wants to stop, and waits for events that Kafka has not acknowledged: let go of it",
+                "PostgreSQL is stopping, and its walsender waits for events that Kafka has not acknowledged: the router disconnects",
             );
             let grace = self.backoff.at_least(STOPPING_GRACE);
             self.release_server(why, grace, now);

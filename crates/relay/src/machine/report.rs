@@ -86,7 +86,8 @@ impl Relay {
             && self.topics.ask_at(*topic).is_some()
             && let Some(name) = self.topics.name(*topic)
         {
-            let what = format!("Kafka has said nothing about topic {name} for {seconds} s");
+            let what =
+                format!("Kafka has not answered the question about topic {name} for {seconds} s");
             return Failure::of(Case::BrokersSilent, what);
         }
         match (unacked, state_topic) {

@@ -191,7 +191,7 @@ impl Session {
             return Err(Failure::new(
                 Code::TopicShrunk,
                 format!(
-                    "a topic went from {} to {} partitions: it was made anew",
+                    "a topic went from {} to {} partitions: it was re-created",
                     old.partitions, new.partitions
                 ),
             ));

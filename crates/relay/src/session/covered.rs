@@ -97,8 +97,7 @@ impl Covered {
         if self.progress == Progress::Seen {
             return Ok(());
         }
-        let what =
-            format!("the transaction that ends at {} did not come by again", self.last.end_lsn);
+        let what = format!("the transaction that ends at {} was not sent again", self.last.end_lsn);
         Err(self.another_history(&what))
     }
 

@@ -142,7 +142,7 @@ fn promoted(
         witness,
         left,
         format!(
-            "timeline {now} left timeline {} at {left}, but up to {last} kafka has its transactions: the promotion forgot them",
+            "timeline {now} left timeline {} at {left}, but up to {last} kafka has its transactions: the promotion lost them",
             known.timeline
         ),
     ))

@@ -44,7 +44,8 @@ fn unsuitable(name: &str, here: &str, slot: &SlotHealth) -> Option<Failure> {
         }
         (_, _, Some(Peculiarity::Temporary)) => "is temporary".to_owned(),
         (_, _, Some(Peculiarity::TwoPhase)) => {
-            "was made with two_phase, so it sends transactions before they are committed".to_owned()
+            "was created with two_phase, so it sends transactions before they are committed"
+                .to_owned()
         }
         (SlotKind::Logical, _, None) => {
             let theirs = slot.database.as_deref().filter(|&database| database != here)?;

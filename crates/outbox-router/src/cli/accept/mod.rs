@@ -28,8 +28,8 @@ use crate::{
 };
 
 /// How long to wait until a streaming router has noticed the gap; it checks every five seconds.
-const PATIENCE: Duration = Duration::from_secs(8);
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const PUBLISH_TIMEOUT: Duration = Duration::from_secs(8);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What an acceptance is made from.
 struct Facts {
@@ -52,7 +52,7 @@ pub(super) async fn accept(
         return Err(show::keeps_none().into());
     };
     let source = prepare::source(config, access.endpoint("accept")?);
-    let facts = look_at_rest(config, &records, &source).await?;
+    let facts = read_when_idle(config, &records, &source).await?;
     let open = facts.record.open();
     if open.is_empty() {
         show::nothing(&facts.record, terminal.out)?;
@@ -84,7 +84,7 @@ pub(super) async fn accept(
                 writeln!(terminal.err, "nothing was accepted")?;
                 return Ok(Exit::Failure);
             }
-            let again = look_at_rest(config, &records, &source).await?;
+            let again = read_when_idle(config, &records, &source).await?;
             if names(&again.record.open()) != names(&open) {
                 return Err(show::changed().into());
             }
@@ -96,26 +96,30 @@ pub(super) async fn accept(
     Ok(Exit::Done)
 }
 
-/// Reads source and record, and waits up to [`PATIENCE`] until no router streams: a streaming
+/// Reads source and record, and waits up to [`PUBLISH_TIMEOUT`] until no router streams: a streaming
 /// router notices an open gap within seconds, and stops. If it does not stop, the acceptance is
 /// refused later.
-async fn look_at_rest(
+async fn read_when_idle(
     config: &Config,
     records: &Records,
     source: &Source,
 ) -> Result<Facts, TaskError> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + PUBLISH_TIMEOUT;
     loop {
-        let facts = look(config, records, source).await?;
+        let facts = read_facts(config, records, source).await?;
         let must_wait = !facts.record.gaps.is_empty() && record::is_held(&facts.seen);
         if !must_wait || Instant::now() >= until {
             return Ok(facts);
         }
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
-async fn look(config: &Config, records: &Records, source: &Source) -> Result<Facts, TaskError> {
+async fn read_facts(
+    config: &Config,
+    records: &Records,
+    source: &Source,
+) -> Result<Facts, TaskError> {
     let (seen, mut stored) = record::see(records, source).await?;
     let Some(recorded) = stored.record.take() else {
         return Err(show::no_record(records.topic()).into());

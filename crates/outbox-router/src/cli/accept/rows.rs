@@ -38,7 +38,7 @@ pub(super) struct Rows {
 
 /// `statement_timeout` of each count: a large table without an index may take very long, and a
 /// person waits.
-const PATIENCE: Duration = Duration::from_secs(10);
+const COUNT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Names of that column in outbox tables that we have seen; the name that `setup` uses is first.
 const COLUMNS: [&str; 7] =
@@ -53,7 +53,7 @@ pub(super) async fn count(
 ) -> Vec<Counted> {
     let tables = tables(config, catalog);
     let work = with_connection(access, "accept", async |client| {
-        let limit = format!("set statement_timeout = {}", PATIENCE.as_millis());
+        let limit = format!("set statement_timeout = {}", COUNT_TIMEOUT.as_millis());
         client.batch_execute(&limit).await?;
         let mut counted = Vec::new();
         for (oid, table) in &tables {
@@ -110,7 +110,9 @@ async fn in_table(
     let names: Vec<&str> = COLUMNS.to_vec();
     let Some(found) = client.query_opt(COLUMN, &[&oid.as_u32(), &names]).await? else {
         let known = COLUMNS.join(", ");
-        return Ok(Err(format!("it has no column that says when a row was made ({known})")));
+        return Ok(Err(format!(
+            "it has no column with the time at which a row was written ({known})"
+        )));
     };
     let column: String = found.try_get(0)?;
     if !found.try_get::<_, bool>(1)? {

@@ -76,14 +76,14 @@ pub(super) fn consequence(next: &Witness, chosen: &[Open], out: Out<'_>) -> io::
     if gaps().any(Gap::lasts) {
         writeln!(
             out,
-            "Rows that a table or the publication left out until that was mended are in no slot,\n\
+            "Rows that a table or the publication left out until that was repaired are in no slot,\n\
              wherever it stands."
         )?;
     }
     writeln!(
         out,
         "A row's time is that of its transaction's beginning: begin earlier, by your longest\n\
-         transaction. What is there already comes twice, under the same id."
+         transaction. What is in kafka already comes twice, under the same id."
     )
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn record(
     let found = find(config, access).await.map_err(|failure| missing(topic, failure))?;
     let Some((records, seen, stored)) = found else { return Ok(()) };
     match &stored.record {
-        Some(known) => tell(&record::found(config, known, &stored.cluster, &seen), out)?,
+        Some(known) => report_existing(&record::found(config, known, &stored.cluster, &seen), out)?,
         None => make(&records, &stored, made, config, seen, out).await?,
     }
     Ok(())
@@ -84,18 +84,18 @@ async fn make(
     };
     records.write("setup", &first).await.map_err(|failure| missing(topic, failure))?;
     writeln!(out, "record: created in {topic}, everything after {} is noticed", first.position)?;
-    tell_open(&first, out)?;
+    report_open(&first, out)?;
     Ok(())
 }
 
 /// Reports the record that exists, which stays as it is.
-fn tell(known: &Witness, out: Out<'_>) -> io::Result<()> {
+fn report_existing(known: &Witness, out: Out<'_>) -> io::Result<()> {
     writeln!(out, "record: there already, everything before {} is acknowledged", known.position)?;
-    tell_open(known, out)
+    report_open(known, out)
 }
 
 /// Reports what is open, and what closes it.
-fn tell_open(record: &Witness, out: Out<'_>) -> io::Result<()> {
+fn report_open(record: &Witness, out: Out<'_>) -> io::Result<()> {
     for open in record.open() {
         let failure = record::failure_of(&open);
         writeln!(out, "  {} is open: {}", open.name(), failure.message)?;

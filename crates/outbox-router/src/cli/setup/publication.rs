@@ -170,7 +170,7 @@ impl ExistingPublication {
 /// that the slot still has to send.
 pub(super) fn made_too_late(publication: &str, slot: &str) -> Failure {
     let message = format!(
-        "the slot {slot} is there already, but the publication {publication} is not: made now, it \
+        "the slot {slot} is there already, but the publication {publication} is not: created now, it \
          would not exist in the WAL that the slot still has to send"
     );
     Failure::of(Case::SlotBeforePublication, message)

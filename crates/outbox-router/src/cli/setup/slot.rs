@@ -100,7 +100,7 @@ pub(super) async fn create(
                     biased;
                     made = &mut creating => break Ok((made, told)),
                     () = tokio::time::sleep(Duration::from_secs(1)) => {
-                        tell_blockers(watcher, pid, &mut told, out).await?;
+                        report_blockers(watcher, pid, &mut told, out).await?;
                     }
                 }
             }
@@ -129,7 +129,7 @@ const BLOCKERS: &str = "\
       null, p.gid from pg_prepared_xacts p \
     order by 4 desc nulls last";
 
-async fn tell_blockers(
+async fn report_blockers(
     watcher: &Client,
     pid: i32,
     told: &mut BTreeSet<String>,

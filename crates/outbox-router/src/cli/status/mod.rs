@@ -3,18 +3,18 @@
 //! down; a router that answers adds its state and reason.
 
 mod finding;
-mod look;
+mod reading;
 mod recorded;
 mod render;
+mod router;
 mod sample;
-mod told;
 mod verdict;
 
 use std::{pin::pin, time::Duration};
 
 use super::{Audience, Exit, Form, Repeat, StatusArgs, TaskError, Terminal, connect::Access};
 use crate::config::Config;
-use look::{StatusReading, look};
+use reading::{StatusReading, read};
 
 /// Time between two readings of `--watch`.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -52,7 +52,7 @@ async fn watch(
         tokio::select! {
             biased;
             _ = &mut stop => return Ok(exit),
-            status = look(config, access) => {
+            status = read(config, access) => {
                 write!(terminal.out, "{clear}")?;
                 exit = show(form, &status?, config, terminal)?;
             }
@@ -71,7 +71,7 @@ async fn once(
     access: Access<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, TaskError> {
-    show(form, &look(config, access).await?, config, terminal)
+    show(form, &read(config, access).await?, config, terminal)
 }
 
 /// Shows one reading; findings decide the exit code.

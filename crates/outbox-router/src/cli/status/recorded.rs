@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// PostgreSQL's answer should not wait for Kafka's.
-const PATIENCE: Duration = Duration::from_secs(4);
+const KAFKA_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// What is known of the record.
 pub(super) enum Recorded {
@@ -82,14 +82,14 @@ pub(super) async fn find(config: &Config, access: Access<'_>, router: Option<&Va
         Ok(None) => return Recorded::Off,
         Err(failure) => return Recorded::Unknown(failure.to_string()),
     };
-    match tokio::time::timeout(PATIENCE, records.read()).await {
+    match tokio::time::timeout(KAFKA_TIMEOUT, records.read()).await {
         Ok(Ok(stored)) => match stored.record {
             Some(witness) => Recorded::Known(ShownRecord::of(&witness)),
             None => Recorded::Absent,
         },
         Ok(Err(failure)) => Recorded::Unknown(failure.to_string()),
         Err(_) => {
-            Recorded::Unknown(format!("kafka did not answer within {} s", PATIENCE.as_secs()))
+            Recorded::Unknown(format!("kafka did not answer within {} s", KAFKA_TIMEOUT.as_secs()))
         }
     }
 }
@@ -165,7 +165,7 @@ impl Recorded {
             Self::Off => writeln!(out, "record    none is kept: kafka.state_topic is empty"),
             Self::Absent => writeln!(
                 out,
-                "record    none in {topic}: outbox-router setup --apply makes it, then \
+                "record    none in {topic}: outbox-router setup --apply creates it, then \
                  outbox-router accept closes K022"
             ),
             Self::Unknown(why) => {

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{finding::Finding, look::StatusReading, sample::SlotSample, verdict::Verdict};
+use super::{finding::Finding, reading::StatusReading, sample::SlotSample, verdict::Verdict};
 use crate::{config::Config, wording};
 
 /// The text output: the four answers in their order, then what they are based on.

@@ -7,10 +7,10 @@ use relay::{Code, Failure, Lsn};
 
 use super::{
     finding::Finding,
-    look::StatusReading,
+    reading::StatusReading,
     recorded::{OpenEntry, Recorded},
+    router,
     sample::SlotSample,
-    told,
 };
 use crate::{config::Config, wording};
 
@@ -79,7 +79,7 @@ impl fmt::Display for BlameLine {
 pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
     let mut findings = Vec::new();
     let router = status.router.as_ref();
-    let stuck = told::stuck(router);
+    let stuck = router::stuck(router);
     let moved = moved(status, config);
     let slot_name = &config.postgres.slot;
     let blame = match &status.sample {
@@ -105,7 +105,7 @@ pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
     };
     findings.extend(stuck);
     findings.extend(moved);
-    for defect in told::defects(router) {
+    for defect in router::defects(router) {
         if !findings.iter().any(|finding| finding.code == defect.code) {
             findings.push(defect);
         }
@@ -115,7 +115,7 @@ pub(super) fn judge(status: &StatusReading, config: &Config) -> Verdict {
     findings
         .retain(|finding| !open.iter().any(|open| finding.code.as_deref() == Some(open.code())));
     let findings = open.iter().map(open_finding).chain(findings).collect();
-    Verdict { blame, findings, notes: told::notes(router) }
+    Verdict { blame, findings, notes: router::notes(router) }
 }
 
 /// The finding of an open gap.
@@ -150,7 +150,7 @@ fn moved(status: &StatusReading, config: &Config) -> Option<Finding> {
 fn unread(status: &StatusReading, moved: Option<&Finding>, config: &Config) -> Finding {
     let unread =
         format!("nobody reads the slot {}, and PostgreSQL keeps WAL for it", config.postgres.slot);
-    if let Some(doing) = told::doing(status.router.as_ref()) {
+    if let Some(doing) = router::doing(status.router.as_ref()) {
         let message = format!("{unread}: the router is {}", doing.message);
         return Finding { message, ..doing };
     }
@@ -229,7 +229,7 @@ fn blame(slot: &SlotSample, stuck: Option<&Finding>, status: &StatusReading) -> 
         return router.unwrap_or(who).because(&finding.message);
     }
     let Some(holder) = &slot.holder else {
-        let state = status.router.as_ref().and_then(told::state);
+        let state = status.router.as_ref().and_then(router::state);
         let why = state.map(|state| format!("it is {state}"));
         return Who::Router.because(
             why.unwrap_or_else(|| "it is not running, or cannot reach PostgreSQL".to_owned()),

@@ -10,12 +10,12 @@ use crate::cli::{connect::failure, sql};
 
 /// Limit for all readings together. Decoding starts where the slot's oldest transaction began,
 /// which may be far back.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PEEK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How many messages each reading asks for, until one of them is an insert. The first reading
 /// suffices for most slots. A slot that has to send five million transactions without an insert is
 /// given up, because its server would keep half a gigabyte for the answer.
-const LOOKS: [i32; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+const CHANGES_PEEKED: [i32; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 /// What a slot has not delivered.
 pub(super) enum Backlog {
@@ -38,7 +38,7 @@ impl Backlog {
     }
 
     /// Reports the backlog before the person is asked.
-    pub(super) fn tell(&self, slot: &str, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
+    pub(super) fn report(&self, slot: &str, out: &mut (dyn io::Write + Send)) -> io::Result<()> {
         match self {
             Self::Nothing => Ok(()),
             Self::Rows => writeln!(
@@ -73,8 +73,8 @@ fn unknown(slot: &str, why: &Failure) -> String {
 
 async fn peek(client: &Client, slot: &str, publication: &str) -> Result<Backlog, Error> {
     client.batch_execute("begin").await?;
-    let until = Instant::now() + PATIENCE;
-    for messages in LOOKS {
+    let until = Instant::now() + PEEK_TIMEOUT;
+    for messages in CHANGES_PEEKED {
         // A `statement_timeout` of 0 would be no limit.
         let left = until.saturating_duration_since(Instant::now()).as_millis().max(1);
         client.batch_execute(&format!("set local statement_timeout = {left}")).await?;
@@ -89,6 +89,6 @@ async fn peek(client: &Client, slot: &str, publication: &str) -> Result<Backlog,
     }
     Ok(Backlog::Unknown(Failure::new(
         Code::SlotMissing,
-        "it has more to send than was looked at, and no row was among the first of it",
+        "it has more to send than was read, and no row was among the first of it",
     )))
 }

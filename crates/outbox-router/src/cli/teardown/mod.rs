@@ -84,7 +84,7 @@ async fn apply(
         let behind = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or_default();
         writeln!(terminal.out, "the slot {slot} is {} behind", wording::bytes(behind))?;
         let undelivered = Backlog::of(client, slot, publication).await;
-        undelivered.tell(slot, terminal.out)?;
+        undelivered.report(slot, terminal.out)?;
         backlog = Some(undelivered);
     }
     match args.confirmation {

@@ -16,9 +16,9 @@
 //! Where a broker holds no state of the producer, a record could also overtake an earlier one;
 //! `bound` prevents that.
 
+mod failure;
 mod reports;
 mod state;
-mod trouble;
 mod writes;
 
 use std::{future, io, sync::Arc};
@@ -38,9 +38,9 @@ use super::{
     state::StateTopic,
     topics::TopicDirectory,
 };
+pub use failure::DeliveryFailure;
+use failure::SinkPhase;
 use reports::{Pass, Reports};
-pub use trouble::DeliveryFailure;
-use trouble::SinkPhase;
 
 /// Produces records and collects their acknowledgements. The module's documentation states its
 /// guarantees.
@@ -127,7 +127,7 @@ impl KafkaSink {
         if open && !self.reports.is_open() {
             self.producer.purge();
         }
-        self.reports.take_trouble()
+        self.reports.take_failure()
     }
 
     /// Waits until [`KafkaSink::poll_acks`] has something to read; may return early. Cancel-safe:

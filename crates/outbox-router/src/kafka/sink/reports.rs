@@ -5,7 +5,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use relay::{Acks, Ticket, TopicId, TransactionRef};
 
 use super::{
-    trouble::{DeliveryFailure, SinkPhase},
+    failure::{DeliveryFailure, SinkPhase},
     writes::StateWrites,
 };
 use crate::kafka::{
@@ -54,7 +54,7 @@ impl Reports {
         });
     }
 
-    pub(super) fn take_trouble(&mut self) -> Option<DeliveryFailure> {
+    pub(super) fn take_failure(&mut self) -> Option<DeliveryFailure> {
         let ripe = match &self.phase {
             SinkPhase::Explained(_) => true,
             SinkPhase::Unexplained(_) => self.unacked == 0,

@@ -6,8 +6,8 @@ use relay::{Case, Failure, Record, RefusalReason, TopicName};
 
 use super::{
     KafkaSink, PollBacklog,
+    failure::DeliveryFailure,
     reports::Reports,
-    trouble::DeliveryFailure,
     writes::{Flight, StateWrites},
 };
 use crate::kafka::{

@@ -40,7 +40,7 @@ pub(super) fn cautions(
     let alter = |why: &str, setting: &str| to_alter(cluster, name, why, setting);
     let mut cautions = Vec::new();
     if told.policy.is_none() {
-        let why = "may not be compacted: the broker does not tell its cleanup.policy";
+        let why = "may not be compacted: the broker does not report its cleanup.policy";
         cautions.push(caution(cluster, name, Case::StateTopicUntold, why));
     }
     if let Some(limit) = told.record_bytes.filter(|limit| *limit < AMPLE_RECORD_BYTES) {
@@ -161,7 +161,7 @@ mod tests {
     fn a_policy_that_is_not_told_is_no_reason_to_be_silent() {
         let said = said(&[1], &[1], &TopicSettings { policy: None, in_sync: None, ..WELL });
         assert_eq!(said.len(), 1);
-        assert!(said[0].contains("does not tell its cleanup.policy"), "{said:?}");
+        assert!(said[0].contains("does not report its cleanup.policy"), "{said:?}");
         assert!(said[0].contains("--describe --all --entity-type topics"), "{said:?}");
     }
 

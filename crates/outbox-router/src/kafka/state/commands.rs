@@ -25,7 +25,7 @@ use crate::{
 /// partition.
 const ACK_WITHIN: Duration = Duration::from_secs(15);
 /// The wait between two polls for the acknowledgement.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Reads the state topic, which must exist. See [`StateTopic::read`].
 ///
@@ -112,7 +112,7 @@ impl Writer<'_> {
             if Instant::now() >= deadline {
                 return Err(self.unanswered());
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 

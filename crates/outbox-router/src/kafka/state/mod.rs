@@ -118,7 +118,7 @@ impl StateTopic {
             if failure.code == Code::KafkaUnreachable {
                 return failure;
             }
-            let reason = format!("it cannot be made: {}", error.text);
+            let reason = format!("it cannot be created: {}", error.text);
             self.failure(RDKafkaErrorCode::UnknownTopicOrPartition, &reason)
         })?;
         self.directory.await_topic(&self.name).map_err(|failure| self.explain(failure))

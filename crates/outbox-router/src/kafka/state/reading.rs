@@ -18,12 +18,12 @@ use crate::kafka::{
 };
 
 /// How long the cluster may be silent during a read: as long as any other request may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a missing topic is asked for again. For some 100 ms after its creation a topic has no
 /// leader, or is unknown to the broker that is asked.
 const APPEARS_WITHIN: Duration = Duration::from_secs(1);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The result of fetching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl StateTopic {
         let reader = self.reader()?;
         let (begin, end) = self.watermarks(&reader)?;
         let cluster_id = cluster_id(&reader);
-        let mut reading = Reading::anew(prefix, end);
+        let mut reading = Reading::from_start(prefix, end);
         if begin < end && self.fetch(reader, begin, end, &mut reading)? == FetchOutcome::AnotherLog
         {
             let name = &self.name;
@@ -93,7 +93,7 @@ impl StateTopic {
     fn watermarks(&self, reader: &Reader) -> Result<(i64, i64), Failure> {
         let started = Instant::now();
         loop {
-            let left = PATIENCE.saturating_sub(started.elapsed());
+            let left = READ_TIMEOUT.saturating_sub(started.elapsed());
             let answer = reader.client().fetch_watermarks(
                 self.name.as_str(),
                 PARTITION,
@@ -104,16 +104,16 @@ impl StateTopic {
                 Err(error) => code_of(&error),
             };
             let patience = if is_passing(error) {
-                PATIENCE
+                READ_TIMEOUT
             } else if self.failure(error, "").code == Code::TopicMissing {
                 APPEARS_WITHIN
             } else {
                 Duration::ZERO
             };
-            if started.elapsed() + LOOK_EVERY >= patience {
+            if started.elapsed() + POLL_INTERVAL >= patience {
                 return Err(self.silence(reader, ClientErrors::default(), error));
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -126,12 +126,12 @@ impl StateTopic {
     ) -> Result<FetchOutcome, Failure> {
         reader.start(from).map_err(|error| self.failure(error, ""))?;
         let mut client_errors = ClientErrors::default();
-        let mut deadline = Instant::now() + PATIENCE;
+        let mut deadline = Instant::now() + READ_TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let progress = match reader.next(left) {
                 Some(Fetched::Record(record)) => {
-                    deadline = Instant::now() + PATIENCE;
+                    deadline = Instant::now() + READ_TIMEOUT;
                     reading.record(record)
                 }
                 Some(Fetched::End { offset }) => reading.ends(offset),
@@ -185,7 +185,7 @@ impl StateTopic {
 
 /// The id of the cluster that answers now; empty where the brokers do not report one.
 fn cluster_id(reader: &Reader) -> String {
-    reader.client().fetch_cluster_id(Timeout::After(PATIENCE)).unwrap_or_default()
+    reader.client().fetch_cluster_id(Timeout::After(READ_TIMEOUT)).unwrap_or_default()
 }
 
 /// Whether the error is one that a request for offsets gets while the partition's leader is being

@@ -51,7 +51,7 @@ pub(super) enum Progress {
 
 impl<'p> Reading<'p> {
     /// A read of everything up to `end`.
-    pub(super) fn anew(prefix: &'p [u8], end: i64) -> Self {
+    pub(super) fn from_start(prefix: &'p [u8], end: i64) -> Self {
         Self { prefix, end, by_key: HashMap::new(), last: None, course: Course::Anew }
     }
 
@@ -142,7 +142,7 @@ mod tests {
 
     /// `p/a` at 1, `p/b` at 2, and another pipeline's at 3.
     fn known() -> (Vec<StateRecord>, Anchor) {
-        let mut reading = Reading::anew(PREFIX, 4);
+        let mut reading = Reading::from_start(PREFIX, 4);
         assert_eq!(reading.record(record(1, "p/a", Some("1"))), Progress::More);
         assert_eq!(reading.record(record(2, "p/b", Some("2"))), Progress::More);
         assert_eq!(reading.record(record(3, "q/a", Some("3"))), Progress::Done);
@@ -208,7 +208,7 @@ mod tests {
     /// From the beginning they are what compaction leaves.
     #[test]
     fn holes_in_a_topic_that_is_read_from_its_beginning_are_no_matter() {
-        let mut reading = Reading::anew(PREFIX, 100);
+        let mut reading = Reading::from_start(PREFIX, 100);
         assert_eq!(reading.record(record(50, "p/a", Some("1"))), Progress::More);
         assert_eq!(reading.record(record(70, "p/b", Some("1"))), Progress::More);
         assert_eq!(reading.ends(100), Progress::Done);
@@ -219,17 +219,17 @@ mod tests {
     /// are lost.
     #[test]
     fn a_log_that_ends_before_its_end_is_not_read_completely() {
-        let mut reading = Reading::anew(PREFIX, 100);
+        let mut reading = Reading::from_start(PREFIX, 100);
         reading.record(record(50, "p/a", Some("1")));
         assert_eq!(reading.ends(51), Progress::EndsEarly);
-        assert_eq!(Reading::anew(PREFIX, 1).ends(0), Progress::EndsEarly);
+        assert_eq!(Reading::from_start(PREFIX, 1).ends(0), Progress::EndsEarly);
         assert_eq!(on(8).ends(4), Progress::EndsEarly);
         assert_eq!(reading.record(record(99, "p/b", Some("2"))), Progress::Done);
     }
 
     #[test]
     fn a_log_that_begins_again_while_it_is_read_is_another() {
-        let mut reading = Reading::anew(PREFIX, 100);
+        let mut reading = Reading::from_start(PREFIX, 100);
         reading.record(record(50, "p/a", Some("1")));
         assert_eq!(reading.record(record(0, "p/a", Some("2"))), Progress::AnotherLog);
     }
@@ -238,7 +238,7 @@ mod tests {
     fn what_comes_after_the_end_is_left_for_the_next_reading() {
         let mut reading = on(4);
         assert_eq!(reading.record(record(3, "q/a", Some("3"))), Progress::Done);
-        let mut reading = Reading::anew(PREFIX, 4);
+        let mut reading = Reading::from_start(PREFIX, 4);
         assert_eq!(reading.record(record(5, "p/a", Some("5"))), Progress::Done);
         assert_eq!(reading.found(), (vec![], None));
     }

@@ -208,7 +208,7 @@ async fn a_topic_of_which_little_is_told_is_used_with_a_word_about_it() {
     let cautions = state_topic(&cluster, &sink).open().unwrap();
     let said: Vec<&str> = cautions.iter().map(|caution| &*caution.message).collect();
     assert_eq!(said.len(), 2, "{said:?}");
-    assert!(said[0].contains("does not tell its cleanup.policy"), "{said:?}");
+    assert!(said[0].contains("does not report its cleanup.policy"), "{said:?}");
     assert!(said[1].contains("one replica on a cluster of 3 brokers"), "{said:?}");
 }
 

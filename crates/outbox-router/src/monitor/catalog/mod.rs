@@ -35,7 +35,7 @@ pub struct Sought<'a> {
 }
 
 /// How often the catalog is read at most, when it changes while it is read.
-const LOOKS: u32 = 5;
+const READS_MAX: u32 = 5;
 
 /// Reads the catalog in one snapshot. Without it, a publication that is dropped between two
 /// statements would look like a publication without tables.
@@ -44,7 +44,7 @@ const LOOKS: u32 = 5;
 /// tables calls, sees the catalog as it is at the moment of the call. A table that was put back
 /// after the snapshot was taken would then be published without an entry of its own, and nothing
 /// would show whether it had been out of the publication. Such a reading is discarded and made
-/// again, `LOOKS` times at most.
+/// again, `READS_MAX` times at most.
 ///
 /// # Errors
 /// The server refused a statement, the connection broke, or an answer does not have the expected
@@ -58,7 +58,7 @@ pub async fn look(
     let mut looks = 0;
     loop {
         sql.rows(name, "begin isolation level repeatable read read only").await?;
-        let seen = look_within(sql, version, sought).await;
+        let seen = read_within(sql, version, sought).await;
         // COMMIT also ends a transaction that has failed.
         let ended = sql.rows(name, "commit").await;
         let seen = seen?;
@@ -66,7 +66,7 @@ pub async fn look(
         looks += 1;
         // The last reading is taken as it is: later versions may have ways to publish a table that
         // are not known here.
-        if seen.explained == Explained::Yes || looks == LOOKS {
+        if seen.explained == Explained::Yes || looks == READS_MAX {
             return Ok(seen.catalog);
         }
     }
@@ -118,7 +118,7 @@ impl Published {
     }
 }
 
-async fn look_within(
+async fn read_within(
     sql: &mut impl TextQuery,
     version: i32,
     sought: Sought<'_>,

@@ -93,11 +93,11 @@ const STOP_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Pause between the end of a connection and the next attempt, which learns why it ended; short,
 /// but it limits how often a server that closes connections is asked.
-const BREATH: Duration = Duration::from_millis(200);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// Room in the channel that is kept for what is wrong: [`MonitorEvent::SourceSeen`] does not use
 /// it.
-const KEPT_FREE: usize = 2;
+const RESERVED_EVENTS: usize = 2;
 
 /// Runs until the relay no longer receives the events.
 pub async fn run(
@@ -243,7 +243,7 @@ impl<C: Connect> Monitor<C> {
             () = broken => {}
         }
         self.session = None;
-        tokio::time::sleep(BREATH).await;
+        tokio::time::sleep(SHORTEST_PAUSE).await;
         Next::Look
     }
 }
@@ -338,7 +338,7 @@ impl<C> Monitor<C> {
             let catalog = catalog.remember(&self.settings.outboxes, before.as_ref());
             let state = SourceState { look: look.clone(), catalog: catalog.clone() };
             // There will be another reading; room is kept for reports of what is wrong.
-            if self.channels.events.capacity() > KEPT_FREE {
+            if self.channels.events.capacity() > RESERVED_EVENTS {
                 let event = MonitorEvent::SourceSeen(Box::new(state));
                 let _unsent = self.channels.events.try_send(event);
             }

@@ -141,7 +141,7 @@ impl Exchange<'_> {
         let Authentication::SaslContinue(data) = &question else {
             return Err(self.refuse_in_scram(&question));
         };
-        self.judge_iterations(data)?;
+        self.check_iterations(data)?;
         if attribute(data, b"r=") == attribute(scram.message(), b"r=") {
             return Err(unproven(std::io::Error::other("the server added nothing to our nonce")));
         }
@@ -158,7 +158,7 @@ impl Exchange<'_> {
 
     /// Checks the number of iterations before the first is computed. A number that cannot be read
     /// is left to the parser, which refuses it.
-    fn judge_iterations(&self, server_first: &[u8]) -> Result<(), ConnectError> {
+    fn check_iterations(&self, server_first: &[u8]) -> Result<(), ConnectError> {
         let asked = attribute(server_first, b"i=")
             .and_then(|digits| str::from_utf8(digits).ok()?.parse().ok());
         match asked {

@@ -114,10 +114,10 @@ fn keyword_value(text: &str) -> Result<Pairs, ConnInfoError> {
     let mut rest = text.trim_start();
     while !rest.is_empty() {
         let (name, after) =
-            rest.split_once('=').ok_or(ConnInfoError::Syntax("a word has no = and value"))?;
+            rest.split_once('=').ok_or(ConnInfoError::Syntax("a parameter has no = and value"))?;
         let name = name.trim_end();
         if name.is_empty() || name.contains(char::is_whitespace) {
-            return Err(ConnInfoError::Syntax("a word has no = and value"));
+            return Err(ConnInfoError::Syntax("a parameter has no = and value"));
         }
         let (value, after) = keyword_text(after.trim_start())?;
         pairs.push((name.to_owned(), value));

@@ -237,11 +237,11 @@ impl ConnectError {
             | Self::AuthenticationMethod { .. }
             | Self::ServerProof { .. } => ConnectErrorKind::Authentication,
             Self::Server { message, .. } => {
-                let trouble = message.trouble();
-                if trouble == ServerErrorKind::Authentication {
+                let kind = message.kind();
+                if kind == ServerErrorKind::Authentication {
                     ConnectErrorKind::Authentication
                 } else {
-                    ConnectErrorKind::Server(trouble)
+                    ConnectErrorKind::Server(kind)
                 }
             }
             Self::Protocol { .. } => ConnectErrorKind::Protocol,

@@ -68,7 +68,7 @@ impl ServerMessage {
 
     /// What this message means for a connection that follows a slot.
     #[must_use]
-    pub fn trouble(&self) -> ServerErrorKind {
+    pub fn kind(&self) -> ServerErrorKind {
         classify(self)
     }
 
@@ -76,7 +76,7 @@ impl ServerMessage {
         self.routine.as_deref().is_some_and(|routine| routines.contains(&routine))
     }
 
-    fn says(&self, words: &str) -> bool {
+    fn contains(&self, words: &str) -> bool {
         self.message.contains(words)
             || self.detail.as_deref().is_some_and(|detail| detail.contains(words))
     }
@@ -154,12 +154,12 @@ fn classify(message: &ServerMessage) -> ServerErrorKind {
         "53300" | "53400" => ServerErrorKind::TooManyConnections,
         "57P01" | "57P02" => ServerErrorKind::Terminated,
         "57P03" => ServerErrorKind::NotAccepting,
-        "58P01" if message.says("WAL segment") => ServerErrorKind::SlotLost,
-        "0A000" if message.says("physical replication slot") => ServerErrorKind::SlotUnfit,
+        "58P01" if message.contains("WAL segment") => ServerErrorKind::SlotLost,
+        "0A000" if message.contains("physical replication slot") => ServerErrorKind::SlotUnfit,
         // The slot has another output plugin, which does not know pgoutput's options; the texts
         // differ by plugin.
-        "22023" if message.says("proto_version") => ServerErrorKind::SlotUnfit,
-        "08P01" if message.says("startup parameter") => ServerErrorKind::Pooler,
+        "22023" if message.contains("proto_version") => ServerErrorKind::SlotUnfit,
+        "08P01" if message.contains("startup parameter") => ServerErrorKind::Pooler,
         _ => ServerErrorKind::Other,
     }
 }
@@ -168,8 +168,8 @@ fn privilege(message: &ServerMessage) -> ServerErrorKind {
     // "must be superuser or replication role" up to version 15, "permission denied to start WAL
     // sender" since.
     if message.raised_by(&["InitPostgres", "CheckSlotPermissions", "check_permissions"])
-        || message.says("replication")
-        || message.says("WAL sender")
+        || message.contains("replication")
+        || message.contains("WAL sender")
     {
         ServerErrorKind::NoReplicationPrivilege
     } else {
@@ -178,9 +178,10 @@ fn privilege(message: &ServerMessage) -> ServerErrorKind {
 }
 
 fn missing_object(message: &ServerMessage) -> ServerErrorKind {
-    if message.raised_by(&["get_publication_oid"]) || message.says("publication \"") {
+    if message.raised_by(&["get_publication_oid"]) || message.contains("publication \"") {
         ServerErrorKind::PublicationMissing
-    } else if message.raised_by(&["ReplicationSlotAcquire"]) || message.says("replication slot \"")
+    } else if message.raised_by(&["ReplicationSlotAcquire"])
+        || message.contains("replication slot \"")
     {
         ServerErrorKind::SlotMissing
     } else {
@@ -189,7 +190,7 @@ fn missing_object(message: &ServerMessage) -> ServerErrorKind {
 }
 
 fn slot_in_use(message: &ServerMessage) -> ServerErrorKind {
-    if message.raised_by(&["ReplicationSlotAcquire"]) || message.says("replication slot") {
+    if message.raised_by(&["ReplicationSlotAcquire"]) || message.contains("replication slot") {
         ServerErrorKind::SlotInUse { pid: last_number(&message.message) }
     } else {
         ServerErrorKind::Other
@@ -197,20 +198,20 @@ fn slot_in_use(message: &ServerMessage) -> ServerErrorKind {
 }
 
 fn not_in_prerequisite_state(message: &ServerMessage) -> ServerErrorKind {
-    if message.raised_by(&["LoadPublications"]) || message.says("skipped loading publication") {
+    if message.raised_by(&["LoadPublications"]) || message.contains("skipped loading publication") {
         // PostgreSQL 18 reports it in a WARNING and goes on without the rows.
         ServerErrorKind::PublicationMissing
-    } else if message.says("wal_level") {
+    } else if message.contains("wal_level") {
         ServerErrorKind::WalLevel
     } else if message.raised_by(&["RaiseSlotInvalidationError"])
         // Up to version 15 this text is also used for a physical slot that never reserved WAL; the
         // slot's type, not the text, distinguishes the two.
-        || message.says("invalidated")
-        || message.says("can no longer")
-        || message.says("cannot read from logical replication slot")
+        || message.contains("invalidated")
+        || message.contains("can no longer")
+        || message.contains("cannot read from logical replication slot")
     {
         ServerErrorKind::SlotLost
-    } else if message.raised_by(&["CreateDecodingContext"]) || message.says("this database") {
+    } else if message.raised_by(&["CreateDecodingContext"]) || message.contains("this database") {
         ServerErrorKind::SlotUnfit
     } else {
         ServerErrorKind::Other
@@ -299,9 +300,9 @@ pub enum CommandError {
 impl CommandError {
     /// What the server's error means; `None` when the connection failed instead.
     #[must_use]
-    pub fn trouble(&self) -> Option<ServerErrorKind> {
+    pub fn kind(&self) -> Option<ServerErrorKind> {
         match self {
-            Self::Server { message, .. } => Some(message.trouble()),
+            Self::Server { message, .. } => Some(message.kind()),
             Self::Protocol { .. } | Self::Io { .. } => None,
         }
     }

@@ -13,9 +13,9 @@ fn body(fields: &[(u8, &str)]) -> Vec<u8> {
     bytes
 }
 
-fn trouble(code: &str, routine: &str, message: &str, detail: &str) -> ServerErrorKind {
+fn kind(code: &str, routine: &str, message: &str, detail: &str) -> ServerErrorKind {
     let fields = [(b'C', code), (b'R', routine), (b'M', message), (b'D', detail)];
-    ServerMessage::parse(&body(&fields)).trouble()
+    ServerMessage::parse(&body(&fields)).kind()
 }
 
 #[test]
@@ -44,26 +44,26 @@ fn damaged_messages_are_still_messages() {
 #[test]
 fn a_translated_message_is_recognised_by_code_and_routine() {
     assert_eq!(
-        trouble("42704", "ReplicationSlotAcquire", "Replikations-Slot »x« existiert nicht", ""),
+        kind("42704", "ReplicationSlotAcquire", "Replikations-Slot »x« existiert nicht", ""),
         ServerErrorKind::SlotMissing
     );
     assert_eq!(
-        trouble("42704", "get_publication_oid", "Publikation »x« existiert nicht", ""),
+        kind("42704", "get_publication_oid", "Publikation »x« existiert nicht", ""),
         ServerErrorKind::PublicationMissing
     );
     assert_eq!(
-        trouble("55006", "ReplicationSlotAcquire", "Slot »s1« ist aktiv für PID 4711", ""),
+        kind("55006", "ReplicationSlotAcquire", "Slot »s1« ist aktiv für PID 4711", ""),
         ServerErrorKind::SlotInUse { pid: Some(4711) }
     );
     assert_eq!(
-        trouble("42501", "InitPostgres", "keine Berechtigung", ""),
+        kind("42501", "InitPostgres", "keine Berechtigung", ""),
         ServerErrorKind::NoReplicationPrivilege
     );
 }
 
 #[test]
 fn the_holder_of_a_slot_is_the_last_number() {
-    let pid = |message: &str| trouble("55006", "ReplicationSlotAcquire", message, "");
+    let pid = |message: &str| kind("55006", "ReplicationSlotAcquire", message, "");
     let busy = |pid| ServerErrorKind::SlotInUse { pid };
     assert_eq!(pid("replication slot \"shop_2\" is active for PID 31337"), busy(Some(31337)));
     assert_eq!(pid("レプリケーションスロット\"s1\"はPID7で有効です"), busy(Some(7)));
@@ -94,7 +94,7 @@ fn a_lost_slot_is_known_in_every_version() {
         ),
         ("58P01", "WalSndSegmentOpen", "requested WAL segment 0001 has already been removed", ""),
     ] {
-        assert_eq!(trouble(code, routine, message, detail), ServerErrorKind::SlotLost, "{message}");
+        assert_eq!(kind(code, routine, message, detail), ServerErrorKind::SlotLost, "{message}");
     }
 }
 
@@ -113,7 +113,7 @@ fn an_unfit_slot_is_told_from_a_lost_one() {
         ),
         ("22023", "pg_decode_startup", "option \"proto_version\" = \"1\" is unknown"),
     ] {
-        assert_eq!(trouble(code, routine, message, ""), ServerErrorKind::SlotUnfit, "{message}");
+        assert_eq!(kind(code, routine, message, ""), ServerErrorKind::SlotUnfit, "{message}");
     }
 }
 
@@ -123,10 +123,10 @@ fn privileges_are_told_apart() {
         "must be superuser or replication role to start walsender",
         "permission denied to start WAL sender",
     ] {
-        assert_eq!(trouble("42501", "", message, ""), ServerErrorKind::NoReplicationPrivilege);
+        assert_eq!(kind("42501", "", message, ""), ServerErrorKind::NoReplicationPrivilege);
     }
     assert_eq!(
-        trouble("42501", "CheckMyDatabase", "permission denied for database \"shop\"", ""),
+        kind("42501", "CheckMyDatabase", "permission denied for database \"shop\"", ""),
         ServerErrorKind::PermissionDenied
     );
 }
@@ -134,7 +134,7 @@ fn privileges_are_told_apart() {
 #[test]
 fn the_warning_of_18_about_a_publication_counts() {
     assert_eq!(
-        trouble("55000", "LoadPublications", "skipped loading publication: p", ""),
+        kind("55000", "LoadPublications", "skipped loading publication: p", ""),
         ServerErrorKind::PublicationMissing
     );
 }
@@ -146,7 +146,7 @@ fn wal_level_is_recognised_with_and_without_quotes() {
         "logical decoding requires \"wal_level\" >= \"logical\"",
     ] {
         assert_eq!(
-            trouble("55000", "CheckLogicalDecodingRequirements", message, ""),
+            kind("55000", "CheckLogicalDecodingRequirements", message, ""),
             ServerErrorKind::WalLevel
         );
     }
@@ -154,10 +154,7 @@ fn wal_level_is_recognised_with_and_without_quotes() {
 
 #[test]
 fn the_unknown_stays_unknown() {
-    assert_eq!(trouble("XX000", "", "could not find record", ""), ServerErrorKind::Other);
-    assert_eq!(trouble("42704", "", "type does not exist", ""), ServerErrorKind::Other);
-    assert_eq!(
-        trouble("55006", "dropdb", "database is being accessed", ""),
-        ServerErrorKind::Other
-    );
+    assert_eq!(kind("XX000", "", "could not find record", ""), ServerErrorKind::Other);
+    assert_eq!(kind("42704", "", "type does not exist", ""), ServerErrorKind::Other);
+    assert_eq!(kind("55006", "dropdb", "database is being accessed", ""), ServerErrorKind::Other);
 }

@@ -28,7 +28,7 @@ impl Announcer {
     pub(super) fn announce(&mut self, snapshot: &Snapshot, now: Instant) {
         self.announce_condition(&snapshot.condition);
         for news in self.witness.news(&snapshot.witness, now) {
-            news.say();
+            news.log();
         }
     }
 

@@ -14,7 +14,7 @@ use crate::codes::hint;
 
 /// Writing a gap to the state topic takes milliseconds. A gap that takes longer than this is
 /// logged.
-const PATIENCE: Duration = Duration::from_secs(3);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Remembers what was logged.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ impl LoggedWitness {
             Unwritten::Said => return,
         };
         // Without a state topic it is never written.
-        if report.kept == Kept::InMemory || now >= since + PATIENCE {
+        if report.kept == Kept::InMemory || now >= since + WRITE_TIMEOUT {
             self.unwritten = Unwritten::Said;
             news.push(WitnessChange::Forgettable(last.clone()));
         } else {
@@ -120,7 +120,7 @@ fn hint_of_beginning(mark: &Mark) -> Option<String> {
 
 impl WitnessChange {
     /// Writes the log line.
-    pub(super) fn say(&self) {
+    pub(super) fn log(&self) {
         match self {
             Self::NoneKept => tracing::warn!(
                 hint = "set kafka.state_topic",
@@ -226,9 +226,9 @@ mod tests {
         let (mut said, now) = (LoggedWitness::default(), Instant::now());
         let unwritten = WitnessReport { gaps: vec![gap()], are_gaps_recorded: false, ..kept() };
         said.news(&unwritten, now);
-        let later = now + PATIENCE;
+        let later = now + WRITE_TIMEOUT;
         assert_eq!(said.news(&unwritten, later), [WitnessChange::Forgettable(gap())]);
-        assert_eq!(said.news(&unwritten, later + PATIENCE), []);
+        assert_eq!(said.news(&unwritten, later + WRITE_TIMEOUT), []);
         let written = WitnessReport { gaps: vec![gap()], ..kept() };
         assert_eq!(said.news(&written, later), [WitnessChange::Written]);
     }

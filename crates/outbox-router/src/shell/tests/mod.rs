@@ -61,7 +61,7 @@ const COLUMNS: [(&str, u32); 5] = [
 ];
 
 /// How long something may take by the paused clock.
-const PATIENCE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_secs(120);
 /// How long a test may take by a real clock, in case the paused one stands still.
 const REAL_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -237,7 +237,7 @@ impl Stage {
     /// Runs turns until a condition is seen from outside.
     async fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut World) -> bool) {
         let Self { shell, world } = self;
-        let patience = Instant::now() + PATIENCE;
+        let patience = Instant::now() + DEADLINE;
         loop {
             let mut turn = pin!(shell.turn());
             let is_seen = poll_fn(|cx| {

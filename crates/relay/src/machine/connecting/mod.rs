@@ -285,7 +285,7 @@ impl Relay {
         let holder = look.slot.as_ref().and_then(|slot| slot.active_pid);
         let changed = if confirmed(first) != confirmed(look) {
             Some(
-                "the slot stands elsewhere than before it was ours: its last holder has confirmed more since, or somebody has moved it or made it again",
+                "the slot stands elsewhere than before this router held it: its last holder has confirmed more since, or somebody has advanced or re-created it",
             )
         } else if attempt.walsender.is_some() && holder != attempt.walsender {
             Some(

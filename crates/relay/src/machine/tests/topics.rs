@@ -39,7 +39,10 @@ fn a_look_up_that_is_never_answered_is_made_again() {
     script.run_for(Duration::from_secs(5));
     assert_eq!(script.state(), (State::Blocked, Some(Code::KafkaUnreachable)));
     let reason = script.relay.condition(script.at).reason.unwrap();
-    assert_eq!(reason.message, "Kafka has said nothing about topic outbox.event.invoice for 5 s");
+    assert_eq!(
+        reason.message,
+        "Kafka has not answered the question about topic outbox.event.invoice for 5 s"
+    );
     script.run_for(Duration::from_secs(30));
     assert_eq!(looked_up(&script.actions()).len(), 1);
 }

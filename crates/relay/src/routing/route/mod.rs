@@ -140,7 +140,9 @@ impl Router {
             self.refuse(
                 event,
                 Code::TopicIllegal,
-                &format!("column {column} ({length} characters) makes no legal topic: {why}"),
+                &format!(
+                    "column {column} ({length} characters) makes an illegal topic name: {why}"
+                ),
             )
         })?;
         let topic = topics.intern(name)?;
@@ -188,7 +190,7 @@ pub(crate) fn described(event: &Event<'_>) -> String {
             format!("the row with id {}", String::from_utf8_lossy(id))
         }
         Value::Some(id, _) => {
-            format!("a row whose id of {} bytes is not shown, since it is no plain id", id.len())
+            format!("a row whose id of {} bytes is not shown, since it is not plain text", id.len())
         }
         Value::Null | Value::Absent => "a row without an id".to_owned(),
     }

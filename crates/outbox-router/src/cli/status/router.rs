@@ -33,14 +33,14 @@ pub(super) fn doing(router: Option<&Value>) -> Option<Finding> {
 /// What the router's monitor finds wrong with slot, publication and tables.
 pub(super) fn defects(router: Option<&Value>) -> Vec<Finding> {
     let mut defects = of_monitor(router, "findings");
-    defects.retain(|finding| !is_only_told(finding));
+    defects.retain(|finding| !is_note_only(finding));
     defects
 }
 
 /// What the router's monitor finds, and what was altered, without stopping anything.
 pub(super) fn notes(router: Option<&Value>) -> Vec<Finding> {
     let mut notes = of_monitor(router, "findings");
-    notes.retain(is_only_told);
+    notes.retain(is_note_only);
     notes.extend(of_monitor(router, "alterations"));
     notes
 }
@@ -60,7 +60,7 @@ fn finding(reason: &Value) -> Option<Finding> {
     Some(Finding { code: text("code"), message: text("message")?, hint: text("hint") })
 }
 
-fn is_only_told(finding: &Finding) -> bool {
+fn is_note_only(finding: &Finding) -> bool {
     let code = finding.code.as_deref().and_then(Code::parse);
     code.is_some_and(|code| is_note(&Failure::new(code, "")))
 }

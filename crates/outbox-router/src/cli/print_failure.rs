@@ -7,7 +7,7 @@ use relay::Failure;
 use crate::{codes::hint, wording::chain};
 
 /// Prints a failure with its hint.
-pub(super) fn complain(out: &mut dyn io::Write, failure: &Failure) -> io::Result<()> {
+pub(super) fn print_failure(out: &mut dyn io::Write, failure: &Failure) -> io::Result<()> {
     writeln!(out, "error: {}", chain(failure))?;
     match hint(failure) {
         Some(hint) => writeln!(out, "  hint: {hint}"),

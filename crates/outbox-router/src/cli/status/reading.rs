@@ -27,7 +27,7 @@ pub(super) struct StatusReading {
 }
 
 /// Reads once.
-pub(super) async fn look(config: &Config, access: Access<'_>) -> Result<StatusReading, TaskError> {
+pub(super) async fn read(config: &Config, access: Access<'_>) -> Result<StatusReading, TaskError> {
     let slot = config.postgres.slot.as_str();
     let sampled =
         with_connection(access, "status", async |client| sample::take(client, slot).await);
