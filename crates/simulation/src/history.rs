@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::{plan::Generation, random::Random};
+use crate::{plan::VersionGroup, random::Random};
 
 /// Aggregate types.
 pub const TYPES: [&str; 3] = ["order", "invoice", "refund"];
@@ -21,22 +21,22 @@ const WRITERS: usize = 3;
 
 /// What the publication made of a row when it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Publishing {
+pub enum PublicationState {
     /// The publication publishes it.
-    Published,
+    Complete,
     /// The publication publishes no inserts: the server sends nothing.
-    Withheld,
+    WithoutInserts,
     /// The publication does not have the table: the server sends nothing.
-    Out,
+    WithoutTable,
     /// The publication does not exist: the server sends an error, or a warning.
     Missing,
 }
 
 /// Whether a row can become a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Health {
+pub enum RowKind {
     /// It can.
-    Sound,
+    Valid,
     /// Its key is NULL.
     NullKey,
     /// It is larger than the router reads.
@@ -45,33 +45,33 @@ pub enum Health {
 
 /// The outbox table's name at the time when a row is written. Its OID does not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Called {
+pub enum OutboxName {
     /// The name that the routers are configured with.
-    Outbox,
+    Configured,
     /// Something else.
-    Otherwise,
+    Changed,
 }
 
 /// The state of the catalog when a row is written.
 #[derive(Debug, Clone, Copy)]
-pub struct Catalog {
+pub struct CatalogState {
     /// What the publication does with rows.
-    pub publishing: Publishing,
+    pub publishing: PublicationState,
     /// Shape of the table.
     pub shape: usize,
     /// Its name.
-    pub called: Called,
+    pub called: OutboxName,
 }
 
-impl Catalog {
+impl CatalogState {
     /// The catalog as set-up leaves it.
     pub const NEW: Self =
-        Self { publishing: Publishing::Published, shape: 0, called: Called::Outbox };
+        Self { publishing: PublicationState::Complete, shape: 0, called: OutboxName::Configured };
 }
 
 /// A committed row.
 #[derive(Debug, Clone)]
-pub struct Event {
+pub struct CommittedEvent {
     /// Index of its key, below [`KEYS`].
     pub key: usize,
     /// How many published events of the same key precede it.
@@ -83,9 +83,9 @@ pub struct Event {
     /// How many published events of any key precede it.
     pub serial: u64,
     /// The state of the catalog when it was written.
-    pub catalog: Catalog,
+    pub catalog: CatalogState,
     /// Whether it can become a record.
-    pub health: Health,
+    pub health: RowKind,
     /// False when a backup was restored that does not contain it.
     pub is_real: bool,
     /// Whether its record is stored in Kafka.
@@ -94,10 +94,10 @@ pub struct Event {
     pub is_excused: bool,
 }
 
-impl Event {
+impl CommittedEvent {
     /// Whether its record belongs in Kafka.
     pub fn is_published(&self) -> bool {
-        self.catalog.publishing == Publishing::Published
+        self.catalog.publishing == PublicationState::Complete
     }
 
     /// Whether its record is stored in Kafka, or accepted as missing.
@@ -108,7 +108,7 @@ impl Event {
 
 /// A committed transaction.
 #[derive(Debug, Clone)]
-pub struct Transaction {
+pub struct CommittedTransaction {
     /// Where its commit record starts.
     pub commit_lsn: u64,
     /// The first byte after it.
@@ -125,8 +125,8 @@ pub struct Transaction {
 struct Row {
     key: usize,
     lsn: u64,
-    catalog: Catalog,
-    health: Health,
+    catalog: CatalogState,
+    health: RowKind,
     is_excused: bool,
 }
 
@@ -139,11 +139,11 @@ struct Writer {
 
 /// See the module's documentation.
 #[derive(Debug, Clone)]
-pub struct History {
+pub struct CommitHistory {
     /// In commit order. Events of a history that is lost stay in the list, as not real.
-    pub events: Vec<Event>,
+    pub events: Vec<CommittedEvent>,
     /// In commit order.
-    pub transactions: Vec<Transaction>,
+    pub transactions: Vec<CommittedTransaction>,
     /// The end of WAL.
     pub end_of_wal: u64,
     /// Published events per key so far.
@@ -156,12 +156,12 @@ pub struct History {
     pub clock: i64,
     xid: u32,
     writers: Vec<Writer>,
-    generation: Generation,
+    version: VersionGroup,
 }
 
-impl History {
+impl CommitHistory {
     /// An empty history.
-    pub fn new(generation: Generation) -> Self {
+    pub fn new(version: VersionGroup) -> Self {
         Self {
             events: Vec::new(),
             transactions: Vec::new(),
@@ -172,15 +172,15 @@ impl History {
             clock: 0,
             xid: 700,
             writers: vec![Writer::default(); WRITERS],
-            generation,
+            version,
         }
     }
 
     /// One step of a random session: it writes, rolls back to a savepoint, or commits.
-    pub fn write(&mut self, random: &mut Random, catalog: Catalog) {
+    pub fn write(&mut self, random: &mut Random, catalog: CatalogState) {
         let writer = random.index(WRITERS);
         match random.below(16) {
-            0..7 => self.insert(writer, 1 + random.below(3), random, catalog, Health::Sound),
+            0..7 => self.insert(writer, 1 + random.below(3), random, catalog, RowKind::Valid),
             7..12 => self.commit(writer, random),
             12 => self.writers[writer].savepoint = Some(self.writers[writer].rows.len()),
             13 => self.rollback_to_savepoint(writer),
@@ -194,8 +194,8 @@ impl History {
         &mut self,
         rows: u64,
         random: &mut Random,
-        catalog: Catalog,
-        health: Health,
+        catalog: CatalogState,
+        health: RowKind,
     ) {
         self.writers.push(Writer::default());
         let writer = self.writers.len() - 1;
@@ -218,7 +218,7 @@ impl History {
     /// leaves them out.
     pub fn excuse_open_rows(&mut self) {
         for row in self.writers.iter_mut().flat_map(|writer| &mut writer.rows) {
-            row.is_excused |= row.catalog.publishing != Publishing::Published;
+            row.is_excused |= row.catalog.publishing != PublicationState::Complete;
         }
     }
 
@@ -236,8 +236,8 @@ impl History {
         writer: usize,
         rows: u64,
         random: &mut Random,
-        catalog: Catalog,
-        health: Health,
+        catalog: CatalogState,
+        health: RowKind,
     ) {
         // COPY gives many rows one position.
         let is_copy = random.one_in(3);
@@ -269,12 +269,12 @@ impl History {
         self.xid += 1;
         self.clock += 1;
         // Only an old server sends transactions without rows.
-        if rows.is_empty() && self.generation != Generation::Old {
+        if rows.is_empty() && self.version != VersionGroup::V13To14 {
             return;
         }
         let first = self.events.len();
         for Row { key, lsn, catalog, health, is_excused } in rows {
-            self.events.push(Event {
+            self.events.push(CommittedEvent {
                 key,
                 place: self.places[key],
                 lsn,
@@ -286,7 +286,7 @@ impl History {
                 is_stored: false,
                 is_excused,
             });
-            if catalog.publishing == Publishing::Published {
+            if catalog.publishing == PublicationState::Complete {
                 self.by_key[key].push(self.events.len() - 1);
                 self.places[key] += 1;
                 self.serial += 1;
@@ -294,7 +294,13 @@ impl History {
         }
         let events = first..self.events.len();
         let (xid, committed_at) = (self.xid, self.clock);
-        self.transactions.push(Transaction { commit_lsn, end_lsn, xid, committed_at, events });
+        self.transactions.push(CommittedTransaction {
+            commit_lsn,
+            end_lsn,
+            xid,
+            committed_at,
+            events,
+        });
     }
 
     /// The index of the first transaction that a slot at this position sends.
@@ -337,7 +343,7 @@ impl History {
 
     /// Real events that Kafka does not have, and that nobody has accepted as missing.
     pub fn missing(&self) -> impl Iterator<Item = usize> {
-        let missing = |event: &Event| event.is_real && !event.is_settled();
+        let missing = |event: &CommittedEvent| event.is_real && !event.is_settled();
         self.events.iter().enumerate().filter(move |(_, event)| missing(event)).map(|(n, _)| n)
     }
 }

@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     coverage::watch_failpoints();
     match arguments.seed {
         Some(seed) => {
-            let trace = if arguments.trace { Trace::Told } else { Trace::Silent };
+            let trace = if arguments.trace { Trace::On } else { Trace::Off };
             replay(seed, arguments.faults.as_deref(), trace)
         }
         None => sweep(&arguments),
@@ -85,10 +85,10 @@ fn replay(seed: u64, faults: Option<&[usize]>, trace: Trace) -> ExitCode {
 }
 
 fn describe(plan: &Plan) {
-    let Plan { seed, steps, generation, routers, keeping, window, .. } = plan;
+    let Plan { seed, steps, version, routers, keeping, window, .. } = plan;
     let Plan { person, queue, partitions, faults, .. } = plan;
     println!(
-        "seed {seed}: {steps} steps, {generation:?} server, {routers} routers, {keeping:?}, person {person:?}, window {window}, queue {queue}, {partitions} partitions"
+        "seed {seed}: {steps} steps, {version:?} server, {routers} routers, {keeping:?}, person {person:?}, window {window}, queue {queue}, {partitions} partitions"
     );
     for (number, planned) in faults.iter().enumerate() {
         println!("  fault {number} at step {}: {}", planned.at, planned.fault.as_str());

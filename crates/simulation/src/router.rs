@@ -14,14 +14,14 @@ use relay::{
 };
 
 use crate::{
-    kafka::Producer,
-    plan::Keeping,
+    kafka::SimulatedProducer,
+    plan::StateTopicSetting,
     postgres::facts::{self, DATABASE, PUBLICATION, SLOT},
 };
 
 /// The request to the server that the core waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Job {
+pub enum PendingRequest {
     /// Nothing.
     None,
     /// A connection.
@@ -40,27 +40,27 @@ pub enum Job {
 
 /// The state topic is being read.
 #[derive(Debug)]
-pub enum Reading {
+pub enum StateTopicRead {
     /// It was requested and not read yet.
-    Asked,
+    Requested,
     /// It was read, and the result is on its way to the core.
-    Read(Result<StateRead, Failure>),
+    Done(Result<StateRead, Failure>),
 }
 
 /// See the module's documentation.
-pub struct Router {
+pub struct SimulatedRouter {
     /// Number of the process, unique in the run.
     pub number: u64,
     /// The core.
     pub relay: Relay,
     /// None while it is being created.
-    pub producer: Option<Producer>,
+    pub producer: Option<SimulatedProducer>,
     /// When the next producer is created at the earliest.
     pub producer_at: Moment,
     /// Producers that were given up: the second, and how many in it.
     pub given_up: (u64, u32),
-    /// The start of the server (`Postgres::starts`) that the SQL connection belongs to; None
-    /// without a connection.
+    /// The start of the server (`SimulatedPostgres::starts`) that the SQL connection belongs to;
+    /// None without a connection.
     pub link: Option<u64>,
     /// The number of the replication connection.
     pub connection: Option<u64>,
@@ -69,9 +69,9 @@ pub struct Router {
     /// The server's epoch when that session began.
     pub epoch: u64,
     /// The request to the server that is pending.
-    pub job: Job,
+    pub job: PendingRequest,
     /// Pending reads of the state topic, by their numbers.
-    pub readings: VecDeque<(u64, Reading)>,
+    pub readings: VecDeque<(u64, StateTopicRead)>,
     /// The number of the last one.
     pub last_reading: u64,
     /// Whether the core has begun the session on the replication connection.
@@ -106,7 +106,12 @@ pub struct Router {
 pub(crate) const ROW_BYTES: usize = 1 << 20;
 
 /// The settings of a process's core.
-pub(crate) fn settings(number: u64, window: u64, keeping: Keeping, seed: u64) -> Settings {
+pub(crate) fn settings(
+    number: u64,
+    window: u64,
+    keeping: StateTopicSetting,
+    seed: u64,
+) -> Settings {
     let witness = TopicName::new("state").ok().map(|topic| {
         let process = format!("process {number}");
         WitnessSettings { pipeline: pipeline(), process, topic }
@@ -115,7 +120,7 @@ pub(crate) fn settings(number: u64, window: u64, keeping: Keeping, seed: u64) ->
         slot: SLOT.to_owned(),
         publication: PUBLICATION.to_owned(),
         outboxes: facts::outboxes(),
-        witness: witness.filter(|_| keeping == Keeping::Witness),
+        witness: witness.filter(|_| keeping == StateTopicSetting::Used),
         window: Window { events: window, bytes: 1 << 20 },
         row_bytes: ROW_BYTES,
         timing: Timing {
@@ -134,7 +139,7 @@ pub(crate) fn pipeline() -> Pipeline {
     Pipeline { name, database, slot: SLOT.to_owned() }
 }
 
-impl Router {
+impl SimulatedRouter {
     /// Starts a process.
     pub fn start(number: u64, settings: Settings, at: Moment) -> Self {
         Self {
@@ -147,7 +152,7 @@ impl Router {
             connection: None,
             session: usize::MAX,
             epoch: 0,
-            job: Job::None,
+            job: PendingRequest::None,
             readings: VecDeque::new(),
             last_reading: 0,
             has_begun: false,
@@ -173,7 +178,7 @@ impl Router {
 
     /// Whether a request is pending that can be answered at once.
     pub fn has_questions(&self) -> bool {
-        let asks = !matches!(self.job, Job::None | Job::WatchSlot);
+        let asks = !matches!(self.job, PendingRequest::None | PendingRequest::WatchSlot);
         self.runs() && (asks || !self.readings.is_empty())
     }
 

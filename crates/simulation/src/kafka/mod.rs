@@ -10,13 +10,13 @@ pub mod partition;
 mod producer;
 mod state;
 
-pub use flight::{Ghost, Lane, Pending};
-pub use producer::{Fate, Producer, Taken};
-pub use state::StateTopic;
+pub use flight::{LateBatch, PendingRecord, TopicPartition};
+pub use producer::{FailedWrite, ProducedRecord, SimulatedProducer};
+pub use state::SimulatedStateTopic;
 
 /// A topic.
 #[derive(Debug, Clone)]
-pub struct Topic {
+pub struct SimulatedTopic {
     /// Its name.
     pub name: String,
     /// None while the topic is deleted.
@@ -36,15 +36,15 @@ pub struct Topic {
 }
 
 /// See the module's documentation.
-pub struct Kafka {
+pub struct SimulatedKafka {
     /// In the order of [`TYPES`].
-    pub topics: Vec<Topic>,
+    pub topics: Vec<SimulatedTopic>,
     /// Whether any broker answers.
     pub is_up: bool,
     /// Whether acknowledgements get through.
     pub acks_pass: bool,
     /// Batches of producers that were closed.
-    pub ghosts: Vec<Ghost>,
+    pub ghosts: Vec<LateBatch>,
     /// Whether every producer fails with a fatal error.
     pub ends_producers: bool,
     /// The error code by which the next batch is refused.
@@ -54,13 +54,13 @@ pub struct Kafka {
     /// How often the brokers' addresses were led to another cluster.
     pub clusters: u64,
     /// The state topic.
-    pub state: StateTopic,
+    pub state: SimulatedStateTopic,
 }
 
-impl Kafka {
+impl SimulatedKafka {
     /// A cluster in which every topic exists.
     pub fn new(partitions: i32) -> Self {
-        let topic = |name: &&str| Topic {
+        let topic = |name: &&str| SimulatedTopic {
             name: format!("outbox.event.{name}"),
             partitions: Some(partitions),
             counts: vec![partitions],
@@ -78,7 +78,7 @@ impl Kafka {
             rejects: None,
             stores_twice: false,
             clusters: 0,
-            state: StateTopic::default(),
+            state: SimulatedStateTopic::default(),
         }
     }
 
@@ -93,12 +93,12 @@ impl Kafka {
     }
 
     /// Whether a partition takes records now: the cluster is up, and the partition has a leader.
-    pub fn takes(&self, lane: Lane) -> bool {
+    pub fn takes(&self, lane: TopicPartition) -> bool {
         self.is_up && self.topics[lane.topic].leaderless & (1 << lane.partition) == 0
     }
 
     /// Whether a partition exists.
-    pub fn has(&self, lane: Lane) -> bool {
+    pub fn has(&self, lane: TopicPartition) -> bool {
         self.topics[lane.topic].partitions.is_some_and(|count| lane.partition < count)
     }
 

@@ -9,7 +9,7 @@ use relay::{
     witness::Write,
 };
 
-use super::flight::{Ghost, Lane, Pending};
+use super::flight::{LateBatch, PendingRecord, TopicPartition};
 use crate::{
     history::{IDS, TYPES},
     postgres::{self, EVENT_TYPE},
@@ -17,7 +17,7 @@ use crate::{
 
 /// What the core gave to the producer, for the judge to compare with the truth.
 #[derive(Debug)]
-pub struct Taken {
+pub struct ProducedRecord {
     /// The index of the event, from the id header; None if the header does not name one.
     pub event: Option<usize>,
     /// Index of its key; None if there is no such key.
@@ -32,15 +32,15 @@ pub struct Taken {
 
 /// What happens to a write that has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum FailedWrite {
     /// It is never stored.
     Lost,
     /// It is stored later: the broker had it, and only the response was lost.
-    Late,
+    StoredLater,
 }
 
 /// See the module's documentation.
-pub struct Producer {
+pub struct SimulatedProducer {
     capacity: usize,
     in_flight: usize,
     is_closed: bool,
@@ -48,18 +48,18 @@ pub struct Producer {
     pub session: usize,
     /// Index of each topic, by the core's number for it.
     bound: Vec<Option<usize>>,
-    waiting: BTreeMap<Lane, VecDeque<Pending>>,
-    stored: BTreeMap<Lane, VecDeque<(TopicId, Ticket)>>,
+    waiting: BTreeMap<TopicPartition, VecDeque<PendingRecord>>,
+    stored: BTreeMap<TopicPartition, VecDeque<(TopicId, Ticket)>>,
     ids: Vec<(usize, TopicId)>,
     /// Writes to the state topic that are not stored yet.
     writes: VecDeque<Write>,
     /// Writes that are stored and not acknowledged.
     written: VecDeque<Write>,
     /// What was taken since the judge last emptied this list.
-    pub taken: Vec<Taken>,
+    pub taken: Vec<ProducedRecord>,
 }
 
-impl Producer {
+impl SimulatedProducer {
     /// Takes up to `capacity` records that are not acknowledged.
     pub fn new(capacity: usize) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl Producer {
     }
 
     /// Partitions with a record that is not stored, unless the producer is closed.
-    pub fn waiting(&self) -> Vec<Lane> {
+    pub fn waiting(&self) -> Vec<TopicPartition> {
         if self.is_closed {
             return Vec::new();
         }
@@ -102,22 +102,22 @@ impl Producer {
     }
 
     /// Partitions with an acknowledgement that has not arrived.
-    pub fn unacked(&self) -> Vec<Lane> {
+    pub fn unacked(&self) -> Vec<TopicPartition> {
         self.stored.iter().filter(|(_, queue)| !queue.is_empty()).map(|(lane, _)| *lane).collect()
     }
 
     /// The event that is stored next in a partition.
-    pub fn next(&self, lane: Lane) -> Option<usize> {
+    pub fn next(&self, lane: TopicPartition) -> Option<usize> {
         self.waiting.get(&lane)?.front().map(|pending| pending.event)
     }
 
     /// The session whose record is stored next in a partition.
-    pub fn next_session(&self, lane: Lane) -> Option<usize> {
+    pub fn next_session(&self, lane: TopicPartition) -> Option<usize> {
         self.waiting.get(&lane)?.front().map(|pending| pending.session)
     }
 
     /// The cluster stores the next record of a partition. Its acknowledgement has not arrived yet.
-    pub fn store(&mut self, lane: Lane) -> Option<Pending> {
+    pub fn store(&mut self, lane: TopicPartition) -> Option<PendingRecord> {
         let mut pending = self.waiting.get_mut(&lane)?.pop_front()?;
         let (_, id) = self.ids.iter().find(|(topic, _)| *topic == lane.topic)?;
         let ticket = pending.ticket.take()?;
@@ -126,7 +126,7 @@ impl Producer {
     }
 
     /// The acknowledgement of the oldest stored record of a partition arrives.
-    pub fn ack(&mut self, lane: Lane, acks: &mut Acks) {
+    pub fn ack(&mut self, lane: TopicPartition, acks: &mut Acks) {
         if let Some((id, ticket)) = self.stored.get_mut(&lane).and_then(VecDeque::pop_front) {
             self.in_flight -= 1;
             acks.push(ticket, id);
@@ -162,10 +162,10 @@ impl Producer {
         self.written.pop_front()
     }
 
-    /// The next write fails, and the producer is closed. With [`Fate::Late`] the write may still be
-    /// stored, as a ghost's.
-    pub fn fail_write(&mut self, fate: Fate) {
-        if fate == Fate::Lost {
+    /// The next write fails, and the producer is closed. With [`FailedWrite::StoredLater`] the
+    /// write may still be stored.
+    pub fn fail_write(&mut self, fate: FailedWrite) {
+        if fate == FailedWrite::Lost {
             self.writes.pop_front();
         }
         self.close();
@@ -174,7 +174,7 @@ impl Producer {
     /// The next record of a partition fails, and the producer is closed. Nothing more of that
     /// partition is stored, because the sequence is broken; batches on their way to other
     /// partitions may still be.
-    pub fn fail(&mut self, lane: Lane) -> Option<TransactionRef> {
+    pub fn fail(&mut self, lane: TopicPartition) -> Option<TransactionRef> {
         let failed = self.waiting.get(&lane)?.front()?.ticket.as_ref().map(Ticket::transaction);
         self.waiting.remove(&lane);
         self.close();
@@ -193,9 +193,9 @@ impl Producer {
     }
 
     /// The producer is gone. What it had sent may still be stored, in order within each partition.
-    pub fn into_ghosts(mut self) -> (Vec<Ghost>, Vec<Write>) {
+    pub fn into_ghosts(mut self) -> (Vec<LateBatch>, Vec<Write>) {
         let waiting = std::mem::take(&mut self.waiting);
-        let ghost = |(lane, queue): (Lane, VecDeque<Pending>)| Ghost {
+        let ghost = |(lane, queue): (TopicPartition, VecDeque<PendingRecord>)| LateBatch {
             lane,
             records: queue.into_iter().take(4).collect(),
         };
@@ -204,7 +204,7 @@ impl Producer {
     }
 }
 
-impl RecordSink for Producer {
+impl RecordSink for SimulatedProducer {
     fn produce(&mut self, record: &Record<'_>, ticket: Ticket) -> Result<(), Refusal> {
         if self.is_closed {
             return Err(Refusal { ticket, reason: RefusalReason::Closed });
@@ -225,11 +225,11 @@ impl RecordSink for Producer {
         let key = topic.zip(place).map(|(topic, place)| topic * IDS.len() + place);
         debug_assert!(topic.is_none_or(|topic| topic < TYPES.len()), "a topic of ours");
         let partition = record.partition;
-        self.taken.push(Taken { event, key, topic, partition, is_whole });
+        self.taken.push(ProducedRecord { event, key, topic, partition, is_whole });
         self.in_flight += 1;
         if let (Some(event), Some(topic)) = (event, topic) {
-            let pending = Pending { event, session: self.session, ticket: Some(ticket) };
-            self.waiting.entry(Lane { topic, partition }).or_default().push_back(pending);
+            let pending = PendingRecord { event, session: self.session, ticket: Some(ticket) };
+            self.waiting.entry(TopicPartition { topic, partition }).or_default().push_back(pending);
         }
         Ok(())
     }

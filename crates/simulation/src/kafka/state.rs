@@ -6,7 +6,7 @@ use relay::witness::{StateRecord, Witness, Write};
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub struct StateTopic {
+pub struct SimulatedStateTopic {
     records: BTreeMap<Vec<u8>, StateRecord>,
     next_offset: i64,
     /// Whether the topic is deleted.
@@ -17,7 +17,7 @@ pub struct StateTopic {
     pub ghosts: Vec<Write>,
 }
 
-impl StateTopic {
+impl SimulatedStateTopic {
     /// A write is stored.
     pub fn store(&mut self, write: &Write) {
         let offset = self.next_offset;

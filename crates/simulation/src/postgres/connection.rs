@@ -4,21 +4,21 @@ use std::collections::VecDeque;
 
 use relay::{Code, Moment, testing::wire};
 
-use crate::history::{Called, History};
+use crate::history::{CommitHistory, OutboxName};
 
 /// What lies in the socket, unread by the router.
 #[derive(Debug, Clone)]
-pub enum Wire {
+pub enum SocketMessage {
     /// `CopyData`.
     Frame(Vec<u8>),
     /// `CopyData` larger than the router reads: only its beginning is kept.
     Oversized(Vec<u8>),
     /// The warning that a publication is missing.
-    Warning,
+    Notice,
     /// ErrorResponse, as the product's code for it.
-    Refused(Code),
+    ErrorResponse(Code),
     /// The server's `CopyDone`.
-    Done,
+    CopyDone,
 }
 
 /// See the module's documentation.
@@ -27,7 +27,7 @@ pub enum Wire {
     clippy::struct_excessive_bools,
     reason = "each is a fact of one end of a connection; their combinations all occur"
 )]
-pub struct Connection {
+pub struct SimulatedConnection {
     /// Identifies it among all connections.
     pub id: u64,
     /// Index of the router.
@@ -35,9 +35,9 @@ pub struct Connection {
     /// Index of the transaction that is sent next.
     pub(super) next: usize,
     /// Shape and name of the table in the last Relation message sent on it.
-    pub(super) described: Option<(usize, Called)>,
+    pub(super) described: Option<(usize, OutboxName)>,
     /// Messages that were sent and not read.
-    pub wire: VecDeque<Wire>,
+    pub wire: VecDeque<SocketMessage>,
     /// Whether the walsender lives, and so holds the slot.
     pub is_served: bool,
     /// Whether the router's end is gone.
@@ -60,7 +60,7 @@ pub struct Connection {
     pub updates: (u64, u32),
 }
 
-impl Connection {
+impl SimulatedConnection {
     pub(super) fn new(id: u64, router: usize, next: usize, at: Moment) -> Self {
         Self {
             id,
@@ -87,24 +87,24 @@ impl Connection {
     }
 
     /// Sends a keepalive that asks for a reply.
-    pub fn ask(&mut self, history: &History) {
+    pub fn ask(&mut self, history: &CommitHistory) {
         if !self.said_goodbye {
-            self.wire.push_back(Wire::Frame(wire::question(self.position(history))));
+            self.wire.push_back(SocketMessage::Frame(wire::question(self.position(history))));
         }
     }
 
     /// Sends a keepalive because the router asked for one.
-    pub fn answer(&mut self, history: &History) {
-        self.wire.push_back(Wire::Frame(wire::keepalive(self.position(history))));
+    pub fn answer(&mut self, history: &CommitHistory) {
+        self.wire.push_back(SocketMessage::Frame(wire::keepalive(self.position(history))));
     }
 
     /// Whether everything up to the end of WAL was sent.
-    pub fn is_caught_up(&self, history: &History) -> bool {
+    pub fn is_caught_up(&self, history: &CommitHistory) -> bool {
         self.next >= history.transactions.len()
     }
 
     /// The position in a keepalive: everything before it was decoded and sent.
-    fn position(&self, history: &History) -> u64 {
+    fn position(&self, history: &CommitHistory) -> u64 {
         if self.is_caught_up(history) {
             return history.end_of_wal;
         }

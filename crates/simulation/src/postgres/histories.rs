@@ -2,35 +2,35 @@
 //! another database cluster. Each of them ends all connections, and the server is down for a
 //! moment.
 
-use relay::{Code, Moment, source::TimelineHistory, witness::History as Identity};
+use relay::{Code, Moment, source::TimelineHistory, witness::History};
 
-use super::{Phase, Postgres, Slot, past::Past};
-use crate::{history::History, random::Random};
+use super::{ServerPhase, SimulatedPostgres, SimulatedSlot, restore_point::RestorePoint};
+use crate::{history::CommitHistory, random::Random};
 
 /// What happens to the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SlotFate {
+pub enum RestoredSlot {
     /// It is as it was at that moment, or somewhat behind.
     Kept,
     /// There is no slot.
-    Gone,
+    Missing,
 }
 
 /// Which timeline the server goes on with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Timeline {
+pub enum RestoredTimeline {
     /// The same timeline: nothing shows that the server was taken back.
     Same,
     /// The next timeline.
     Next,
 }
 
-impl Postgres {
+impl SimulatedPostgres {
     /// Records the present end of WAL and the saved slot, as a moment that the server may be taken
     /// back to.
     pub(super) fn remember(&mut self) {
         if let Some(slot) = self.slot {
-            self.past.push(Past { end_of_wal: self.history.end_of_wal, saved: slot.saved });
+            self.past.push(RestorePoint { end_of_wal: self.history.end_of_wal, saved: slot.saved });
         }
     }
 
@@ -53,20 +53,26 @@ impl Postgres {
     }
 
     /// Removes everything past a position; nothing, if the position is the end of WAL.
-    pub fn go_back(&mut self, to: u64, slot: SlotFate, timeline: Timeline, until: Moment) {
+    pub fn go_back(
+        &mut self,
+        to: u64,
+        slot: RestoredSlot,
+        timeline: RestoredTimeline,
+        until: Moment,
+    ) {
         self.go_away(until);
         self.slot = match (slot, timeline) {
-            (SlotFate::Gone, _) => None,
+            (RestoredSlot::Missing, _) => None,
             // A standby's copy stands where the primary's slot was saved, and not past the
             // standby's WAL.
-            (SlotFate::Kept, Timeline::Next) => self.slot.map(|slot| Slot {
+            (RestoredSlot::Kept, RestoredTimeline::Next) => self.slot.map(|slot| SimulatedSlot {
                 confirmed: slot.saved.min(to),
                 saved: slot.saved.min(to),
                 ..slot
             }),
-            (SlotFate::Kept, Timeline::Same) => {
+            (RestoredSlot::Kept, RestoredTimeline::Same) => {
                 let past = self.past.iter().filter(|past| past.end_of_wal <= to);
-                past.map(|past| past.saved).max().map(|saved| Slot::at(saved.min(to)))
+                past.map(|past| past.saved).max().map(|saved| SimulatedSlot::at(saved.min(to)))
             }
         };
         // A state from before a promotion is on the earlier timeline, and so is a standby that has
@@ -75,7 +81,7 @@ impl Postgres {
         while let Some((timeline, _)) = self.timelines.pop_if(|(_, left)| *left > to) {
             self.identity.timeline = timeline;
         }
-        if timeline == Timeline::Next {
+        if timeline == RestoredTimeline::Next {
             self.timelines.push((self.identity.timeline, to));
             self.identity.timeline = latest + 1;
         }
@@ -95,13 +101,13 @@ impl Postgres {
         self.history.cut(0);
         self.history.end_of_wal = end;
         let number = self.identity.system_id.parse::<u64>().expect("a number") + 1;
-        self.identity = Identity { system_id: number.to_string(), timeline: 1 };
+        self.identity = History { system_id: number.to_string(), timeline: 1 };
         self.timelines.clear();
         self.past.clear();
         self.epoch += 1;
         self.start = end;
         self.peak = end;
-        self.slot = Some(Slot::at(end));
+        self.slot = Some(SimulatedSlot::at(end));
         self.publication_oid += 100;
         self.entry_oid += 100;
     }
@@ -112,7 +118,7 @@ impl Postgres {
         self.history.abort_all();
         self.undecodable = None;
         self.starts += 1;
-        self.phase = Phase::Down { until };
+        self.phase = ServerPhase::Down { until };
     }
 
     /// The timeline history of the present timeline, as TIMELINE_HISTORY would return it.
@@ -125,7 +131,7 @@ impl Postgres {
     }
 }
 
-impl History {
+impl CommitHistory {
     /// Removes the transactions that end past a position. Their events stay, as not real: Kafka may
     /// have them.
     fn cut(&mut self, position: u64) {

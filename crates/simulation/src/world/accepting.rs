@@ -8,11 +8,11 @@ use relay::{
     witness::{Open, Witness, Write},
 };
 
-use super::{World, mend::Mend};
+use super::{World, repair::Repair};
 use crate::{
-    history::Publishing,
-    plan::{Keeping, Person},
-    postgres::{Phase, Slot, facts},
+    history::PublicationState,
+    plan::{Person, StateTopicSetting},
+    postgres::{ServerPhase, SimulatedSlot, facts},
     router,
 };
 
@@ -20,17 +20,18 @@ impl World {
     /// Whether a gap is recorded that nobody has accepted, or a router has found that the server is
     /// not the witness's.
     pub(super) fn has_open_gap(&self) -> bool {
-        let is_elsewhere = |router: &router::Router| {
+        let is_elsewhere = |router: &router::SimulatedRouter| {
             let witness = router.relay.snapshot(self.at).witness;
             router.runs() && witness.elsewhere.is_some()
         };
         self.kafka.state.best().is_some_and(|best| !best.gaps.is_empty())
-            || (self.plan.keeping == Keeping::Witness && self.routers.iter().any(is_elsewhere))
+            || (self.plan.keeping == StateTopicSetting::Used
+                && self.routers.iter().any(is_elsewhere))
     }
 
     /// Schedules the person's visit, and the acceptance, if the plan has a person.
     pub(super) fn consider_accepting(&mut self) {
-        if self.plan.person == Person::Away || !self.has_open_gap() {
+        if self.plan.person == Person::Absent || !self.has_open_gap() {
             return;
         }
         let soon = Duration::from_millis(self.random.below(20_000));
@@ -44,7 +45,7 @@ impl World {
     /// `accept` waits until no walsender holds the slot: what its holder acknowledges meanwhile
     /// would not be in the record.
     fn is_slot_free(&self) -> bool {
-        self.server.phase == Phase::Up && self.server.holder().is_none()
+        self.server.phase == ServerPhase::Up && self.server.holder().is_none()
     }
 
     fn accept(&mut self) {
@@ -63,7 +64,7 @@ impl World {
         let value = Some(witness.encode());
         self.tell(|| format!("a person accepts: generation {number}, from {position}"));
         self.kafka.state.store(&Write { number, key, value });
-        self.judge.attests(position);
+        self.checker.attests(position);
         // What the slot has not confirmed comes again, whether or not it was acknowledged.
         self.overlapped = self.server.history.end_of_wal;
         self.excuse_what_is_named(&gaps);
@@ -73,7 +74,7 @@ impl World {
     /// Mends slot and publication. If the slot is lost, or would send rows that cannot be decoded,
     /// it is re-created at the end of WAL.
     fn put_right(&mut self) {
-        for mend in [Mend::Slot, Mend::Publication, Mend::Inserts, Mend::Table] {
+        for mend in [Repair::Slot, Repair::Publication, Repair::Inserts, Repair::Table] {
             if self.mends.extract_if(.., |(_, other)| *other == mend).count() > 0 {
                 self.mend(mend);
             }
@@ -83,9 +84,9 @@ impl World {
         let to_send = &history.transactions[history.first_from(self.server.confirmed())..];
         let mut events = to_send.iter().flat_map(|one| &history.events[one.events.clone()]);
         let is_lost = self.server.slot.is_none_or(|slot| slot.is_lost);
-        if is_lost || events.any(|event| event.catalog.publishing == Publishing::Missing) {
+        if is_lost || events.any(|event| event.catalog.publishing == PublicationState::Missing) {
             self.server.end_walsenders(relay::Code::ServerUnreachable);
-            self.server.slot = Some(Slot::at(end));
+            self.server.slot = Some(SimulatedSlot::at(end));
         }
     }
 
@@ -148,7 +149,7 @@ impl World {
                 && gaps.iter().filter(|gap| is_of_everything(gap)).any(|gap| is_in(&gap));
             event.is_excused |= is_left_out || is_behind;
         }
-        self.judge.look_past_what_is_excused(history);
+        self.checker.look_past_what_is_excused(history);
     }
 }
 

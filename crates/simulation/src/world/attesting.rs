@@ -6,14 +6,17 @@ use relay::{
 };
 
 use super::World;
-use crate::{invariant::Invariant, kafka::Fate, router::Reading};
+use crate::{invariant::Invariant, kafka::FailedWrite, router::StateTopicRead};
 
 impl World {
     /// The core asks for the records of the state topic.
     pub(super) fn ask_for_state(&mut self, router: usize, number: u64) {
         // An answer that arrives late may have been read early.
-        let reading =
-            if self.random.one_in(3) { Reading::Read(self.read_state()) } else { Reading::Asked };
+        let reading = if self.random.one_in(3) {
+            StateTopicRead::Done(self.read_state())
+        } else {
+            StateTopicRead::Requested
+        };
         self.routers[router].readings.push_back((number, reading));
         self.routers[router].last_reading = number;
     }
@@ -31,8 +34,8 @@ impl World {
     /// The oldest pending read is answered.
     pub(super) fn finish_reading(&mut self, router: usize) {
         let (number, read) = match self.routers[router].readings.pop_front() {
-            Some((number, Reading::Read(read))) => (number, read),
-            Some((number, Reading::Asked)) => (number, self.read_state()),
+            Some((number, StateTopicRead::Done(read))) => (number, read),
+            Some((number, StateTopicRead::Requested)) => (number, self.read_state()),
             None => return,
         };
         let is_last = number == self.routers[router].last_reading && read.is_ok();
@@ -41,7 +44,7 @@ impl World {
         self.input(router, Input::State(number, read));
         if before.is_some() && before == self.stream_to_begin(router) {
             if known.is_some_and(|known| !known.gaps.is_empty()) {
-                self.judge.accuse(Invariant::S11Loudness, || {
+                self.checker.accuse(Invariant::S11Loudness, || {
                     "a session begins although a gap is open".to_owned()
                 });
             }
@@ -84,7 +87,7 @@ impl World {
             !event.is_settled() && event.is_published()
         });
         if let Some(number) = missing {
-            self.judge.accuse(Invariant::S2NeverAhead, || {
+            self.checker.accuse(Invariant::S2NeverAhead, || {
                 format!("the witness says {position}, event {number} is not in Kafka")
             });
         }
@@ -97,9 +100,10 @@ impl World {
             false => self.kafka.rejects.take(),
         };
         if let Some(code) = refusal {
-            self.judge.interrupted();
+            self.checker.interrupted();
             self.forget_who_was_refused();
-            let fate = if self.random.one_in(2) { Fate::Late } else { Fate::Lost };
+            let fate =
+                if self.random.one_in(2) { FailedWrite::StoredLater } else { FailedWrite::Lost };
             if let Some(producer) = &mut self.routers[router].producer {
                 producer.fail_write(fate);
             }
@@ -111,7 +115,7 @@ impl World {
         {
             self.kafka.state.store(write);
             let (number, what) = (write.number, decoded(write));
-            if !self.judge.is_newest(self.routers[router].session) {
+            if !self.checker.is_newest(self.routers[router].session) {
                 self.note_what_may_be_deleted(what.as_ref());
             }
             self.tell(|| format!("write {number} of router {router} is stored: {}", brief(&what)));
@@ -121,12 +125,14 @@ impl World {
     /// The acknowledgement of a write arrives.
     pub(super) fn acknowledge_write(&mut self, router: usize) {
         let producer = self.routers[router].producer.as_mut();
-        let Some(write) = producer.and_then(crate::kafka::Producer::ack_write) else { return };
+        let Some(write) = producer.and_then(crate::kafka::SimulatedProducer::ack_write) else {
+            return;
+        };
         if let Some(witness) = decoded(&write) {
             let position = witness.position.as_u64();
-            self.judge.is_known_to(self.routers[router].session, position);
+            self.checker.is_known_to(self.routers[router].session, position);
             if self.routers[router].epoch == self.server.epoch {
-                self.judge.attests(position);
+                self.checker.attests(position);
             }
         }
         self.input(router, Input::StateWritten(write.number));
@@ -151,7 +157,7 @@ impl World {
     /// Whether a record with a higher rank is on its way.
     pub(super) fn is_outranked(&self, known: &Witness) -> bool {
         let producers = self.routers.iter().filter_map(|router| router.producer.as_ref());
-        let writes = producers.flat_map(crate::kafka::Producer::writes);
+        let writes = producers.flat_map(crate::kafka::SimulatedProducer::writes);
         let mut on_their_way = writes.chain(&self.kafka.state.ghosts).filter_map(decoded);
         let timeline = |one: &Witness| one.history.as_ref().map(|history| history.timeline);
         let standing = |one: &Witness| (one.generation, timeline(one), one.held);

@@ -6,9 +6,9 @@ use relay::{Acks, Code, Failure, Input, TopicFacts, TopicId};
 
 use super::World;
 use crate::{
+    checker::StoredBy,
     invariant::Invariant,
-    judge::Via,
-    kafka::{Lane, Pending},
+    kafka::{PendingRecord, TopicPartition},
 };
 
 impl World {
@@ -18,7 +18,7 @@ impl World {
             return;
         }
         if self.kafka.ends_producers {
-            self.judge.interrupted();
+            self.checker.interrupted();
             self.fail_producer(router);
             return;
         }
@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    fn refusal(&mut self, router: usize, lane: Lane) -> Option<Code> {
+    fn refusal(&mut self, router: usize, lane: TopicPartition) -> Option<Code> {
         if !self.kafka.has(lane) {
             return Some(Code::TopicMissing);
         }
@@ -57,16 +57,22 @@ impl World {
         self.kafka.rejects.take()
     }
 
-    fn store_next(&mut self, router: usize, lane: Lane) {
+    fn store_next(&mut self, router: usize, lane: TopicPartition) {
         let producer = self.routers[router].producer.as_mut();
-        let Some(Pending { event, session, .. }) = producer.and_then(|one| one.store(lane)) else {
+        let Some(PendingRecord { event, session, .. }) = producer.and_then(|one| one.store(lane))
+        else {
             return;
         };
         self.tell(|| format!("event {event} of session {session} is stored in {lane:?}"));
-        self.judge.stored(&mut self.server.history, (event, session), lane, Via::Producer);
+        self.checker.stored(
+            &mut self.server.history,
+            (event, session),
+            lane,
+            StoredBy::OpenProducer,
+        );
         if std::mem::take(&mut self.kafka.stores_twice) {
             let again = (event, session);
-            self.judge.stored(&mut self.server.history, again, lane, Via::Repetition);
+            self.checker.stored(&mut self.server.history, again, lane, StoredBy::ClusterRetry);
         }
     }
 
@@ -81,9 +87,14 @@ impl World {
         let ghost = self.random.index(self.kafka.ghosts.len());
         let ghost = self.kafka.ghosts.swap_remove(ghost);
         if self.kafka.takes(ghost.lane) && self.kafka.has(ghost.lane) {
-            for Pending { event, session, .. } in ghost.records {
+            for PendingRecord { event, session, .. } in ghost.records {
                 let record = (event, session);
-                self.judge.stored(&mut self.server.history, record, ghost.lane, Via::Ghost);
+                self.checker.stored(
+                    &mut self.server.history,
+                    record,
+                    ghost.lane,
+                    StoredBy::ClosedProducer,
+                );
             }
         }
     }
@@ -114,8 +125,8 @@ impl World {
         }
     }
 
-    fn fail(&mut self, router: usize, lane: Lane, code: Code) {
-        self.judge.interrupted();
+    fn fail(&mut self, router: usize, lane: TopicPartition, code: Code) {
+        self.checker.interrupted();
         if code != Code::RecordRefused {
             // The router now isolates the transaction that failed here, not the one of the refused
             // record.
@@ -144,7 +155,7 @@ impl World {
     }
 
     /// When a record is refused again, only its own transaction may be in flight with it.
-    fn see_that_care_is_taken(&mut self, router: usize, lane: Lane, number: usize) {
+    fn see_that_care_is_taken(&mut self, router: usize, lane: TopicPartition, number: usize) {
         let process = &self.routers[router];
         let (session, number_of_process) = (process.session, process.number);
         let next = process.producer.as_ref().and_then(|producer| producer.next_session(lane));
@@ -167,7 +178,7 @@ impl World {
         let confirmed = history.serial_past(self.server.confirmed());
         let first = history.events[transaction.events.start].serial;
         if confirmed < first {
-            self.judge.accuse(Invariant::S4Duplicates, || {
+            self.checker.accuse(Invariant::S4Duplicates, || {
                 format!(
                     "{} events before one that is refused again come with it",
                     first - confirmed
@@ -175,8 +186,8 @@ impl World {
             });
         }
         let past = transaction.events.end;
-        if self.judge.newest(session).is_some_and(|newest| newest >= past) {
-            self.judge.accuse(Invariant::S4Duplicates, || {
+        if self.checker.newest(session).is_some_and(|newest| newest >= past) {
+            self.checker.accuse(Invariant::S4Duplicates, || {
                 "events behind one that is refused again were produced with it".to_owned()
             });
         }

@@ -6,19 +6,22 @@ use relay::{Code, Failure, Input, witness::Witness};
 
 use super::World;
 use crate::{
-    history::TYPES, invariant::Invariant, kafka::Producer, plan::Keeping, postgres::Phase,
-    router::Job,
+    history::TYPES, invariant::Invariant, kafka::SimulatedProducer, plan::StateTopicSetting,
+    postgres::ServerPhase, router::PendingRequest,
 };
 
 impl World {
     /// The server answers the pending request.
     pub(super) fn finish_job(&mut self, router: usize) {
-        let job = std::mem::replace(&mut self.routers[router].job, Job::None);
+        let job = std::mem::replace(&mut self.routers[router].job, PendingRequest::None);
         match job {
-            Job::None => {}
-            Job::Connect => self.open(router),
-            Job::WatchSlot => self.watch_slot(router),
-            Job::ReadTimelines(_) | Job::ReadSlot | Job::ReadCatalog | Job::StartReplication => {
+            PendingRequest::None => {}
+            PendingRequest::Connect => self.open(router),
+            PendingRequest::WatchSlot => self.watch_slot(router),
+            PendingRequest::ReadTimelines(_)
+            | PendingRequest::ReadSlot
+            | PendingRequest::ReadCatalog
+            | PendingRequest::StartReplication => {
                 let is_whole = self.routers[router].link == Some(self.server.starts);
                 if is_whole && !self.is_cut_off {
                     self.answer_on_the_connection(router, job);
@@ -37,21 +40,23 @@ impl World {
     fn watch_slot(&mut self, router: usize) {
         match self.server.phase {
             _ if self.is_cut_off => self.refuse(router, Code::ServerUnreachable),
-            Phase::Down { .. } => self.refuse(router, Code::ServerUnreachable),
-            Phase::Up | Phase::Stopping { .. } if self.server.holder().is_none() => {
+            ServerPhase::Down { .. } => self.refuse(router, Code::ServerUnreachable),
+            ServerPhase::Up | ServerPhase::Stopping { .. } if self.server.holder().is_none() => {
                 self.input(router, Input::SlotFree);
             }
-            Phase::Up | Phase::Stopping { .. } => self.routers[router].job = Job::WatchSlot,
+            ServerPhase::Up | ServerPhase::Stopping { .. } => {
+                self.routers[router].job = PendingRequest::WatchSlot;
+            }
         }
     }
 
     fn open(&mut self, router: usize) {
         let refusal = match self.server.phase {
             _ if self.is_cut_off => Some(Code::ServerUnreachable),
-            Phase::Down { .. } => Some(Code::ServerUnreachable),
-            Phase::Stopping { .. } => Some(Code::ServerNotReady),
-            Phase::Up if !self.call.is_idle() => None,
-            Phase::Up => self.random.one_in(8).then_some(Code::ServerUnreachable),
+            ServerPhase::Down { .. } => Some(Code::ServerUnreachable),
+            ServerPhase::Stopping { .. } => Some(Code::ServerNotReady),
+            ServerPhase::Up if !self.call.is_idle() => None,
+            ServerPhase::Up => self.random.one_in(8).then_some(Code::ServerUnreachable),
         };
         if let Some(code) = refusal {
             self.refuse(router, code);
@@ -61,38 +66,40 @@ impl World {
         self.input(router, Input::Opened(self.server.server()));
     }
 
-    fn answer_on_the_connection(&mut self, router: usize, job: Job) {
+    fn answer_on_the_connection(&mut self, router: usize, job: PendingRequest) {
         match job {
-            Job::ReadTimelines(_) => {
+            PendingRequest::ReadTimelines(_) => {
                 self.input(router, Input::Timelines(self.server.timelines()));
             }
-            Job::ReadSlot => {
+            PendingRequest::ReadSlot => {
                 // Without a witness nothing else is asked for once there is a stream.
-                let is_last = self.plan.keeping == Keeping::Memory;
+                let is_last = self.plan.keeping == StateTopicSetting::Unused;
                 let before = self.stream_to_begin(router).filter(|_| is_last);
                 self.input(router, Input::Slot(self.server.slot_look()));
                 if before.is_some() && before == self.stream_to_begin(router) {
                     self.see_the_session_begin(router);
                 }
             }
-            Job::ReadCatalog => self.input(router, Input::Catalog(self.server.catalog_look())),
-            Job::StartReplication => self.start_replication(router),
-            Job::None | Job::Connect | Job::WatchSlot => {}
+            PendingRequest::ReadCatalog => {
+                self.input(router, Input::Catalog(self.server.catalog_look()));
+            }
+            PendingRequest::StartReplication => self.start_replication(router),
+            PendingRequest::None | PendingRequest::Connect | PendingRequest::WatchSlot => {}
         }
     }
 
     fn start_replication(&mut self, router: usize) {
         let holder = self.server.holder().map(|holder| i32::try_from(holder.id).expect("small"));
         match (self.server.phase, self.server.slot) {
-            (Phase::Down { .. } | Phase::Stopping { .. }, _) => {
+            (ServerPhase::Down { .. } | ServerPhase::Stopping { .. }, _) => {
                 self.refuse(router, Code::ServerUnreachable);
             }
-            (Phase::Up, None) => self.refuse(router, Code::SlotMissing),
-            (Phase::Up, Some(slot)) if slot.is_lost => self.refuse(router, Code::SlotLost),
-            (Phase::Up, Some(_)) if holder.is_some() => {
+            (ServerPhase::Up, None) => self.refuse(router, Code::SlotMissing),
+            (ServerPhase::Up, Some(slot)) if slot.is_lost => self.refuse(router, Code::SlotLost),
+            (ServerPhase::Up, Some(_)) if holder.is_some() => {
                 self.input(router, Input::SlotHeld(holder));
             }
-            (Phase::Up, Some(_)) => self.start_streaming(router),
+            (ServerPhase::Up, Some(_)) => self.start_streaming(router),
         }
     }
 
@@ -120,7 +127,7 @@ impl World {
         for (pin, topic) in pins.iter_mut().zip(&self.kafka.topics) {
             *pin = best.partitions.get(&topic.name).copied();
         }
-        self.judge.pin(session, pins);
+        self.checker.pin(session, pins);
     }
 
     /// Tells the judge what the session will send again. Returns the session's number.
@@ -128,7 +135,7 @@ impl World {
         let confirmed = self.server.confirmed();
         let covered = self.kafka.state.best().map(|best| best.position.as_u64());
         if let Some(covered) = covered {
-            self.judge.attests(covered);
+            self.checker.attests(covered);
         }
         // If the state topic was deleted, a router that held the slot later than the writer of the
         // remaining record may have acknowledged more.
@@ -139,12 +146,12 @@ impl World {
             Some(_) if !self.is_state_lost => self.overlapped,
             Some(_) | None => {
                 let told = self.server.peak.max(self.lost_word);
-                told.max(self.overlapped).max(self.judge.attested())
+                told.max(self.overlapped).max(self.checker.attested())
             }
         };
         let history = self.history();
         let excused = history.serial_past(known).saturating_sub(history.serial_past(from));
-        self.judge.session_begins(&self.server.history, from, excused)
+        self.checker.session_begins(&self.server.history, from, excused)
     }
 
     /// The core has every answer that it asked for, and begins the session.
@@ -153,18 +160,18 @@ impl World {
         self.coverage.sessions += 1;
         let end = self.server.history.end_of_wal;
         let furthest = match self.plan.keeping {
-            Keeping::Witness => {
+            StateTopicSetting::Used => {
                 let best = self.kafka.state.best();
                 let is_same = |best: &Witness| best.history.as_ref() == Some(&self.server.identity);
                 best.filter(is_same).map_or(0, |best| best.position.as_u64())
             }
-            Keeping::Memory => self.routers[router].furthest,
+            StateTopicSetting::Unused => self.routers[router].furthest,
         };
         // The server was restored after its last answer: that has ended this stream, and the router
         // has not noticed it yet.
         let is_of_server = self.routers[router].epoch == self.server.epoch;
         if furthest > end && is_of_server {
-            self.judge.accuse(Invariant::S11Loudness, || {
+            self.checker.accuse(Invariant::S11Loudness, || {
                 format!("streams from a server whose WAL ends at {end}, before what it was told")
             });
         }
@@ -175,7 +182,7 @@ impl World {
         let process = &self.routers[router];
         if process.producer.is_none() && process.producer_at <= self.at {
             // The queue may be smaller or larger than the window.
-            let mut producer = Producer::new(self.plan.queue);
+            let mut producer = SimulatedProducer::new(self.plan.queue);
             producer.session = self.routers[router].session;
             self.routers[router].producer = Some(producer);
             self.input(router, Input::SinkReady);

@@ -8,10 +8,10 @@ use relay::{Class, Failure, State};
 use super::World;
 use crate::{
     coverage,
-    history::{Event, Health},
+    history::{CommittedEvent, RowKind},
     invariant::Invariant,
     plan::Person,
-    router::Router,
+    router::SimulatedRouter,
 };
 
 /// How many rounds of a quarter of a second the end may take.
@@ -54,7 +54,7 @@ impl World {
         self.write_the_last();
         let mut was_called = false;
         for _ in 0..PATIENCE {
-            if self.judge.violation().is_some() {
+            if self.checker.violation().is_some() {
                 return;
             }
             if self.has_called_for_a_person() || self.is_complete() {
@@ -90,11 +90,12 @@ impl World {
             return false;
         }
         for _ in 0..PATIENCE {
-            if self.judge.violation().is_some() || self.has_called_for_a_person() {
+            if self.checker.violation().is_some() || self.has_called_for_a_person() {
                 return false;
             }
-            let streams =
-                |router: &Router| router.relay.condition(self.at).state == State::Streaming;
+            let streams = |router: &SimulatedRouter| {
+                router.relay.condition(self.at).state == State::Streaming
+            };
             if self.is_complete() && self.routers.iter().any(streams) {
                 return true;
             }
@@ -117,14 +118,14 @@ impl World {
     fn write_the_last(&mut self) {
         let catalog = self.server.catalog;
         for _ in 0..2 {
-            self.server.history.write_transaction(8, &mut self.random, catalog, Health::Sound);
+            self.server.history.write_transaction(8, &mut self.random, catalog, RowKind::Valid);
         }
     }
 
     fn is_complete(&self) -> bool {
         self.mends.is_empty()
             && !self.call.is_due()
-            && !(self.plan.person == Person::Comes && self.has_open_gap())
+            && !(self.plan.person == Person::Accepts && self.has_open_gap())
             && self.history().missing().next().is_none()
             && self.server.confirmed() == self.history().end_of_wal
     }
@@ -134,8 +135,8 @@ impl World {
     pub(super) fn has_called_for_a_person(&self) -> bool {
         // A gap ends if the plan has a person; a bad row never ends.
         let is_end =
-            |reason: &Failure| self.plan.person == Person::Away || reason.class() != Class::Gap;
-        let is_called = |router: &Router| {
+            |reason: &Failure| self.plan.person == Person::Absent || reason.class() != Class::Gap;
+        let is_called = |router: &SimulatedRouter| {
             let condition = router.relay.condition(self.at);
             let reason = condition.reason.filter(|_| condition.state == State::Failed);
             reason.is_some_and(|reason| self.call.allows(reason.code) && is_end(&reason))
@@ -146,15 +147,15 @@ impl World {
     /// A router must not stop asking for a person, and must report the right interval.
     fn see_what_the_person_is_told(&mut self) {
         if !self.is_complete() && !self.has_called_for_a_person() {
-            self.judge.accuse(Invariant::S11Loudness, || {
+            self.checker.accuse(Invariant::S11Loudness, || {
                 "a person was called, and is not called any more".to_owned()
             });
         }
         self.see_that_the_interval_is_right();
         // For any reason to stop: what precedes a bad row has to arrive.
         let events = &self.server.history.events;
-        let is_bad = |event: &Event| {
-            event.health != Health::Sound || event.catalog.shape >= crate::postgres::RENAMED
+        let is_bad = |event: &CommittedEvent| {
+            event.health != RowKind::Valid || event.catalog.shape >= crate::postgres::RENAMED
         };
         let Some(bad) = events.iter().position(is_bad) else { return };
         let gap = events.iter().any(|event| !event.is_published());
@@ -163,7 +164,7 @@ impl World {
             && missing < bad
             && !gap
         {
-            self.judge.accuse(Invariant::S10Liveness, || {
+            self.checker.accuse(Invariant::S10Liveness, || {
                 format!("event {missing} waits behind {bad}, which is bad")
             });
         }
@@ -189,7 +190,7 @@ impl World {
             !comes && own.end_lsn <= from
         };
         if let Some(early) = history.missing().find(is_outside) {
-            self.judge.accuse(Invariant::S1Complete, || {
+            self.checker.accuse(Invariant::S1Complete, || {
                 format!("event {early} is missing, and the gap is said to begin at {from}")
             });
         }
@@ -211,7 +212,7 @@ impl World {
             (false, true) => Invariant::S1Complete,
             (true | false, false) => Invariant::S10Liveness,
         };
-        self.judge.accuse(invariant, || {
+        self.checker.accuse(invariant, || {
             format!(
                 "events {missing:?} are missing, {confirmed} of {end} is confirmed ({slot:?}), routers say {states:?}"
             )

@@ -6,34 +6,34 @@ use std::{collections::BTreeSet, time::Duration};
 use relay::{Code, Moment, Now, PgTimestamp};
 
 use crate::{
+    checker::InvariantChecker,
     coverage::{self, Coverage},
-    history::History,
+    history::CommitHistory,
     invariant::{Invariant, Violation},
-    judge::Judge,
-    kafka::Kafka,
+    kafka::SimulatedKafka,
     plan::{Plan, Trace},
-    postgres::{Connection, Phase, Postgres},
+    postgres::{ServerPhase, SimulatedConnection, SimulatedPostgres},
     random::Random,
-    router::{Router, settings},
+    router::{SimulatedRouter, settings},
 };
 
 mod accepting;
 mod attesting;
-mod call;
 mod cluster;
 mod connecting;
 mod ending;
+mod expected_failure;
 mod faults;
-mod mend;
-mod mending;
+mod injection;
 mod monitor;
-mod outcome;
 mod reading;
+mod repair;
+mod repairing;
 mod shell;
 
-use call::Call;
-use mend::Mend;
-use outcome::Outcome;
+use expected_failure::ExpectedFailure;
+use injection::Injection;
+use repair::Repair;
 
 /// How often routers may wake up within one stretch of time before they count as spinning.
 const WAKES_MAX: usize = 3_000;
@@ -43,14 +43,14 @@ pub struct World {
     plan: Plan,
     random: Random,
     at: Moment,
-    server: Postgres,
-    kafka: Kafka,
-    routers: Vec<Router>,
-    judge: Judge,
+    server: SimulatedPostgres,
+    kafka: SimulatedKafka,
+    routers: Vec<SimulatedRouter>,
+    checker: InvariantChecker,
     /// What was reached.
     pub coverage: Coverage,
     /// Scheduled mends, with their times.
-    mends: Vec<(Moment, Mend)>,
+    mends: Vec<(Moment, Repair)>,
     /// The end of WAL of histories that were taken back.
     wal_that_is_gone: u64,
     /// The highest position in a status update that its connection lost.
@@ -64,7 +64,7 @@ pub struct World {
     /// Processes that were started so far.
     processes: u64,
     /// Whether a router may or must ask for a person.
-    call: Call,
+    call: ExpectedFailure,
     /// When the person comes, once a router has asked.
     person_at: Option<Moment>,
     /// Whether no router reaches the server.
@@ -80,7 +80,7 @@ impl World {
         let at = Moment::default();
         let start = |number| {
             let settings = settings(number, plan.window, plan.keeping, random.next_number());
-            Router::start(number, settings, at)
+            SimulatedRouter::start(number, settings, at)
         };
         let processes = u64::try_from(plan.routers).expect("a few");
         let routers = (0..processes).map(start).collect();
@@ -88,10 +88,10 @@ impl World {
         Self {
             random,
             at,
-            server: Postgres::new(plan.generation),
-            kafka: Kafka::new(plan.partitions),
+            server: SimulatedPostgres::new(plan.version),
+            kafka: SimulatedKafka::new(plan.partitions),
             routers,
-            judge: Judge::new(plan.window, plan.keeping),
+            checker: InvariantChecker::new(plan.window, plan.keeping),
             coverage: Coverage::default(),
             mends: Vec::new(),
             wal_that_is_gone: 0,
@@ -100,7 +100,7 @@ impl World {
             is_state_lost: false,
             refused: None,
             processes,
-            call: Call::default(),
+            call: ExpectedFailure::default(),
             person_at: None,
             is_cut_off: false,
             // Another router, or a late write, may change the state topic between two reads of it.
@@ -120,7 +120,7 @@ impl World {
                 self.notice_ends();
                 self.tell(|| format!("fault {}", planned.fault.as_str()));
                 self.causes.extend(planned.fault.causes());
-                if self.inject(planned.fault) == Outcome::Done {
+                if self.inject(planned.fault) == Injection::Done {
                     self.coverage.fault(planned.fault);
                 }
             }
@@ -133,7 +133,7 @@ impl World {
     }
 
     fn hold_against_the_truth(&mut self) -> Result<(), Violation> {
-        match self.judge.violation() {
+        match self.checker.violation() {
             Some(violation) => Err(violation.clone()),
             None => Ok(()),
         }
@@ -141,7 +141,7 @@ impl World {
 
     /// Prints one line of the trace.
     fn tell(&self, what: impl FnOnce() -> String) {
-        if self.plan.trace == Trace::Told {
+        if self.plan.trace == Trace::On {
             let millis = self.at.since_origin().as_millis();
             #[expect(clippy::print_stderr, reason = "asked for, to read along with one seed")]
             {
@@ -155,7 +155,7 @@ impl World {
         Now { at: self.at, wall: PgTimestamp::from_micros(micros) }
     }
 
-    fn history(&self) -> &History {
+    fn history(&self) -> &CommitHistory {
         &self.server.history
     }
 
@@ -212,7 +212,8 @@ impl World {
                 return;
             }
         }
-        self.judge.accuse(Invariant::S8Slot, || format!("woken {WAKES_MAX} times in {stretch:?}"));
+        self.checker
+            .accuse(Invariant::S8Slot, || format!("woken {WAKES_MAX} times in {stretch:?}"));
     }
 
     fn next_alarm(&self) -> Option<Moment> {
@@ -233,7 +234,7 @@ impl World {
     /// bring more.
     fn deliver(&mut self) {
         const ROUNDS_MAX: usize = 16;
-        if let Phase::Stopping { .. } = self.server.phase {
+        if let ServerPhase::Stopping { .. } = self.server.phase {
             // The server does not stop before everything is sent.
             for _ in 0..4 {
                 self.server.send(&mut self.random);
@@ -269,16 +270,16 @@ impl World {
     /// close the stream.
     fn blame_for_waiting(&mut self) {
         const PATIENCE: Duration = Duration::from_secs(15);
-        let Phase::Stopping { since } = self.server.phase else { return };
-        let is_excused = |connection: &Connection| {
+        let ServerPhase::Stopping { since } = self.server.phase else { return };
+        let is_excused = |connection: &SimulatedConnection| {
             connection.is_swallowed
                 || connection.is_abandoned
                 || !self.routers[connection.router].runs()
         };
         if self.server.holder().is_some_and(is_excused) {
-            self.server.phase = Phase::Stopping { since: self.at };
+            self.server.phase = ServerPhase::Stopping { since: self.at };
         } else if self.at.since(since) > PATIENCE {
-            self.judge.accuse(Invariant::S8Slot, || {
+            self.checker.accuse(Invariant::S8Slot, || {
                 format!("PostgreSQL has been stopping for more than {PATIENCE:?}")
             });
         }
@@ -295,7 +296,7 @@ impl World {
                 && routers[connection.router].runs();
         }
         if is_blamed {
-            self.judge.accuse(Invariant::S8Slot, || {
+            self.checker.accuse(Invariant::S8Slot, || {
                 "the walsender heard nothing for 10 s of a router that runs".to_owned()
             });
         }
@@ -308,10 +309,10 @@ impl World {
             self.count_errors(router);
         }
         self.coverage.collect_failpoints();
-        self.coverage.records = self.judge.records;
-        self.coverage.duplicates = self.judge.duplicates;
+        self.coverage.records = self.checker.records;
+        self.coverage.duplicates = self.checker.duplicates;
         for code in self.coverage.unexplained(&self.causes) {
-            self.judge.accuse(Invariant::S11Loudness, || {
+            self.checker.accuse(Invariant::S11Loudness, || {
                 format!("{code} is reported, and nothing in this run causes it")
             });
         }

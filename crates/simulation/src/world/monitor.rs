@@ -12,7 +12,7 @@ use super::World;
 use crate::{
     invariant::Invariant,
     postgres::{
-        Phase,
+        ServerPhase,
         facts::{self, PUBLICATION, SLOT},
     },
 };
@@ -34,11 +34,11 @@ impl World {
             && reason.class() == Class::Gap
             && !self.call.allows(reason.code)
         {
-            self.judge.accuse(Invariant::S11Loudness, || {
+            self.checker.accuse(Invariant::S11Loudness, || {
                 format!("a person is called, and nobody is needed: {reason}")
             });
         }
-        if let Phase::Stopping { .. } = self.server.phase {
+        if let ServerPhase::Stopping { .. } = self.server.phase {
             self.input(router, Input::ServerStopping);
         }
         if self.routers[router].look_at <= self.at {
@@ -49,7 +49,7 @@ impl World {
     }
 
     fn look_at_server(&mut self, router: usize) {
-        if self.server.phase != Phase::Up || self.is_cut_off {
+        if self.server.phase != ServerPhase::Up || self.is_cut_off {
             return;
         }
         let look = self.server.slot_look();

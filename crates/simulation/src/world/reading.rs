@@ -6,10 +6,10 @@ use super::World;
 use crate::{
     history::IDS,
     invariant::Invariant,
-    kafka::Taken,
-    plan::Keeping,
-    postgres::{Connection, Wire},
-    router::{ROW_BYTES, Router},
+    kafka::ProducedRecord,
+    plan::StateTopicSetting,
+    postgres::{SimulatedConnection, SocketMessage},
+    router::{ROW_BYTES, SimulatedRouter},
 };
 
 impl World {
@@ -27,12 +27,12 @@ impl World {
                 return;
             };
             match next {
-                Wire::Frame(frame) => {
+                SocketMessage::Frame(frame) => {
                     if !self.offer(router, id, frame) {
                         return;
                     }
                 }
-                Wire::Oversized(prefix) => {
+                SocketMessage::Oversized(prefix) => {
                     let now = self.now();
                     let step = self.within(router, |process| {
                         process.relay.oversized(ROW_BYTES + prefix.len(), &prefix, now)
@@ -41,25 +41,25 @@ impl World {
                     if step == Step::Blocked
                         && let Some(connection) = self.server.connection(id)
                     {
-                        connection.wire.push_front(Wire::Oversized(prefix));
+                        connection.wire.push_front(SocketMessage::Oversized(prefix));
                     }
                     self.act(router);
                     if step == Step::Blocked {
                         return;
                     }
                 }
-                Wire::Warning => {
+                SocketMessage::Notice => {
                     let notice = ServerNotice {
                         code: "55000".to_owned(),
                         message: "skipped loading publication".to_owned(),
                     };
                     self.input(router, Input::Notice(&notice));
                 }
-                Wire::Refused(code) => {
+                SocketMessage::ErrorResponse(code) => {
                     self.broken(router, id, code);
                     return;
                 }
-                Wire::Done => {
+                SocketMessage::CopyDone => {
                     let process = &mut self.routers[router];
                     process.takes_leave = self
                         .server
@@ -78,7 +78,7 @@ impl World {
     fn offer(&mut self, router: usize, id: u64, frame: Vec<u8>) -> bool {
         let now = self.now();
         let step = self.within(router, |process| {
-            let Router { relay, producer, .. } = process;
+            let SimulatedRouter { relay, producer, .. } = process;
             let Some(producer) = producer else { return Step::Blocked };
             relay.frame(&frame, now, producer)
         });
@@ -90,44 +90,46 @@ impl World {
         if step == Step::Blocked
             && let Some(connection) = self.server.connection(id)
         {
-            connection.wire.push_front(Wire::Frame(frame));
+            connection.wire.push_front(SocketMessage::Frame(frame));
         }
         self.act(router);
         step == Step::Taken
     }
 
     fn look_at_what_was_taken(&mut self, router: usize) {
-        let Router { producer: Some(producer), session, .. } = &mut self.routers[router] else {
+        let SimulatedRouter { producer: Some(producer), session, .. } = &mut self.routers[router]
+        else {
             return;
         };
         let taken: Vec<_> = producer.taken.drain(..).collect();
         let session = *session;
         for taken in &taken {
-            self.judge.produced(&self.server.history, &self.kafka, session, taken);
+            self.checker.produced(&self.server.history, &self.kafka, session, taken);
         }
-        if !taken.is_empty() && self.plan.keeping == Keeping::Witness && !self.is_state_lost {
+        if !taken.is_empty() && self.plan.keeping == StateTopicSetting::Used && !self.is_state_lost
+        {
             self.see_that_partitions_are_vouched_for(session, &taken);
         }
     }
 
     /// Before a topic's first record, a witness must name the topic's partition count: the next
     /// process has to send what comes again to the same partitions.
-    fn see_that_partitions_are_vouched_for(&mut self, session: usize, taken: &[Taken]) {
+    fn see_that_partitions_are_vouched_for(&mut self, session: usize, taken: &[ProducedRecord]) {
         // The records of a router that has lost the slot are deleted.
-        if !self.judge.is_newest(session) || self.kafka.state.is_deleted {
+        if !self.checker.is_newest(session) || self.kafka.state.is_deleted {
             return;
         }
         let numbers = taken.iter().filter_map(|taken| taken.event);
         let events = numbers.filter_map(|number| self.server.history.events.get(number));
         for event in events {
             let topic = event.key / IDS.len();
-            if !self.judge.is_first(session, topic) {
+            if !self.checker.is_first(session, topic) {
                 continue;
             }
             let name = &self.kafka.topics[topic].name;
             let says = |witness: &Witness| witness.partitions.contains_key(name);
             if !self.kafka.state.all().iter().any(says) {
-                self.judge.accuse(Invariant::S3Order, || {
+                self.checker.accuse(Invariant::S3Order, || {
                     format!("a record is produced to {name}, whose partitions no witness has")
                 });
             }
@@ -154,7 +156,7 @@ impl World {
             else {
                 continue;
             };
-            let waits = |one: &&mut Connection| !one.is_swallowed && one.wire.is_empty();
+            let waits = |one: &&mut SimulatedConnection| !one.is_swallowed && one.wire.is_empty();
             let Some(connection) = self.server.connection(id).filter(waits) else {
                 continue;
             };

@@ -16,8 +16,8 @@ use super::World;
 use crate::{
     coverage::Killed,
     invariant::Invariant,
-    postgres::{Phase, Postgres},
-    router::{Job, Router, settings},
+    postgres::{ServerPhase, SimulatedPostgres},
+    router::{PendingRequest, SimulatedRouter, settings},
 };
 
 /// Status updates without a new position in one second before they count as too many.
@@ -30,7 +30,7 @@ impl World {
     pub(super) fn within<T>(
         &mut self,
         router: usize,
-        part: impl FnOnce(&mut Router) -> T,
+        part: impl FnOnce(&mut SimulatedRouter) -> T,
     ) -> Option<T> {
         let process = &mut self.routers[router];
         match catch_unwind(AssertUnwindSafe(|| part(process))) {
@@ -57,7 +57,7 @@ impl World {
         });
         let Some(deadline) = alive else { return };
         if deadline.is_some_and(|deadline| deadline <= self.at) {
-            self.judge.accuse(Invariant::S8Slot, || {
+            self.checker.accuse(Invariant::S8Slot, || {
                 "a deadline that has passed makes the shell spin".to_owned()
             });
         }
@@ -80,14 +80,16 @@ impl World {
                     self.ask_for_state(router, number);
                 }
                 Action::WriteState(write) => self.write_state(router, write),
-                Action::Connect => self.begin(router, Job::Connect),
-                Action::WatchSlot => self.begin(router, Job::WatchSlot),
+                Action::Connect => self.begin(router, PendingRequest::Connect),
+                Action::WatchSlot => self.begin(router, PendingRequest::WatchSlot),
                 Action::ReadTimelines(timeline) => {
-                    self.routers[router].job = Job::ReadTimelines(timeline);
+                    self.routers[router].job = PendingRequest::ReadTimelines(timeline);
                 }
-                Action::ReadSlot => self.routers[router].job = Job::ReadSlot,
-                Action::ReadCatalog(_) => self.routers[router].job = Job::ReadCatalog,
-                Action::StartReplication => self.routers[router].job = Job::StartReplication,
+                Action::ReadSlot => self.routers[router].job = PendingRequest::ReadSlot,
+                Action::ReadCatalog(_) => self.routers[router].job = PendingRequest::ReadCatalog,
+                Action::StartReplication => {
+                    self.routers[router].job = PendingRequest::StartReplication;
+                }
                 Action::Disconnect => self.disconnect(router),
                 Action::Status(update) => {
                     if !self.send_status(router, update.flush.lsn(), update.write) {
@@ -112,7 +114,7 @@ impl World {
         }
     }
 
-    fn begin(&mut self, router: usize, job: Job) {
+    fn begin(&mut self, router: usize, job: PendingRequest) {
         let second = self.at.since_origin().as_secs();
         let process = &mut self.routers[router];
         process.job = job;
@@ -121,7 +123,7 @@ impl World {
         }
         process.attempts.1 += 1;
         if process.attempts.1 > ATTEMPTS_MAX {
-            self.judge.accuse(Invariant::S8Slot, || {
+            self.checker.accuse(Invariant::S8Slot, || {
                 format!("{ATTEMPTS_MAX} attempts to connect within a second")
             });
         }
@@ -129,13 +131,13 @@ impl World {
 
     fn disconnect(&mut self, router: usize) {
         let process = &mut self.routers[router];
-        process.job = Job::None;
+        process.job = PendingRequest::None;
         process.link = None;
         let session = process.session;
         if let Some(id) = process.connection.take() {
             self.server.close(id);
         }
-        self.judge.session_ends(session);
+        self.checker.session_ends(session);
     }
 
     /// Sends a status update. Returns false if the process was killed on the way.
@@ -161,7 +163,7 @@ impl World {
         let arrives = self.server.connection(id).filter(|one| one.is_served && !one.is_swallowed);
         let Some(connection) = arrives else {
             self.lost_word = self.lost_word.max(flush);
-            self.judge.tells(session, flush);
+            self.checker.tells(session, flush);
             return;
         };
         connection.heard_at = at;
@@ -173,18 +175,18 @@ impl World {
         }
         connection.updates.1 += u32::from(!is_news);
         if connection.updates.1 > IDLE_UPDATES_MAX {
-            self.judge.accuse(Invariant::S8Slot, || "a storm of status updates".to_owned());
+            self.checker.accuse(Invariant::S8Slot, || "a storm of status updates".to_owned());
         }
-        if let Phase::Stopping { .. } = self.server.phase {
+        if let ServerPhase::Stopping { .. } = self.server.phase {
             // A stopping server asks for the next status update at once.
-            let Postgres { connections, history, .. } = &mut self.server;
+            let SimulatedPostgres { connections, history, .. } = &mut self.server;
             if let Some(connection) = connections.iter_mut().find(|one| one.id == id) {
                 connection.ask(history);
             }
         }
         if flush > 0 {
-            self.judge.confirmed(&self.server.history, session, confirmed, flush);
-            let takes_back = self.plan.generation == crate::plan::Generation::Old;
+            self.checker.confirmed(&self.server.history, session, confirmed, flush);
+            let takes_back = self.plan.version == crate::plan::VersionGroup::V13To14;
             if let Some(slot) = &mut self.server.slot {
                 slot.confirmed = if takes_back { flush } else { slot.confirmed.max(flush) };
             }
@@ -194,7 +196,7 @@ impl World {
 
     fn answer_question(&mut self, router: usize) {
         let Some(id) = self.routers[router].connection else { return };
-        let Postgres { connections, history, .. } = &mut self.server;
+        let SimulatedPostgres { connections, history, .. } = &mut self.server;
         let asked = connections.iter_mut().find(|one| one.id == id && one.is_served);
         if let Some(connection) = asked {
             connection.answer(history);
@@ -211,7 +213,7 @@ impl World {
         }
         process.given_up.1 += 1;
         if process.given_up.1 > ATTEMPTS_MAX {
-            self.judge.accuse(Invariant::S8Slot, || {
+            self.checker.accuse(Invariant::S8Slot, || {
                 format!("{ATTEMPTS_MAX} producers given up within a second")
             });
         }
@@ -245,9 +247,9 @@ impl World {
         let process = &self.routers[router];
         if process.takes_leave && outcome == Outcome::Drained {
             let confirmed = self.server.confirmed();
-            self.judge.drained(&self.server.history, process.session, confirmed);
+            self.checker.drained(&self.server.history, process.session, confirmed);
         } else {
-            self.judge.interrupted();
+            self.checker.interrupted();
         }
         self.start_anew(router);
     }
@@ -255,13 +257,13 @@ impl World {
     /// `kill -9`.
     pub(super) fn kill(&mut self, router: usize) {
         self.tell(|| format!("router {router} is killed"));
-        self.judge.interrupted();
+        self.checker.interrupted();
         self.start_anew(router);
     }
 
     fn start_anew(&mut self, router: usize) {
         self.count_errors(router);
-        self.judge.session_ends(self.routers[router].session);
+        self.checker.session_ends(self.routers[router].session);
         // A host that crashes sends no FIN.
         let is_told = !self.random.one_in(4);
         let connections = self.server.connections.iter();
@@ -278,6 +280,6 @@ impl World {
         self.processes += 1;
         let number = self.processes;
         let settings = settings(number, self.plan.window, self.plan.keeping, seed);
-        self.routers[router] = Router::start(number, settings, self.at);
+        self.routers[router] = SimulatedRouter::start(number, settings, self.at);
     }
 }

@@ -4,20 +4,20 @@ use relay::{Code, Input, ServerNotice, failpoint::Failpoint};
 
 use crate::{
     coverage,
-    world::{World, outcome::Outcome},
+    world::{World, injection::Injection},
 };
 
 /// How many rounds the world goes on so that the router reaches the failpoint.
 const ROUNDS: u32 = 40;
 
 impl World {
-    pub(super) fn kill_at_a_failpoint(&mut self) -> Outcome {
+    pub(super) fn kill_at_a_failpoint(&mut self) -> Injection {
         let router = self.some_router();
         if !self.routers[router].runs() {
-            return Outcome::Pointless;
+            return Injection::NotApplicable;
         }
         let point = Failpoint::ALL[self.random.index(Failpoint::ALL.len())];
-        self.judge.interrupted();
+        self.checker.interrupted();
         coverage::arm(point, 1);
         match point {
             // Some places are reached only if something is done for it.
@@ -71,7 +71,7 @@ impl World {
                 }
             }
         }
-        Outcome::Done
+        Injection::Done
     }
 
     /// Lets the world go on until the failpoint has fired. The steps between two faults are few: a

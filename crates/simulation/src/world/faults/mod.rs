@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use relay::Code;
 
-use super::{World, mend::Mend, outcome::Outcome};
+use super::{World, injection::Injection, repair::Repair};
 use crate::{
     fault::Fault,
-    history::{Called, Catalog, Health, LONG},
+    history::{CatalogState, LONG, OutboxName, RowKind},
 };
 
 mod cluster;
@@ -21,7 +21,7 @@ mod server;
 const NOW: Duration = Duration::ZERO;
 
 impl World {
-    pub(super) fn inject(&mut self, fault: Fault) -> Outcome {
+    pub(super) fn inject(&mut self, fault: Fault) -> Injection {
         match fault {
             Fault::KillRouter => self.kill_a_router(),
             Fault::KillAtFailpoint => self.kill_at_a_failpoint(),
@@ -29,20 +29,20 @@ impl World {
             Fault::Shutdown => self.shut_a_router_down(),
             Fault::AllDown => {
                 self.take_all_routers_down();
-                Outcome::Done
+                Injection::Done
             }
 
             Fault::CutConnection => self.cut_the_connection(),
             Fault::BlackHole => self.swallow_the_connection(),
             Fault::CutOff => {
                 self.cut_everybody_off();
-                Outcome::Done
+                Injection::Done
             }
             Fault::CrashServer => self.crash_the_server(),
             Fault::FastStop => self.stop_the_server(),
             Fault::ServerError => self.write_what_cannot_be_decoded(),
             Fault::PromoteStandby => self.promote_a_standby(),
-            Fault::LongTransaction => self.write_transaction(LONG, Health::Sound),
+            Fault::LongTransaction => self.write_transaction(LONG, RowKind::Valid),
             Fault::AlterTable => self.alter_the_table(1),
             Fault::RenameTable => self.rename_the_table(),
 
@@ -84,37 +84,37 @@ impl World {
         self.random.index(self.routers.len())
     }
 
-    fn write_transaction(&mut self, rows: u64, health: Health) -> Outcome {
+    fn write_transaction(&mut self, rows: u64, health: RowKind) -> Injection {
         let catalog = self.server.catalog;
         self.server.history.write_transaction(rows, &mut self.random, catalog, health);
-        Outcome::Done
+        Injection::Done
     }
 
-    fn alter_the_table(&mut self, shapes: usize) -> Outcome {
+    fn alter_the_table(&mut self, shapes: usize) -> Injection {
         self.server.catalog.shape += shapes;
-        Outcome::Done
+        Injection::Done
     }
 
     /// The outbox gets another name: until a mend, or for one transaction only.
-    fn rename_the_table(&mut self) -> Outcome {
+    fn rename_the_table(&mut self) -> Injection {
         if self.random.one_in(2) {
-            self.server.catalog.called = Called::Otherwise;
-            self.mend_after(NOW, Mend::Name);
+            self.server.catalog.called = OutboxName::Changed;
+            self.mend_after(NOW, Repair::TableName);
         } else {
-            let catalog = Catalog { called: Called::Otherwise, ..self.server.catalog };
+            let catalog = CatalogState { called: OutboxName::Changed, ..self.server.catalog };
             let Self { server, random, .. } = self;
-            server.history.write_transaction(2, random, catalog, Health::Sound);
+            server.history.write_transaction(2, random, catalog, RowKind::Valid);
         }
-        Outcome::Done
+        Injection::Done
     }
 
     /// An event that is still to be stored is refused for a while.
-    fn refuse_a_record(&mut self) -> Outcome {
-        self.judge.interrupted();
-        let _written = self.write_transaction(3, Health::Sound);
+    fn refuse_a_record(&mut self) -> Injection {
+        self.checker.interrupted();
+        let _written = self.write_transaction(3, RowKind::Valid);
         let number = self.server.history.events.len() - 2;
         self.refused = Some((number, None));
-        self.mend_after(NOW, Mend::Record);
-        Outcome::Done
+        self.mend_after(NOW, Repair::Record);
+        Injection::Done
     }
 }

@@ -6,10 +6,10 @@ use relay::{Code, State};
 
 use crate::{
     fault::Fault,
-    history::{Health, Publishing},
-    plan::Keeping,
-    postgres::{Phase, RENAMED, Slot},
-    world::{World, mend::Mend, outcome::Outcome},
+    history::{PublicationState, RowKind},
+    plan::StateTopicSetting,
+    postgres::{RENAMED, ServerPhase, SimulatedSlot},
+    world::{World, injection::Injection, repair::Repair},
 };
 
 /// The earliest time at which a person mends something.
@@ -21,28 +21,28 @@ const ROUNDS_MAX: u32 = 400;
 impl World {
     /// Does `deed`. A router with a witness notices it whenever it was done; one without a witness
     /// has to be streaming.
-    pub(super) fn call_for_a_person(&mut self, fault: Fault, deed: fn(&mut Self)) -> Outcome {
-        if self.plan.keeping == Keeping::Memory {
+    pub(super) fn call_for_a_person(&mut self, fault: Fault, deed: fn(&mut Self)) -> Injection {
+        if self.plan.keeping == StateTopicSetting::Unused {
             return self.call_for_one_who_streams(fault, deed);
         }
         if !self.is_ripe() {
-            return Outcome::Pointless;
+            return Injection::NotApplicable;
         }
         self.part_them();
         deed(self);
         self.call_for(fault.causes());
-        Outcome::Done
+        Injection::Done
     }
 
     /// Whether the fault could be noticed: before a pipeline's first record nothing can be missing.
     pub(super) fn is_ripe(&self) -> bool {
         let is_witnessed = self.kafka.state.best().is_some() && !self.is_state_lost;
-        is_witnessed && !self.call.is_due() && self.server.phase == Phase::Up
+        is_witnessed && !self.call.is_due() && self.server.phase == ServerPhase::Up
     }
 
     /// From now on a router must ask for a person, for one of these reasons.
     pub(super) fn call_for(&mut self, codes: &[Code]) {
-        self.judge.interrupted();
+        self.checker.interrupted();
         self.call.allow(codes);
         self.call.demand();
     }
@@ -56,10 +56,10 @@ impl World {
         }
     }
 
-    fn call_for_one_who_streams(&mut self, fault: Fault, deed: fn(&mut Self)) -> Outcome {
+    fn call_for_one_who_streams(&mut self, fault: Fault, deed: fn(&mut Self)) -> Injection {
         crate::coverage::disarm();
         if self.call.is_due() || !self.wait_until_streaming() {
-            return Outcome::Pointless;
+            return Injection::NotApplicable;
         }
         self.call_for(fault.causes());
         let session = self.routers[0].session;
@@ -71,13 +71,13 @@ impl World {
             }
             self.let_everything_happen();
         }
-        Outcome::Done
+        Injection::Done
     }
 
     pub(super) fn drop_the_slot(&mut self) {
         self.replace_slot(None);
         self.write_on();
-        self.mend_after(LATER, Mend::Slot);
+        self.mend_after(LATER, Repair::Slot);
     }
 
     /// The slot is dropped and re-created, or advanced by hand: a router sees the same in both
@@ -88,12 +88,12 @@ impl World {
         while self.server.history.end_of_wal <= self.wal_that_is_gone {
             self.write_on();
         }
-        self.replace_slot(Some(Slot::at(self.server.history.end_of_wal)));
+        self.replace_slot(Some(SimulatedSlot::at(self.server.history.end_of_wal)));
         self.write_on();
     }
 
     pub(super) fn lose_the_slot(&mut self) {
-        let lost = self.server.slot.map(|slot| Slot { is_lost: true, ..slot });
+        let lost = self.server.slot.map(|slot| SimulatedSlot { is_lost: true, ..slot });
         self.replace_slot(lost);
         self.write_on();
     }
@@ -104,23 +104,23 @@ impl World {
             self.server.publication_oid += 1;
             self.server.entry_oid += 1;
         } else {
-            self.server.catalog.publishing = Publishing::Missing;
+            self.server.catalog.publishing = PublicationState::Missing;
             self.write_on();
-            self.mend_after(Duration::ZERO, Mend::Publication);
+            self.mend_after(Duration::ZERO, Repair::Publication);
         }
     }
 
     pub(super) fn withhold_inserts(&mut self) {
-        self.server.catalog.publishing = Publishing::Withheld;
+        self.server.catalog.publishing = PublicationState::WithoutInserts;
         self.server.altered_by += 1;
         self.write_on();
-        self.mend_after(Duration::ZERO, Mend::Inserts);
+        self.mend_after(Duration::ZERO, Repair::Inserts);
     }
 
     pub(super) fn take_the_table_out(&mut self) {
-        self.server.catalog.publishing = Publishing::Out;
+        self.server.catalog.publishing = PublicationState::WithoutTable;
         self.write_on();
-        self.mend_after(Duration::ZERO, Mend::Table);
+        self.mend_after(Duration::ZERO, Repair::Table);
     }
 
     pub(super) fn rename_the_key(&mut self) {
@@ -129,20 +129,20 @@ impl World {
     }
 
     pub(super) fn write_a_null_key(&mut self) {
-        let _written = self.write_transaction(3, Health::NullKey);
+        let _written = self.write_transaction(3, RowKind::NullKey);
         self.write_on();
     }
 
     pub(super) fn write_a_huge_row(&mut self) {
-        let _written = self.write_transaction(3, Health::Oversized);
+        let _written = self.write_transaction(3, RowKind::Oversized);
         self.write_on();
     }
 
     pub(super) fn write_on(&mut self) {
-        let _written = self.write_transaction(2, Health::Sound);
+        let _written = self.write_transaction(2, RowKind::Valid);
     }
 
-    fn replace_slot(&mut self, slot: Option<Slot>) {
+    fn replace_slot(&mut self, slot: Option<SimulatedSlot>) {
         self.server.end_walsenders(Code::ServerUnreachable);
         self.server.slot = slot;
     }
@@ -157,7 +157,7 @@ impl World {
             let is_whole = connection.is_some_and(|one| one.is_served && !one.is_swallowed);
             let process = &self.routers[0];
             let state = process.relay.condition(self.at).state;
-            let is_well = state == State::Streaming && self.server.phase == Phase::Up;
+            let is_well = state == State::Streaming && self.server.phase == ServerPhase::Up;
             if is_whole && is_well && process.runs() {
                 return true;
             }

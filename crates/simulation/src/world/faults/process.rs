@@ -5,16 +5,16 @@ use std::time::Duration;
 use relay::Input;
 
 use super::NOW;
-use crate::world::{World, mend::Mend, outcome::Outcome};
+use crate::world::{World, injection::Injection, repair::Repair};
 
 impl World {
-    pub(super) fn kill_a_router(&mut self) -> Outcome {
+    pub(super) fn kill_a_router(&mut self) -> Injection {
         let router = self.some_router();
         let runs = self.routers[router].runs();
         if runs {
             self.kill(router);
         }
-        Outcome::from(runs)
+        Injection::from(runs)
     }
 
     /// Every router is killed, and started again later.
@@ -25,35 +25,35 @@ impl World {
             }
             self.kill(router);
             self.routers[router].is_down = true;
-            self.mend_after(NOW, Mend::Start(router));
+            self.mend_after(NOW, Repair::StartProcess(router));
         }
     }
 
     /// A topic gets more partitions while no router runs and events are in flight.
-    pub(super) fn grow_a_topic_meanwhile(&mut self) -> Outcome {
+    pub(super) fn grow_a_topic_meanwhile(&mut self) -> Injection {
         self.take_all_routers_down();
         self.grow_a_topic()
     }
 
-    pub(super) fn freeze_a_router(&mut self) -> Outcome {
+    pub(super) fn freeze_a_router(&mut self) -> Injection {
         let router = self.some_router();
         if !self.routers[router].runs() {
-            return Outcome::Pointless;
+            return Injection::NotApplicable;
         }
-        self.judge.interrupted();
+        self.checker.interrupted();
         self.routers[router].frozen_since = Some(self.at);
         // Often longer than `wal_sender_timeout`.
         let least = if self.random.one_in(3) { NOW } else { Duration::from_secs(11) };
-        self.mend_after(least, Mend::Thaw(router));
-        Outcome::Done
+        self.mend_after(least, Repair::ResumeProcess(router));
+        Injection::Done
     }
 
-    pub(super) fn shut_a_router_down(&mut self) -> Outcome {
+    pub(super) fn shut_a_router_down(&mut self) -> Injection {
         let router = self.some_router();
         let runs = self.routers[router].runs();
         if runs {
             self.input(router, Input::Shutdown);
         }
-        Outcome::from(runs)
+        Injection::from(runs)
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use relay::Input;
 
-use super::{World, mend::Mend};
+use super::{World, repair::Repair};
 use crate::{
-    history::{Called, Publishing},
-    postgres::Slot,
+    history::{OutboxName, PublicationState},
+    postgres::SimulatedSlot,
 };
 
 /// How late a process has to be woken to know that it was stopped: half of `wal_sender_timeout`.
@@ -16,7 +16,7 @@ const STOOD_STILL: Duration = Duration::from_secs(5);
 
 impl World {
     /// Schedules a mend between `least` and twenty seconds later.
-    pub(super) fn mend_after(&mut self, least: Duration, mend: Mend) {
+    pub(super) fn mend_after(&mut self, least: Duration, mend: Repair) {
         let more = if self.random.one_in(3) { 20_000 } else { 900 };
         let delay = least + Duration::from_millis(self.random.below(more));
         self.mends.push((self.at + delay, mend));
@@ -25,7 +25,7 @@ impl World {
     pub(super) fn mend_what_is_due(&mut self) {
         let at = self.at;
         let due = self.mends.extract_if(.., |(when, _)| *when <= at);
-        let due: Vec<Mend> = due.map(|(_, mend)| mend).collect();
+        let due: Vec<Repair> = due.map(|(_, mend)| mend).collect();
         for mend in due {
             self.mend(mend);
         }
@@ -33,66 +33,66 @@ impl World {
 
     /// Does every scheduled mend now, but for those that a person does.
     pub(super) fn mend_everything(&mut self) {
-        let passes = |mend: &Mend| {
-            !matches!(mend, Mend::Slot | Mend::Publication | Mend::Inserts | Mend::Table)
+        let passes = |mend: &Repair| {
+            !matches!(mend, Repair::Slot | Repair::Publication | Repair::Inserts | Repair::Table)
         };
         let left = self.mends.extract_if(.., |(_, mend)| passes(mend));
-        let left: Vec<Mend> = left.map(|(_, mend)| mend).collect();
+        let left: Vec<Repair> = left.map(|(_, mend)| mend).collect();
         for mend in left {
             self.mend(mend);
         }
     }
 
-    pub(super) fn mend(&mut self, mend: Mend) {
+    pub(super) fn mend(&mut self, mend: Repair) {
         match mend {
-            Mend::Cluster => self.kafka.is_up = true,
-            Mend::Leaders => {
+            Repair::Cluster => self.kafka.is_up = true,
+            Repair::Leaders => {
                 for topic in &mut self.kafka.topics {
                     topic.leaderless = 0;
                 }
             }
-            Mend::Producers => self.kafka.ends_producers = false,
-            Mend::Acks => self.kafka.acks_pass = true,
-            Mend::Metadata => {
+            Repair::Producers => self.kafka.ends_producers = false,
+            Repair::Acks => self.kafka.acks_pass = true,
+            Repair::Metadata => {
                 for topic in &mut self.kafka.topics {
                     topic.is_denied = false;
                 }
             }
-            Mend::Limits => {
+            Repair::Limits => {
                 for topic in &mut self.kafka.topics {
                     topic.limit = None;
                 }
             }
-            Mend::Topic(place, partitions) => {
+            Repair::Topic(place, partitions) => {
                 let topic = &mut self.kafka.topics[place];
                 topic.partitions = Some(partitions);
                 topic.counts.push(partitions);
                 topic.fewest = topic.fewest.into_iter().chain([partitions]).min();
             }
-            Mend::Thaw(router) => self.thaw(router),
-            Mend::Decoding => self.server.undecodable = None,
-            Mend::Record => self.refused = None,
-            Mend::Name => self.server.catalog.called = Called::Outbox,
-            Mend::Slot => {
+            Repair::ResumeProcess(router) => self.thaw(router),
+            Repair::Decoding => self.server.undecodable = None,
+            Repair::Record => self.refused = None,
+            Repair::TableName => self.server.catalog.called = OutboxName::Configured,
+            Repair::Slot => {
                 let here = self.server.history.end_of_wal;
-                self.server.slot.get_or_insert(Slot::at(here));
+                self.server.slot.get_or_insert(SimulatedSlot::at(here));
             }
-            Mend::Publication => {
-                self.server.catalog.publishing = Publishing::Published;
+            Repair::Publication => {
+                self.server.catalog.publishing = PublicationState::Complete;
                 self.server.publication_oid += 1;
                 self.server.entry_oid += 1;
             }
-            Mend::Inserts => {
-                self.server.catalog.publishing = Publishing::Published;
+            Repair::Inserts => {
+                self.server.catalog.publishing = PublicationState::Complete;
                 self.server.altered_by += 1;
             }
-            Mend::Table => {
-                self.server.catalog.publishing = Publishing::Published;
+            Repair::Table => {
+                self.server.catalog.publishing = PublicationState::Complete;
                 self.server.entry_oid += 1;
             }
-            Mend::Start(router) => self.routers[router].is_down = false,
-            Mend::Network => self.is_cut_off = false,
-            Mend::State => {
+            Repair::StartProcess(router) => self.routers[router].is_down = false,
+            Repair::Network => self.is_cut_off = false,
+            Repair::State => {
                 self.kafka.state.is_leaderless = false;
                 self.kafka.state.is_deleted = false;
             }
@@ -104,7 +104,7 @@ impl World {
         if let Some(since) = self.routers[router].frozen_since.take() {
             let late = self.at.since(since);
             if late >= STOOD_STILL {
-                self.judge.session_must_end(self.routers[router].session);
+                self.checker.session_must_end(self.routers[router].session);
                 self.input(router, Input::ProcessStalled(late));
             }
             self.wake(router);

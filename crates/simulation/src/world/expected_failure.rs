@@ -6,23 +6,23 @@ use relay::Code;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub(super) struct Call {
+pub(super) struct ExpectedFailure {
     codes: BTreeSet<Code>,
-    state: State,
+    state: Expectation,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum Expectation {
     /// No fault was injected that must be noticed.
     #[default]
-    Allowed,
+    Optional,
     /// A fault was injected that must be noticed even if no event is missing.
-    Due,
+    Required,
     /// A person has come: no router has to ask for one any more.
-    Answered,
+    Resolved,
 }
 
-impl Call {
+impl ExpectedFailure {
     /// From now on a router may ask for a person for these reasons.
     pub(super) fn allow(&mut self, codes: &[Code]) {
         self.codes.extend(codes);
@@ -30,17 +30,17 @@ impl Call {
 
     /// From now on a router must ask for a person.
     pub(super) fn demand(&mut self) {
-        self.state = State::Due;
+        self.state = Expectation::Required;
     }
 
     /// A person has come.
     pub(super) fn answer(&mut self) {
-        self.state = State::Answered;
+        self.state = Expectation::Resolved;
     }
 
     /// Whether a router must ask for a person.
     pub(super) fn is_due(&self) -> bool {
-        self.state == State::Due
+        self.state == Expectation::Required
     }
 
     /// Whether a router may ask for a person for this reason.

@@ -1,10 +1,10 @@
 //! Compares everything that happens with the truth, at the moment when it happens.
 
 use crate::{
-    history::{Event, History, IDS, KEYS, Publishing, TYPES},
+    history::{CommitHistory, CommittedEvent, IDS, KEYS, PublicationState, TYPES},
     invariant::{Invariant, Violation},
-    kafka::{Kafka, Lane, Taken, Topic, partition},
-    plan::Keeping,
+    kafka::{ProducedRecord, SimulatedKafka, SimulatedTopic, TopicPartition, partition},
+    plan::StateTopicSetting,
 };
 
 /// What is known of one session: one replication connection of one router.
@@ -36,17 +36,17 @@ struct Session {
 
 /// How a record reached its partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Via {
+pub enum StoredBy {
     /// From the producer of a router that runs.
-    Producer,
+    OpenProducer,
     /// From a producer that is gone: the request was on its way.
-    Ghost,
+    ClosedProducer,
     /// The cluster stored a batch twice.
-    Repetition,
+    ClusterRetry,
 }
 
 /// See the module's documentation.
-pub struct Judge {
+pub struct InvariantChecker {
     violation: Option<Violation>,
     sessions: Vec<Session>,
     /// Distinct events per key that Kafka has.
@@ -60,7 +60,7 @@ pub struct Judge {
     pub duplicates: u64,
     /// Records stored, duplicates included.
     pub records: u64,
-    keeping: Keeping,
+    keeping: StateTopicSetting,
     /// The highest position of a witness whose write was acknowledged.
     attested: u64,
     /// `limits.window_events`: events that may lie past the position where a window begins.
@@ -69,9 +69,9 @@ pub struct Judge {
     interruptions: u64,
 }
 
-impl Judge {
+impl InvariantChecker {
     /// For routers with this window.
-    pub fn new(window: u64, keeping: Keeping) -> Self {
+    pub fn new(window: u64, keeping: StateTopicSetting) -> Self {
         Self {
             violation: None,
             sessions: Vec::new(),
@@ -107,7 +107,7 @@ impl Judge {
     /// A session begins that produces what lies past `from`. `excused` of these events may come
     /// again beyond the window: they were confirmed before, and the confirmation was lost. Returns
     /// the session's number.
-    pub fn session_begins(&mut self, history: &History, from: u64, excused: u64) -> usize {
+    pub fn session_begins(&mut self, history: &CommitHistory, from: u64, excused: u64) -> usize {
         let again = self.produced.saturating_sub(history.serial_past(from));
         let bound = self.window.max(history.largest_past(from)) + excused;
         if again > bound {
@@ -159,7 +159,13 @@ impl Judge {
     }
 
     /// The core gave a record to the producer.
-    pub fn produced(&mut self, history: &History, kafka: &Kafka, session: usize, taken: &Taken) {
+    pub fn produced(
+        &mut self,
+        history: &CommitHistory,
+        kafka: &SimulatedKafka,
+        session: usize,
+        taken: &ProducedRecord,
+    ) {
         let Some(event) = taken.event.and_then(|number| history.events.get(number)) else {
             self.accuse(Invariant::S6Fidelity, || format!("nobody wrote {taken:?}"));
             return;
@@ -178,7 +184,7 @@ impl Judge {
         }
         let pinned = self.sessions.get(session).filter(|one| event.serial < one.before);
         // A topic that was re-created with fewer partitions holds no record from before.
-        let Topic { partitions, fewest, .. } = &kafka.topics[topic];
+        let SimulatedTopic { partitions, fewest, .. } = &kafka.topics[topic];
         let most = partitions.unwrap_or(0).min(fewest.unwrap_or(i32::MAX));
         let pin = pinned.and_then(|one| one.pins[topic]).filter(|count| *count <= most);
         if event.is_real && pin.is_some_and(|pin| partition::of_key(id, pin) != taken.partition) {
@@ -191,9 +197,9 @@ impl Judge {
 
     fn count_window(
         &mut self,
-        history: &History,
+        history: &CommitHistory,
         session: usize,
-        (number, event): (Option<usize>, &Event),
+        (number, event): (Option<usize>, &CommittedEvent),
     ) {
         if event.is_real {
             self.produced = self.produced.max(event.serial + 1);
@@ -245,16 +251,16 @@ impl Judge {
     /// A record was stored in its partition.
     pub fn stored(
         &mut self,
-        history: &mut History,
+        history: &mut CommitHistory,
         (number, session): (usize, usize),
-        lane: Lane,
-        via: Via,
+        lane: TopicPartition,
+        via: StoredBy,
     ) {
         self.records += 1;
         let Some(event) = history.events.get_mut(number) else { return };
         let key = event.key;
         let place = event.place;
-        if via == Via::Repetition {
+        if via == StoredBy::ClusterRetry {
             self.duplicates += 1;
             return;
         }
@@ -296,7 +302,7 @@ impl Judge {
     /// passed their place before they were stored.
     fn follows_its_forerunner(
         &mut self,
-        history: &History,
+        history: &CommitHistory,
         key: usize,
         session: usize,
         place: u64,
@@ -320,25 +326,25 @@ impl Judge {
         }
     }
 
-    fn pass_what_is_settled(&mut self, history: &History, key: usize) {
+    fn pass_what_is_settled(&mut self, history: &CommitHistory, key: usize) {
         let next = |first: u64| {
             let place = usize::try_from(first).expect("a place fits");
             history.by_key[key].get(place).map(|number| &history.events[*number])
         };
-        while next(self.stored[key]).is_some_and(Event::is_settled) {
+        while next(self.stored[key]).is_some_and(CommittedEvent::is_settled) {
             self.stored[key] += 1;
         }
     }
 
     /// A person has accepted that events are missing: the events behind them count as in order.
-    pub fn look_past_what_is_excused(&mut self, history: &History) {
+    pub fn look_past_what_is_excused(&mut self, history: &CommitHistory) {
         for key in 0..KEYS {
             self.pass_what_is_settled(history, key);
         }
     }
 
     /// The server's confirmed position moves from `from` to `to`.
-    pub fn confirmed(&mut self, history: &History, session: usize, from: u64, to: u64) {
+    pub fn confirmed(&mut self, history: &CommitHistory, session: usize, from: u64, to: u64) {
         if to > history.end_of_wal {
             let end = history.end_of_wal;
             self.accuse(Invariant::S8Slot, || format!("{to} is confirmed, WAL ends at {end}"));
@@ -351,7 +357,7 @@ impl Judge {
             let transaction = &history.transactions[transaction];
             for number in transaction.events.clone() {
                 let event = &history.events[number];
-                if event.catalog.publishing == Publishing::Missing && !event.is_excused {
+                if event.catalog.publishing == PublicationState::Missing && !event.is_excused {
                     self.accuse(Invariant::S1Complete, || {
                         format!("confirmed past event {number}, which the server skipped aloud")
                     });
@@ -363,7 +369,7 @@ impl Judge {
                 }
             }
         }
-        if self.keeping == Keeping::Witness && to > from.max(self.attested) {
+        if self.keeping == StateTopicSetting::Used && to > from.max(self.attested) {
             let attested = self.attested;
             self.accuse(Invariant::S2NeverAhead, || {
                 format!("{to} is confirmed, the witness says no more than {attested}")
@@ -374,7 +380,7 @@ impl Judge {
 
     /// A session has sent a status update with this position, whether or not it arrives.
     pub fn tells(&mut self, session: usize, position: u64) {
-        if self.keeping == Keeping::Memory {
+        if self.keeping == StateTopicSetting::Unused {
             self.is_known_to(session, position);
         }
     }
@@ -398,7 +404,7 @@ impl Judge {
     }
 
     /// A process has ended and reports that everything is delivered and confirmed.
-    pub fn drained(&mut self, history: &History, session: usize, confirmed: u64) {
+    pub fn drained(&mut self, history: &CommitHistory, session: usize, confirmed: u64) {
         let newest = self.newest(session).map_or(0, |newest| history.events[newest].serial + 1);
         let again = newest.saturating_sub(history.serial_past(confirmed));
         if again > 0 {
@@ -409,7 +415,7 @@ impl Judge {
     }
 
     /// The server's history was cut: takes the counts back to it.
-    pub fn went_back(&mut self, history: &History) {
+    pub fn went_back(&mut self, history: &CommitHistory) {
         for (stored, place) in self.stored.iter_mut().zip(history.places) {
             *stored = (*stored).min(place);
         }

@@ -2,7 +2,7 @@
 
 /// What is mended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mend {
+pub(super) enum Repair {
     /// The brokers answer.
     Cluster,
     /// Every partition has a leader.
@@ -18,13 +18,13 @@ pub(super) enum Mend {
     /// A deleted topic is re-created with so many partitions.
     Topic(usize, i32),
     /// A process that was stopped by SIGSTOP continues.
-    Thaw(usize),
+    ResumeProcess(usize),
     /// The transaction can be decoded.
     Decoding,
     /// The record is no longer refused.
     Record,
     /// The outbox has its own name again.
-    Name,
+    TableName,
     /// Somebody creates a new slot.
     Slot,
     /// Somebody re-creates the publication.
@@ -34,7 +34,7 @@ pub(super) enum Mend {
     /// The table is put back into the publication.
     Table,
     /// A router is started.
-    Start(usize),
+    StartProcess(usize),
     /// The server can be reached.
     Network,
     /// The state topic is there, and has a leader.
