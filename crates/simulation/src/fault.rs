@@ -63,7 +63,7 @@ faults! {
     DuplicateBatch = "duplicate-batch";
     /// A batch fails, and its records with it.
     RejectBatch = "reject-batch";
-    /// One record is refused until somebody mends it.
+    /// One record is refused until somebody repairs it.
     RejectRecord = "reject-record";
     /// The producer meets an error after which it may not go on; or for a while every one does that
     /// is made.

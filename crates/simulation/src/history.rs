@@ -56,17 +56,17 @@ pub enum OutboxName {
 #[derive(Debug, Clone, Copy)]
 pub struct CatalogState {
     /// What the publication does with rows.
-    pub publishing: PublicationState,
+    pub publication: PublicationState,
     /// Shape of the table.
     pub shape: usize,
     /// Its name.
-    pub called: OutboxName,
+    pub name: OutboxName,
 }
 
 impl CatalogState {
     /// The catalog as set-up leaves it.
     pub const NEW: Self =
-        Self { publishing: PublicationState::Complete, shape: 0, called: OutboxName::Configured };
+        Self { publication: PublicationState::Complete, shape: 0, name: OutboxName::Configured };
 }
 
 /// A committed row.
@@ -75,7 +75,7 @@ pub struct CommittedEvent {
     /// Index of its key, below [`KEYS`].
     pub key: usize,
     /// How many published events of the same key precede it.
-    pub place: u64,
+    pub index_in_key: u64,
     /// The position of its row; rows may share one, so it orders nothing.
     pub lsn: u64,
     /// Index of its transaction.
@@ -85,24 +85,24 @@ pub struct CommittedEvent {
     /// The state of the catalog when it was written.
     pub catalog: CatalogState,
     /// Whether it can become a record.
-    pub health: RowKind,
+    pub kind: RowKind,
     /// False when a backup was restored that does not contain it.
     pub is_real: bool,
     /// Whether its record is stored in Kafka.
     pub is_stored: bool,
     /// Whether a person has accepted that its record is missing from Kafka.
-    pub is_excused: bool,
+    pub is_accepted: bool,
 }
 
 impl CommittedEvent {
     /// Whether its record belongs in Kafka.
     pub fn is_published(&self) -> bool {
-        self.catalog.publishing == PublicationState::Complete
+        self.catalog.publication == PublicationState::Complete
     }
 
     /// Whether its record is stored in Kafka, or accepted as missing.
     pub fn is_settled(&self) -> bool {
-        self.is_stored || self.is_excused
+        self.is_stored || self.is_accepted
     }
 }
 
@@ -126,8 +126,8 @@ struct Row {
     key: usize,
     lsn: u64,
     catalog: CatalogState,
-    health: RowKind,
-    is_excused: bool,
+    kind: RowKind,
+    is_accepted: bool,
 }
 
 /// A database session with an open transaction.
@@ -147,7 +147,7 @@ pub struct CommitHistory {
     /// The end of WAL.
     pub end_of_wal: u64,
     /// Published events per key so far.
-    pub places: [u64; KEYS],
+    pub next_in_key: [u64; KEYS],
     /// Published events so far.
     pub serial: u64,
     /// The published events of each key, in commit order.
@@ -166,7 +166,7 @@ impl CommitHistory {
             events: Vec::new(),
             transactions: Vec::new(),
             end_of_wal: FIRST_LSN,
-            places: [0; KEYS],
+            next_in_key: [0; KEYS],
             serial: 0,
             by_key: Default::default(),
             clock: 0,
@@ -185,7 +185,7 @@ impl CommitHistory {
             12 => self.writers[writer].savepoint = Some(self.writers[writer].rows.len()),
             13 => self.rollback_to_savepoint(writer),
             14 => self.writers[writer] = Writer::default(),
-            _ => self.write_elsewhere(random),
+            _ => self.write_other_wal(random),
         }
     }
 
@@ -195,17 +195,17 @@ impl CommitHistory {
         rows: u64,
         random: &mut Random,
         catalog: CatalogState,
-        health: RowKind,
+        kind: RowKind,
     ) {
         self.writers.push(Writer::default());
         let writer = self.writers.len() - 1;
-        self.insert(writer, rows, random, catalog, health);
+        self.insert(writer, rows, random, catalog, kind);
         self.commit(writer, random);
         self.writers.pop();
     }
 
     /// WAL that holds no events: of another table, another database, a checkpoint.
-    pub fn write_elsewhere(&mut self, random: &mut Random) {
+    pub fn write_other_wal(&mut self, random: &mut Random) {
         self.end_of_wal += 8 * (1 + random.below(4));
     }
 
@@ -216,9 +216,9 @@ impl CommitHistory {
 
     /// Marks rows of transactions that are still open as accepted as missing, if the publication
     /// leaves them out.
-    pub fn excuse_open_rows(&mut self) {
+    pub fn accept_open_rows(&mut self) {
         for row in self.writers.iter_mut().flat_map(|writer| &mut writer.rows) {
-            row.is_excused |= row.catalog.publishing != PublicationState::Complete;
+            row.is_accepted |= row.catalog.publication != PublicationState::Complete;
         }
     }
 
@@ -237,7 +237,7 @@ impl CommitHistory {
         rows: u64,
         random: &mut Random,
         catalog: CatalogState,
-        health: RowKind,
+        kind: RowKind,
     ) {
         // COPY gives many rows one position.
         let is_copy = random.one_in(3);
@@ -249,7 +249,7 @@ impl CommitHistory {
                 self.end_of_wal += 8;
             }
             let key = random.index(KEYS);
-            self.writers[writer].rows.push(Row { key, lsn, catalog, health, is_excused: false });
+            self.writers[writer].rows.push(Row { key, lsn, catalog, kind, is_accepted: false });
         }
     }
 
@@ -273,22 +273,22 @@ impl CommitHistory {
             return;
         }
         let first = self.events.len();
-        for Row { key, lsn, catalog, health, is_excused } in rows {
+        for Row { key, lsn, catalog, kind, is_accepted } in rows {
             self.events.push(CommittedEvent {
                 key,
-                place: self.places[key],
+                index_in_key: self.next_in_key[key],
                 lsn,
                 transaction: self.transactions.len(),
                 serial: self.serial,
                 catalog,
-                health,
+                kind,
                 is_real: true,
                 is_stored: false,
-                is_excused,
+                is_accepted,
             });
-            if catalog.publishing == PublicationState::Complete {
+            if catalog.publication == PublicationState::Complete {
                 self.by_key[key].push(self.events.len() - 1);
-                self.places[key] += 1;
+                self.next_in_key[key] += 1;
                 self.serial += 1;
             }
         }
@@ -328,7 +328,7 @@ impl CommitHistory {
     }
 
     /// Recomputes the counts from the events that are real.
-    pub(crate) fn count_anew(&mut self) {
+    pub(crate) fn recount(&mut self) {
         self.by_key = Default::default();
         for (number, event) in self.events.iter().enumerate() {
             if event.is_real && event.is_published() {
@@ -336,8 +336,8 @@ impl CommitHistory {
             }
         }
         let length = |events: &Vec<usize>| u64::try_from(events.len()).expect("a length fits");
-        self.places = self.by_key.each_ref().map(length);
-        self.serial = self.places.iter().sum();
+        self.next_in_key = self.by_key.each_ref().map(length);
+        self.serial = self.next_in_key.iter().sum();
         self.xid = self.transactions.last().map_or(700, |last| last.xid);
     }
 

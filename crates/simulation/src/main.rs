@@ -49,7 +49,7 @@ struct Arguments {
 const SEEDS_FOR_COVERAGE: u64 = 10_000;
 /// How many times longer than asked a run may take while something was not reached: whether a rare
 /// event happens within so many seeds is chance, and a slow machine runs fewer of them.
-const PATIENCE: u32 = 6;
+const TIME_FACTOR_MAX: u32 = 6;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
 fn replay(seed: u64, faults: Option<&[usize]>, trace: Trace) -> ExitCode {
     let mut plan = Plan { trace, ..Plan::of_seed(seed) };
     if let Some(faults) = faults {
-        plan = plan.keeping(faults);
+        plan = plan.with_only(faults);
     }
     describe(&plan);
     let mut coverage = Coverage::default();
@@ -85,10 +85,10 @@ fn replay(seed: u64, faults: Option<&[usize]>, trace: Trace) -> ExitCode {
 }
 
 fn describe(plan: &Plan) {
-    let Plan { seed, steps, version, routers, keeping, window, .. } = plan;
+    let Plan { seed, steps, version, routers, state_topic, window, .. } = plan;
     let Plan { person, queue, partitions, faults, .. } = plan;
     println!(
-        "seed {seed}: {steps} steps, {version:?} server, {routers} routers, {keeping:?}, person {person:?}, window {window}, queue {queue}, {partitions} partitions"
+        "seed {seed}: {steps} steps, {version:?} server, {routers} routers, {state_topic:?}, person {person:?}, window {window}, queue {queue}, {partitions} partitions"
     );
     for (number, planned) in faults.iter().enumerate() {
         println!("  fault {number} at step {}: {}", planned.at, planned.fault.as_str());
@@ -109,8 +109,8 @@ fn sweep(arguments: &Arguments) -> ExitCode {
         let has_shown = || {
             arguments.any_coverage || (seeds >= SEEDS_FOR_COVERAGE && coverage.missing().is_empty())
         };
-        let taken = started.elapsed();
-        taken < limit || (taken < limit * PATIENCE && !has_shown())
+        let produced = started.elapsed();
+        produced < limit || (produced < limit * TIME_FACTOR_MAX && !has_shown())
     };
     while goes_on(seeds, &coverage) {
         let seed = first.wrapping_add(seeds);

@@ -54,7 +54,7 @@ pub struct Plan {
     /// How many routers compete for the slot.
     pub routers: usize,
     /// Whether they keep a witness.
-    pub keeping: StateTopicSetting,
+    pub state_topic: StateTopicSetting,
     /// Whether a person comes.
     pub person: Person,
     /// `limits.window_events`.
@@ -88,14 +88,14 @@ impl Plan {
     pub fn of_seed(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x5eed_0f00_7b07);
         let steps = usize::try_from(STEPS / 2 + random.below(STEPS)).expect("small");
-        let keeping =
+        let state_topic =
             if random.one_in(8) { StateTopicSetting::Unused } else { StateTopicSetting::Used };
         let passing: Vec<Fault> =
             Fault::ALL.iter().copied().filter(|fault| !fault.is_for_a_person()).collect();
         let for_a_person = Fault::ALL.iter().copied().filter(|fault| fault.is_for_a_person());
         // A router that has no witness cannot notice that the slot was moved.
         let is_noticed =
-            |fault: &Fault| keeping == StateTopicSetting::Used || !fault.needs_a_witness();
+            |fault: &Fault| state_topic == StateTopicSetting::Used || !fault.needs_a_witness();
         let for_a_person: Vec<Fault> = for_a_person.filter(is_noticed).collect();
         let kinds: Vec<Fault> = (0..1 + random.index(KINDS_MAX))
             .map(|_| passing[random.index(passing.len())])
@@ -110,22 +110,22 @@ impl Plan {
         let mut routers = 1 + random.index(2);
         let mut person = Person::Absent;
         if random.one_in(4) {
-            let deed = for_a_person[random.index(for_a_person.len())];
-            if keeping == StateTopicSetting::Unused {
+            let action = for_a_person[random.index(for_a_person.len())];
+            if state_topic == StateTopicSetting::Unused {
                 // Without a witness, only the process that saw the slot as it was can notice the
                 // change, so it must not be replaced.
                 routers = 1;
-                let last = PlannedFault { at: steps * 3 / 4, fault: deed };
+                let last = PlannedFault { at: steps * 3 / 4, fault: action };
                 faults.retain(|planned| planned.at <= last.at);
                 faults.push(last);
             } else {
-                // After the state topic is deleted, a router need not notice the deed.
+                // After the state topic is deleted, a router need not notice the change.
                 faults.retain(|planned| planned.fault != Fault::DeleteState);
-                faults.push(PlannedFault { at: random.index(steps), fault: deed });
+                faults.push(PlannedFault { at: random.index(steps), fault: action });
                 if random.one_in(2) {
                     person = Person::Accepts;
-                    let deed = for_a_person[random.index(for_a_person.len())];
-                    faults.push(PlannedFault { at: random.index(steps), fault: deed });
+                    let action = for_a_person[random.index(for_a_person.len())];
+                    faults.push(PlannedFault { at: random.index(steps), fault: action });
                 }
             }
             faults.sort_by_key(|planned| planned.at);
@@ -139,7 +139,7 @@ impl Plan {
                 _ => VersionGroup::V18,
             },
             routers,
-            keeping,
+            state_topic,
             person,
             window: 3 + random.below(30),
             queue: 3 + random.index(40),
@@ -151,8 +151,8 @@ impl Plan {
 
     /// The same plan with only some of its faults, by their indexes in [`Plan::faults`].
     #[must_use]
-    pub fn keeping(&self, places: &[usize]) -> Self {
-        let faults = places.iter().filter_map(|place| self.faults.get(*place).copied()).collect();
+    pub fn with_only(&self, indexes: &[usize]) -> Self {
+        let faults = indexes.iter().filter_map(|index| self.faults.get(*index).copied()).collect();
         Self { faults, ..self.clone() }
     }
 }

@@ -16,7 +16,7 @@ use relay::{
 use crate::{
     kafka::SimulatedProducer,
     plan::StateTopicSetting,
-    postgres::facts::{self, DATABASE, PUBLICATION, SLOT},
+    postgres::queries::{self, DATABASE, PUBLICATION, SLOT},
 };
 
 /// The request to the server that the core waits for.
@@ -69,15 +69,15 @@ pub struct SimulatedRouter {
     /// The server's epoch when that session began.
     pub epoch: u64,
     /// The request to the server that is pending.
-    pub job: PendingRequest,
+    pub request: PendingRequest,
     /// Pending reads of the state topic, by their numbers.
-    pub readings: VecDeque<(u64, StateTopicRead)>,
+    pub state_reads: VecDeque<(u64, StateTopicRead)>,
     /// The number of the last one.
-    pub last_reading: u64,
+    pub last_state_read: u64,
     /// Whether the core has begun the session on the replication connection.
     pub has_begun: bool,
     /// Topics whose metadata was asked for, with their indexes.
-    pub asked: VecDeque<(TopicId, usize)>,
+    pub topic_lookups: VecDeque<(TopicId, usize)>,
     /// Index of each topic, by the core's number for it.
     pub topics: Vec<(TopicId, usize)>,
     /// The highest position that it has sent in a status update.
@@ -89,13 +89,13 @@ pub struct SimulatedRouter {
     /// The monitor's last check without a finding.
     pub last_good: Option<LastGood>,
     /// When the monitor and the topic refresh run next.
-    pub look_at: Moment,
+    pub next_check_at: Moment,
     /// Whether the process is not running.
     pub is_down: bool,
     /// When it was stopped by SIGSTOP; None while it runs.
     pub frozen_since: Option<Moment>,
     /// Whether the present session ends in order: with its last status update and CopyDone.
-    pub takes_leave: bool,
+    pub ended_in_order: bool,
     /// Attempts to connect: the second, and how many in it.
     pub attempts: (u64, u32),
     /// Errors already counted, by code.
@@ -109,7 +109,7 @@ pub(crate) const ROW_BYTES: usize = 1 << 20;
 pub(crate) fn settings(
     number: u64,
     window: u64,
-    keeping: StateTopicSetting,
+    state_topic: StateTopicSetting,
     seed: u64,
 ) -> Settings {
     let witness = TopicName::new("state").ok().map(|topic| {
@@ -119,8 +119,8 @@ pub(crate) fn settings(
     Settings {
         slot: SLOT.to_owned(),
         publication: PUBLICATION.to_owned(),
-        outboxes: facts::outboxes(),
-        witness: witness.filter(|_| keeping == StateTopicSetting::Used),
+        outboxes: queries::outboxes(),
+        witness: witness.filter(|_| state_topic == StateTopicSetting::Used),
         window: Window { events: window, bytes: 1 << 20 },
         row_bytes: ROW_BYTES,
         timing: Timing {
@@ -152,20 +152,20 @@ impl SimulatedRouter {
             connection: None,
             session: usize::MAX,
             epoch: 0,
-            job: PendingRequest::None,
-            readings: VecDeque::new(),
-            last_reading: 0,
+            request: PendingRequest::None,
+            state_reads: VecDeque::new(),
+            last_state_read: 0,
             has_begun: false,
-            asked: VecDeque::new(),
+            topic_lookups: VecDeque::new(),
             topics: Vec::new(),
             furthest: 0,
             suspected: BTreeSet::new(),
             baseline: None,
             last_good: None,
-            look_at: at,
+            next_check_at: at,
             is_down: false,
             frozen_since: None,
-            takes_leave: false,
+            ended_in_order: false,
             attempts: (0, 0),
             counted: std::collections::BTreeMap::new(),
         }
@@ -177,9 +177,9 @@ impl SimulatedRouter {
     }
 
     /// Whether a request is pending that can be answered at once.
-    pub fn has_questions(&self) -> bool {
-        let asks = !matches!(self.job, PendingRequest::None | PendingRequest::WatchSlot);
-        self.runs() && (asks || !self.readings.is_empty())
+    pub fn has_answerable_request(&self) -> bool {
+        let asks = !matches!(self.request, PendingRequest::None | PendingRequest::WatchSlot);
+        self.runs() && (asks || !self.state_reads.is_empty())
     }
 
     /// The index of a topic that the core knows by number.

@@ -45,16 +45,16 @@ pub fn shrink(plan: &Plan) -> Vec<usize> {
 /// can be left out: a fault may be needed only because another one is there.
 pub fn shrink_while(plan: &Plan, mut fails: impl FnMut(Plan) -> bool) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..plan.faults.len()).collect();
-    let mut place = 0;
+    let mut index = 0;
     let mut needed = 0;
     while needed < kept.len() {
         let mut fewer = kept.clone();
-        fewer.remove(place % kept.len());
-        if fails(plan.keeping(&fewer)) {
+        fewer.remove(index % kept.len());
+        if fails(plan.with_only(&fewer)) {
             kept = fewer;
             needed = 0;
         } else {
-            place += 1;
+            index += 1;
             needed += 1;
         }
     }

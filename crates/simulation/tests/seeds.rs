@@ -38,10 +38,10 @@ fn a_failing_plan_shrinks_to_faults_that_it_needs() {
         .map(|plan| (plan.clone(), shrink_while(&plan, fails)))
         .find(|(plan, kept)| !kept.is_empty() && kept.len() < plan.faults.len())
         .expect("a plan that repeats a record, but would without one of its faults, too");
-    assert!(fails(plan.keeping(&kept)));
-    for place in 0..kept.len() {
+    assert!(fails(plan.with_only(&kept)));
+    for index in 0..kept.len() {
         let mut fewer = kept.clone();
-        fewer.remove(place);
-        assert!(!fails(plan.keeping(&fewer)), "fault {place} of {kept:?} is not needed");
+        fewer.remove(index);
+        assert!(!fails(plan.with_only(&fewer)), "fault {index} of {kept:?} is not needed");
     }
 }

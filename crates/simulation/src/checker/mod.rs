@@ -22,7 +22,7 @@ struct Session {
     again: u64,
     /// The partition counts that the events before this session were produced under; None where
     /// they are not known.
-    pins: [Option<i32>; TYPES.len()],
+    partition_counts: [Option<i32>; TYPES.len()],
     /// The topics that it has produced to.
     topics: [bool; TYPES.len()],
     /// Index of the newest event that it produced.
@@ -60,9 +60,9 @@ pub struct InvariantChecker {
     pub duplicates: u64,
     /// Records stored, duplicates included.
     pub records: u64,
-    keeping: StateTopicSetting,
+    state_topic: StateTopicSetting,
     /// The highest position of a witness whose write was acknowledged.
-    attested: u64,
+    witness_position: u64,
     /// `limits.window_events`: events that may lie past the position where a window begins.
     window: u64,
     /// Events so far that allow duplicates.
@@ -71,7 +71,7 @@ pub struct InvariantChecker {
 
 impl InvariantChecker {
     /// For routers with this window.
-    pub fn new(window: u64, keeping: StateTopicSetting) -> Self {
+    pub fn new(window: u64, state_topic: StateTopicSetting) -> Self {
         Self {
             violation: None,
             sessions: Vec::new(),
@@ -80,15 +80,15 @@ impl InvariantChecker {
             produced: 0,
             duplicates: 0,
             records: 0,
-            keeping,
-            attested: 0,
+            state_topic,
+            witness_position: 0,
             window,
             interruptions: 0,
         }
     }
 
     /// Reports that an invariant does not hold. Only the first violation is kept.
-    pub fn accuse(&mut self, invariant: Invariant, what: impl FnOnce() -> String) {
+    pub fn report_violation(&mut self, invariant: Invariant, what: impl FnOnce() -> String) {
         if self.violation.is_none() {
             self.violation = Some(Violation { invariant, what: what() });
         }
@@ -100,23 +100,23 @@ impl InvariantChecker {
     }
 
     /// Takes note of an event after which records may come again.
-    pub fn interrupted(&mut self) {
+    pub fn note_interruption(&mut self) {
         self.interruptions += 1;
     }
 
-    /// A session begins that produces what lies past `from`. `excused` of these events may come
+    /// A session begins that produces what lies past `from`. `extra` of these events may come
     /// again beyond the window: they were confirmed before, and the confirmation was lost. Returns
     /// the session's number.
-    pub fn session_begins(&mut self, history: &CommitHistory, from: u64, excused: u64) -> usize {
+    pub fn begin_session(&mut self, history: &CommitHistory, from: u64, extra: u64) -> usize {
         let again = self.produced.saturating_sub(history.serial_past(from));
-        let bound = self.window.max(history.largest_past(from)) + excused;
+        let bound = self.window.max(history.largest_past(from)) + extra;
         if again > bound {
-            self.accuse(Invariant::S4Duplicates, || {
+            self.report_violation(Invariant::S4Duplicates, || {
                 format!("a session repeats {again} events, {bound} may be in flight")
             });
         }
         if again > 0 && self.interruptions == 0 {
-            self.accuse(Invariant::S4Duplicates, || {
+            self.report_violation(Invariant::S4Duplicates, || {
                 format!("{again} events come again although nothing was interrupted")
             });
         }
@@ -125,7 +125,7 @@ impl InvariantChecker {
             before: self.produced,
             bound,
             again: 0,
-            pins: [None; TYPES.len()],
+            partition_counts: [None; TYPES.len()],
             topics: [false; TYPES.len()],
             newest: None,
             last: [None; KEYS],
@@ -137,65 +137,76 @@ impl InvariantChecker {
 
     /// Sets the partition counts that the events in flight before a session were produced under: it
     /// has to produce them to the same partitions.
-    pub fn pin(&mut self, session: usize, pins: [Option<i32>; TYPES.len()]) {
+    pub fn set_partition_counts(
+        &mut self,
+        session: usize,
+        partition_counts: [Option<i32>; TYPES.len()],
+    ) {
         if let Some(session) = self.sessions.get_mut(session) {
-            session.pins = pins;
+            session.partition_counts = partition_counts;
         }
     }
 
     /// The process of a session was stopped for so long that another may have taken over: the
     /// session must not produce any more.
-    pub fn session_must_end(&mut self, session: usize) {
+    pub fn require_session_end(&mut self, session: usize) {
         if let Some(session) = self.sessions.get_mut(session) {
             session.is_over = true;
         }
     }
 
     /// A router has ended its session, or its process is gone.
-    pub fn session_ends(&mut self, session: usize) {
+    pub fn end_session(&mut self, session: usize) {
         if let Some(session) = self.sessions.get_mut(session) {
             session.is_over = true;
         }
     }
 
     /// The core gave a record to the producer.
-    pub fn produced(
+    pub fn check_produced(
         &mut self,
         history: &CommitHistory,
         kafka: &SimulatedKafka,
         session: usize,
-        taken: &ProducedRecord,
+        produced: &ProducedRecord,
     ) {
-        let Some(event) = taken.event.and_then(|number| history.events.get(number)) else {
-            self.accuse(Invariant::S6Fidelity, || format!("nobody wrote {taken:?}"));
+        let Some(event) = produced.event.and_then(|number| history.events.get(number)) else {
+            self.report_violation(Invariant::S6Fidelity, || format!("nobody wrote {produced:?}"));
             return;
         };
         let topic = event.key / IDS.len();
         let id = IDS[event.key % IDS.len()].as_bytes();
-        let is_right = taken.key == Some(event.key) && taken.is_whole && event.is_published();
+        let is_right =
+            produced.key == Some(event.key) && produced.is_intact && event.is_published();
         if !is_right {
-            self.accuse(Invariant::S6Fidelity, || format!("{taken:?} is made of {event:?}"));
+            self.report_violation(Invariant::S6Fidelity, || {
+                format!("{produced:?} is made of {event:?}")
+            });
         }
         let counts = &kafka.topics[topic].counts;
-        if !counts.iter().any(|count| partition::of_key(id, *count) == taken.partition) {
-            self.accuse(Invariant::S3Order, || {
-                format!("a key of {} went to partition {}", TYPES[topic], taken.partition)
+        if !counts.iter().any(|count| partition::of_key(id, *count) == produced.partition) {
+            self.report_violation(Invariant::S3Order, || {
+                format!("a key of {} went to partition {}", TYPES[topic], produced.partition)
             });
         }
         let pinned = self.sessions.get(session).filter(|one| event.serial < one.before);
         // A topic that was re-created with fewer partitions holds no record from before.
         let SimulatedTopic { partitions, fewest, .. } = &kafka.topics[topic];
         let most = partitions.unwrap_or(0).min(fewest.unwrap_or(i32::MAX));
-        let pin = pinned.and_then(|one| one.pins[topic]).filter(|count| *count <= most);
-        if event.is_real && pin.is_some_and(|pin| partition::of_key(id, pin) != taken.partition) {
-            self.accuse(Invariant::S3Order, || {
-                format!("event {:?} comes again in partition {}", taken.event, taken.partition)
+        let pin = pinned.and_then(|one| one.partition_counts[topic]).filter(|count| *count <= most);
+        if event.is_real && pin.is_some_and(|pin| partition::of_key(id, pin) != produced.partition)
+        {
+            self.report_violation(Invariant::S3Order, || {
+                format!(
+                    "event {:?} comes again in partition {}",
+                    produced.event, produced.partition
+                )
             });
         }
-        self.count_window(history, session, (taken.event, event));
+        self.check_window(history, session, (produced.event, event));
     }
 
-    fn count_window(
+    fn check_window(
         &mut self,
         history: &CommitHistory,
         session: usize,
@@ -206,7 +217,9 @@ impl InvariantChecker {
         }
         let Some(log) = self.sessions.get_mut(session) else { return };
         if log.is_over {
-            self.accuse(Invariant::S7SingleWriter, || "a session that is over produces".to_owned());
+            self.report_violation(Invariant::S7SingleWriter, || {
+                "a session that is over produces".to_owned()
+            });
             return;
         }
         if !event.is_real {
@@ -221,12 +234,12 @@ impl InvariantChecker {
         let own = history.transactions.get(event.transaction).map_or(0, |own| own.events.len());
         let bound = self.window.max(u64::try_from(own).expect("a length fits"));
         if past > bound {
-            self.accuse(Invariant::S4Duplicates, || {
+            self.report_violation(Invariant::S4Duplicates, || {
                 format!("{past} events past the confirmed position, {bound} allowed")
             });
         }
         if again > limit {
-            self.accuse(Invariant::S4Duplicates, || {
+            self.report_violation(Invariant::S4Duplicates, || {
                 format!("a session repeats {again} events, {limit} may be in flight")
             });
         }
@@ -238,7 +251,7 @@ impl InvariantChecker {
     }
 
     /// Whether this is the first time that a session produces to this topic.
-    pub fn is_first(&mut self, session: usize, topic: usize) -> bool {
+    pub fn note_first_of_topic(&mut self, session: usize, topic: usize) -> bool {
         let log = self.sessions.get_mut(session);
         log.is_some_and(|log| !std::mem::replace(&mut log.topics[topic], true))
     }
@@ -249,50 +262,50 @@ impl InvariantChecker {
     }
 
     /// A record was stored in its partition.
-    pub fn stored(
+    pub fn check_stored(
         &mut self,
         history: &mut CommitHistory,
         (number, session): (usize, usize),
-        lane: TopicPartition,
-        via: StoredBy,
+        topic_partition: TopicPartition,
+        stored_by: StoredBy,
     ) {
         self.records += 1;
         let Some(event) = history.events.get_mut(number) else { return };
         let key = event.key;
-        let place = event.place;
-        if via == StoredBy::ClusterRetry {
+        let index = event.index_in_key;
+        if stored_by == StoredBy::ClusterRetry {
             self.duplicates += 1;
             return;
         }
         if let Some(last) = self.sessions.get(session).and_then(|session| session.last[key])
-            && place != last + 1
+            && index != last + 1
         {
-            self.accuse(Invariant::S3Order, || {
+            self.report_violation(Invariant::S3Order, || {
                 format!(
-                    "session {session} stores event {place} of key {key} after event {last} ({lane:?})"
+                    "session {session} stores event {index} of key {key} after event {last} ({topic_partition:?})"
                 )
             });
         }
         if let Some(session) = self.sessions.get_mut(session) {
-            session.last[key] = Some(place);
+            session.last[key] = Some(index);
         }
         // An event of a history that the restored backup does not contain.
         if !event.is_real {
             return;
         }
-        self.follows_its_forerunner(history, key, session, place);
+        self.check_replay_is_complete(history, key, session, index);
         let Some(event) = history.events.get_mut(number) else { return };
         let first = self.stored[key];
         if event.is_stored {
             self.duplicates += 1;
-        } else if place > first {
-            self.accuse(Invariant::S3Order, || {
-                format!("event {place} of key {key} is stored before event {first}")
+        } else if index > first {
+            self.report_violation(Invariant::S3Order, || {
+                format!("event {index} of key {key} is stored before event {first}")
             });
         } else {
             // An event that was accepted as missing may still arrive late.
             event.is_stored = true;
-            self.pass_what_is_settled(history, key);
+            self.advance_past_settled(history, key);
         }
     }
 
@@ -300,36 +313,36 @@ impl InvariantChecker {
     /// the last record of a key would not be its last event. Records that a session sends after it
     /// lost the slot lie between those of the next session. That session sends them again, or had
     /// passed their place before they were stored.
-    fn follows_its_forerunner(
+    fn check_replay_is_complete(
         &mut self,
         history: &CommitHistory,
         key: usize,
         session: usize,
-        place: u64,
+        index: u64,
     ) {
         let has_lost_the_slot = session + 1 < self.sessions.len();
         let next = match self.tail[key] {
             Some((newest, _)) if session < newest => return,
-            Some((_, last)) if has_lost_the_slot && place <= last => return,
+            Some((_, last)) if has_lost_the_slot && index <= last => return,
             Some((_, last)) => last + 1,
             None => 0,
         };
-        self.tail[key] = Some((session, place));
-        let mut between = (next..place).filter_map(|place| {
-            let number = history.by_key[key].get(usize::try_from(place).ok()?)?;
+        self.tail[key] = Some((session, index));
+        let mut between = (next..index).filter_map(|index| {
+            let number = history.by_key[key].get(usize::try_from(index).ok()?)?;
             history.events.get(*number)
         });
-        if between.any(|event| !event.is_excused) {
-            self.accuse(Invariant::S3Order, || {
-                format!("event {place} of key {key} follows event {}", next.saturating_sub(1))
+        if between.any(|event| !event.is_accepted) {
+            self.report_violation(Invariant::S3Order, || {
+                format!("event {index} of key {key} follows event {}", next.saturating_sub(1))
             });
         }
     }
 
-    fn pass_what_is_settled(&mut self, history: &CommitHistory, key: usize) {
+    fn advance_past_settled(&mut self, history: &CommitHistory, key: usize) {
         let next = |first: u64| {
-            let place = usize::try_from(first).expect("a place fits");
-            history.by_key[key].get(place).map(|number| &history.events[*number])
+            let index = usize::try_from(first).expect("a place fits");
+            history.by_key[key].get(index).map(|number| &history.events[*number])
         };
         while next(self.stored[key]).is_some_and(CommittedEvent::is_settled) {
             self.stored[key] += 1;
@@ -337,94 +350,98 @@ impl InvariantChecker {
     }
 
     /// A person has accepted that events are missing: the events behind them count as in order.
-    pub fn look_past_what_is_excused(&mut self, history: &CommitHistory) {
+    pub fn advance_past_accepted(&mut self, history: &CommitHistory) {
         for key in 0..KEYS {
-            self.pass_what_is_settled(history, key);
+            self.advance_past_settled(history, key);
         }
     }
 
     /// The server's confirmed position moves from `from` to `to`.
-    pub fn confirmed(&mut self, history: &CommitHistory, session: usize, from: u64, to: u64) {
+    pub fn check_confirmed(&mut self, history: &CommitHistory, session: usize, from: u64, to: u64) {
         if to > history.end_of_wal {
             let end = history.end_of_wal;
-            self.accuse(Invariant::S8Slot, || format!("{to} is confirmed, WAL ends at {end}"));
+            self.report_violation(Invariant::S8Slot, || {
+                format!("{to} is confirmed, WAL ends at {end}")
+            });
         }
         if to < from {
-            self.accuse(Invariant::S8Slot, || format!("the slot goes back from {from} to {to}"));
+            self.report_violation(Invariant::S8Slot, || {
+                format!("the slot goes back from {from} to {to}")
+            });
         }
         // What commits before the position is not sent again, even if it ends after it.
         for transaction in history.first_from(from)..history.first_from(to.max(from)) {
             let transaction = &history.transactions[transaction];
             for number in transaction.events.clone() {
                 let event = &history.events[number];
-                if event.catalog.publishing == PublicationState::Missing && !event.is_excused {
-                    self.accuse(Invariant::S1Complete, || {
+                if event.catalog.publication == PublicationState::Missing && !event.is_accepted {
+                    self.report_violation(Invariant::S1Complete, || {
                         format!("confirmed past event {number}, which the server skipped aloud")
                     });
                 }
                 if event.is_published() && !event.is_settled() {
-                    self.accuse(Invariant::S2NeverAhead, || {
+                    self.report_violation(Invariant::S2NeverAhead, || {
                         format!("{to} is confirmed, event {number} is not in Kafka")
                     });
                 }
             }
         }
-        if self.keeping == StateTopicSetting::Used && to > from.max(self.attested) {
-            let attested = self.attested;
-            self.accuse(Invariant::S2NeverAhead, || {
+        if self.state_topic == StateTopicSetting::Used && to > from.max(self.witness_position) {
+            let attested = self.witness_position;
+            self.report_violation(Invariant::S2NeverAhead, || {
                 format!("{to} is confirmed, the witness says no more than {attested}")
             });
         }
-        self.tells(session, to);
+        self.note_status_update(session, to);
     }
 
     /// A session has sent a status update with this position, whether or not it arrives.
-    pub fn tells(&mut self, session: usize, position: u64) {
-        if self.keeping == StateTopicSetting::Unused {
-            self.is_known_to(session, position);
+    pub fn note_status_update(&mut self, session: usize, position: u64) {
+        if self.state_topic == StateTopicSetting::Unused {
+            self.advance_window_start(session, position);
         }
     }
 
     /// A record of the witness with this position was acknowledged, or was found by a session that
     /// begins.
-    pub fn attests(&mut self, position: u64) {
-        self.attested = self.attested.max(position);
+    pub fn note_witness_ack(&mut self, position: u64) {
+        self.witness_position = self.witness_position.max(position);
     }
 
     /// The highest position that a witness attests.
-    pub fn attested(&self) -> u64 {
-        self.attested
+    pub fn witness_position(&self) -> u64 {
+        self.witness_position
     }
 
     /// The window of a session begins at this position, or later.
-    pub fn is_known_to(&mut self, session: usize, position: u64) {
+    pub fn advance_window_start(&mut self, session: usize, position: u64) {
         if let Some(session) = self.sessions.get_mut(session) {
             session.known = session.known.max(position);
         }
     }
 
     /// A process has ended and reports that everything is delivered and confirmed.
-    pub fn drained(&mut self, history: &CommitHistory, session: usize, confirmed: u64) {
+    pub fn check_drained(&mut self, history: &CommitHistory, session: usize, confirmed: u64) {
         let newest = self.newest(session).map_or(0, |newest| history.events[newest].serial + 1);
         let again = newest.saturating_sub(history.serial_past(confirmed));
         if again > 0 {
-            self.accuse(Invariant::S4Duplicates, || {
+            self.report_violation(Invariant::S4Duplicates, || {
                 format!("an orderly end leaves {again} events to come again")
             });
         }
     }
 
     /// The server's history was cut: takes the counts back to it.
-    pub fn went_back(&mut self, history: &CommitHistory) {
-        for (stored, place) in self.stored.iter_mut().zip(history.places) {
-            *stored = (*stored).min(place);
+    pub fn truncate_history(&mut self, history: &CommitHistory) {
+        for (stored, index) in self.stored.iter_mut().zip(history.next_in_key) {
+            *stored = (*stored).min(index);
         }
-        for (tail, place) in self.tail.iter_mut().zip(history.places) {
+        for (tail, index) in self.tail.iter_mut().zip(history.next_in_key) {
             *tail =
-                tail.and_then(|(session, last)| Some((session, last.min(place.checked_sub(1)?))));
+                tail.and_then(|(session, last)| Some((session, last.min(index.checked_sub(1)?))));
         }
         self.produced = self.produced.min(history.serial);
-        self.attested = self.attested.min(history.end_of_wal);
+        self.witness_position = self.witness_position.min(history.end_of_wal);
     }
 }
 

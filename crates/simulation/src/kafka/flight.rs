@@ -25,7 +25,7 @@ pub struct PendingRecord {
 #[derive(Debug)]
 pub struct LateBatch {
     /// The partition.
-    pub lane: TopicPartition,
+    pub topic_partition: TopicPartition,
     /// Its records.
     pub records: Vec<PendingRecord>,
 }

@@ -32,7 +32,7 @@ pub struct SimulatedTopic {
     /// Its `max.message.bytes`.
     pub limit: Option<usize>,
     /// Whether metadata reports that the topic does not exist.
-    pub is_denied: bool,
+    pub is_hidden: bool,
 }
 
 /// See the module's documentation.
@@ -44,9 +44,9 @@ pub struct SimulatedKafka {
     /// Whether acknowledgements get through.
     pub acks_pass: bool,
     /// Batches of producers that were closed.
-    pub ghosts: Vec<LateBatch>,
+    pub late_batches: Vec<LateBatch>,
     /// Whether every producer fails with a fatal error.
-    pub ends_producers: bool,
+    pub fails_producers: bool,
     /// The error code by which the next batch is refused.
     pub rejects: Option<Code>,
     /// Whether the next batch is stored twice.
@@ -66,15 +66,15 @@ impl SimulatedKafka {
             counts: vec![partitions],
             fewest: None,
             leaderless: 0,
-            is_denied: false,
+            is_hidden: false,
             limit: None,
         };
         Self {
             topics: TYPES.iter().map(topic).collect(),
             is_up: true,
             acks_pass: true,
-            ghosts: Vec::new(),
-            ends_producers: false,
+            late_batches: Vec::new(),
+            fails_producers: false,
             rejects: None,
             stores_twice: false,
             clusters: 0,
@@ -88,32 +88,35 @@ impl SimulatedKafka {
     }
 
     /// Whether the state topic's broker answers; the topic may still be deleted.
-    pub fn keeps_state(&self) -> bool {
+    pub fn is_state_topic_available(&self) -> bool {
         self.is_up && !self.state.is_leaderless
     }
 
     /// Whether a partition takes records now: the cluster is up, and the partition has a leader.
-    pub fn takes(&self, lane: TopicPartition) -> bool {
-        self.is_up && self.topics[lane.topic].leaderless & (1 << lane.partition) == 0
+    pub fn takes(&self, topic_partition: TopicPartition) -> bool {
+        self.is_up
+            && self.topics[topic_partition.topic].leaderless & (1 << topic_partition.partition) == 0
     }
 
     /// Whether a partition exists.
-    pub fn has(&self, lane: TopicPartition) -> bool {
-        self.topics[lane.topic].partitions.is_some_and(|count| lane.partition < count)
+    pub fn has(&self, topic_partition: TopicPartition) -> bool {
+        self.topics[topic_partition.topic]
+            .partitions
+            .is_some_and(|count| topic_partition.partition < count)
     }
 
     /// Ends every fault.
     pub fn heal(&mut self) {
         self.is_up = true;
         self.acks_pass = true;
-        self.ends_producers = false;
+        self.fails_producers = false;
         self.rejects = None;
         self.stores_twice = false;
         self.state.is_leaderless = false;
         self.state.is_deleted = false;
         for topic in &mut self.topics {
             topic.leaderless = 0;
-            topic.is_denied = false;
+            topic.is_hidden = false;
             topic.limit = None;
             if topic.partitions.is_none() {
                 topic.partitions = topic.counts.last().copied();

@@ -18,9 +18,9 @@ fn murmur2(data: &[u8]) -> i32 {
         h = h.wrapping_mul(M) ^ k;
         rest = more;
     }
-    for (place, byte) in rest.iter().enumerate().rev() {
-        h ^= i32::from(*byte) << (8 * place);
-        if place == 0 {
+    for (index, byte) in rest.iter().enumerate().rev() {
+        h ^= i32::from(*byte) << (8 * index);
+        if index == 0 {
             h = h.wrapping_mul(M);
         }
     }

@@ -14,7 +14,7 @@ pub struct SimulatedStateTopic {
     /// Whether its partition has no leader: it can be neither written nor read.
     pub is_leaderless: bool,
     /// Writes that producers had sent before they were closed.
-    pub ghosts: Vec<Write>,
+    pub late_writes: Vec<Write>,
 }
 
 impl SimulatedStateTopic {

@@ -35,25 +35,25 @@ pub struct SimulatedConnection {
     /// Index of the transaction that is sent next.
     pub(super) next: usize,
     /// Shape and name of the table in the last Relation message sent on it.
-    pub(super) described: Option<(usize, OutboxName)>,
+    pub(super) sent_relation: Option<(usize, OutboxName)>,
     /// Messages that were sent and not read.
     pub wire: VecDeque<SocketMessage>,
     /// Whether the walsender lives, and so holds the slot.
-    pub is_served: bool,
+    pub has_walsender: bool,
     /// Whether the router's end is gone.
     pub is_abandoned: bool,
     /// Whether the network drops everything in both directions.
-    pub is_swallowed: bool,
+    pub is_black_holed: bool,
     /// The code by which the router sees that the walsender is gone.
     pub ended_by: Code,
     /// Whether `wal_sender_timeout` ended it.
     pub was_timed_out: bool,
     /// When the last status update arrived.
-    pub heard_at: Moment,
+    pub last_update_at: Moment,
     /// Whether the walsender has asked for a status update since then.
-    pub is_asked: bool,
+    pub reply_requested: bool,
     /// Whether the client sent `CopyDone`.
-    pub said_goodbye: bool,
+    pub client_copy_done: bool,
     /// The highest write position that the router has reported.
     pub written: u64,
     /// Status updates without a new position: the second, and how many in it.
@@ -66,35 +66,35 @@ impl SimulatedConnection {
             id,
             router,
             next,
-            described: None,
+            sent_relation: None,
             wire: VecDeque::new(),
-            is_served: true,
+            has_walsender: true,
             is_abandoned: false,
-            is_swallowed: false,
+            is_black_holed: false,
             ended_by: Code::ServerUnreachable,
             was_timed_out: false,
-            heard_at: at,
-            is_asked: false,
-            said_goodbye: false,
+            last_update_at: at,
+            reply_requested: false,
+            client_copy_done: false,
             written: 0,
             updates: (0, 0),
         }
     }
 
     pub(super) fn end(&mut self, code: Code) {
-        self.is_served = false;
+        self.has_walsender = false;
         self.ended_by = code;
     }
 
     /// Sends a keepalive that asks for a reply.
-    pub fn ask(&mut self, history: &CommitHistory) {
-        if !self.said_goodbye {
+    pub fn request_reply(&mut self, history: &CommitHistory) {
+        if !self.client_copy_done {
             self.wire.push_back(SocketMessage::Frame(wire::question(self.position(history))));
         }
     }
 
     /// Sends a keepalive because the router asked for one.
-    pub fn answer(&mut self, history: &CommitHistory) {
+    pub fn send_keepalive(&mut self, history: &CommitHistory) {
         self.wire.push_back(SocketMessage::Frame(wire::keepalive(self.position(history))));
     }
 

@@ -13,8 +13,8 @@ use crate::{
 };
 
 mod connection;
-pub mod facts;
 mod histories;
+pub mod queries;
 mod restore_point;
 mod rows;
 mod stopping;
@@ -98,11 +98,11 @@ pub struct SimulatedPostgres {
     start: u64,
     /// The timelines before the present one, each with the position where it ended.
     timelines: Vec<(u32, u64)>,
-    past: Vec<RestorePoint>,
+    restore_points: Vec<RestorePoint>,
     /// Position of the transaction that cannot be decoded.
     pub undecodable: Option<u64>,
     /// The highest position that was ever confirmed.
-    pub peak: u64,
+    pub highest_confirmed: u64,
 }
 
 impl SimulatedPostgres {
@@ -126,9 +126,9 @@ impl SimulatedPostgres {
             connections_made: 0,
             start,
             timelines: Vec::new(),
-            past: vec![RestorePoint { end_of_wal: start, saved: start }],
+            restore_points: vec![RestorePoint { end_of_wal: start, saved: start }],
             undecodable: None,
-            peak: start,
+            highest_confirmed: start,
         }
     }
 
@@ -149,12 +149,12 @@ impl SimulatedPostgres {
         if let Some(slot) = &mut self.slot {
             slot.saved = slot.confirmed;
         }
-        self.remember();
+        self.add_restore_point();
     }
 
     /// Takes the saved position back, as if the slot had not been saved for long.
-    pub fn forget_saved(&mut self) {
-        let past = self.past.iter().rev().nth(3).map_or(self.start, |past| past.saved);
+    pub fn revert_saved_position(&mut self) {
+        let past = self.restore_points.iter().rev().nth(3).map_or(self.start, |past| past.saved);
         if let Some(slot) = &mut self.slot {
             slot.saved = slot.saved.min(past);
         }
@@ -171,7 +171,7 @@ impl SimulatedPostgres {
 
     /// The walsender that holds the slot.
     pub fn holder(&self) -> Option<&SimulatedConnection> {
-        self.connections.iter().find(|connection| connection.is_served)
+        self.connections.iter().find(|connection| connection.has_walsender)
     }
 
     /// The connection with this number.
@@ -182,7 +182,7 @@ impl SimulatedPostgres {
     /// Every walsender ends; what it had sent may still be read.
     pub fn end_walsenders(&mut self, code: Code) {
         for connection in &mut self.connections {
-            if connection.is_served {
+            if connection.has_walsender {
                 connection.end(code);
             }
         }
@@ -191,9 +191,9 @@ impl SimulatedPostgres {
     /// The router has closed its end of the connection.
     pub fn close(&mut self, id: u64) {
         if let Some(connection) = self.connection(id)
-            && !connection.is_swallowed
+            && !connection.is_black_holed
         {
-            connection.is_served = false;
+            connection.has_walsender = false;
         }
         self.abandon(id);
     }
@@ -203,25 +203,25 @@ impl SimulatedPostgres {
         if let Some(connection) = self.connection(id) {
             connection.is_abandoned = true;
         }
-        self.connections.retain(|connection| connection.is_served || !connection.is_abandoned);
+        self.connections.retain(|connection| connection.has_walsender || !connection.is_abandoned);
     }
 
     /// Time passes: walsenders ask silent clients for a reply, and close connections that stay
     /// silent.
     pub fn tick(&mut self, at: Moment) {
         let Self { connections, history, .. } = self;
-        for connection in connections.iter_mut().filter(|connection| connection.is_served) {
-            let silent = at.since(connection.heard_at);
+        for connection in connections.iter_mut().filter(|connection| connection.has_walsender) {
+            let silent = at.since(connection.last_update_at);
             if silent >= WAL_SENDER_TIMEOUT {
                 connection.end(Code::ServerUnreachable);
                 connection.was_timed_out = true;
-            } else if silent >= WAL_SENDER_TIMEOUT / 2 && !connection.is_asked {
-                connection.is_asked = true;
-                connection.ask(history);
+            } else if silent >= WAL_SENDER_TIMEOUT / 2 && !connection.reply_requested {
+                connection.reply_requested = true;
+                connection.request_reply(history);
             }
         }
-        self.connections.retain(|connection| connection.is_served || !connection.is_abandoned);
-        self.go_on_stopping(at);
+        self.connections.retain(|connection| connection.has_walsender || !connection.is_abandoned);
+        self.advance_shutdown(at);
     }
 
     /// The server is killed with SIGKILL, and started again.
@@ -238,6 +238,6 @@ impl SimulatedPostgres {
 
     /// What lies in the socket of a connection, for the router to read.
     pub fn wire(&mut self, id: u64) -> Option<&mut VecDeque<SocketMessage>> {
-        self.connection(id).filter(|one| !one.is_swallowed).map(|connection| &mut connection.wire)
+        self.connection(id).filter(|one| !one.is_black_holed).map(|connection| &mut connection.wire)
     }
 }

@@ -35,16 +35,16 @@ pub(super) fn names(shape: usize) -> Vec<String> {
 }
 
 /// The name of the table.
-pub(super) const fn name(called: OutboxName) -> &'static str {
-    match called {
+pub(super) const fn table_name(name: OutboxName) -> &'static str {
+    match name {
         OutboxName::Configured => "outbox",
         OutboxName::Changed => "outbox_v2",
     }
 }
 
-pub(super) fn relation(shape: usize, called: OutboxName) -> Vec<u8> {
+pub(super) fn relation(shape: usize, name: OutboxName) -> Vec<u8> {
     let columns: Vec<(&str, u32)> = columns(shape).into_iter().map(|name| (name, TEXT)).collect();
-    wire::relation(OUTBOX, name(called), &columns)
+    wire::relation(OUTBOX, table_name(name), &columns)
 }
 
 /// The payload of an event. It equals no other column of the row, so that a mistaken column shows.
@@ -60,7 +60,7 @@ pub(super) fn begin(transaction: &CommittedTransaction) -> Vec<u8> {
 pub(super) fn insert(number: usize, event: &CommittedEvent) -> Vec<u8> {
     let payload = payload(number);
     let number = number.to_string();
-    let key = match event.health {
+    let key = match event.kind {
         RowKind::Valid | RowKind::Oversized => Value::Text(IDS[event.key % IDS.len()]),
         RowKind::NullKey => Value::Null,
     };

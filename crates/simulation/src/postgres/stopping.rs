@@ -18,7 +18,7 @@ impl SimulatedPostgres {
         }
     }
 
-    pub(super) fn go_on_stopping(&mut self, at: Moment) {
+    pub(super) fn advance_shutdown(&mut self, at: Moment) {
         match self.phase {
             ServerPhase::Up => {}
             ServerPhase::Stopping { .. } => self.wait_for_walsender(at),
@@ -30,7 +30,7 @@ impl SimulatedPostgres {
     fn wait_for_walsender(&mut self, at: Moment) {
         let confirmed = self.confirmed();
         let Self { connections, history, .. } = self;
-        let Some(connection) = connections.iter_mut().find(|connection| connection.is_served)
+        let Some(connection) = connections.iter_mut().find(|connection| connection.has_walsender)
         else {
             self.shut_down(at);
             return;
@@ -40,7 +40,7 @@ impl SimulatedPostgres {
             connection.end(Code::ServerNotReady);
             self.shut_down(at);
         } else if connection.wire.len() < 100 && connection.is_caught_up(history) {
-            connection.ask(history);
+            connection.request_reply(history);
         }
     }
 

@@ -13,11 +13,11 @@ impl SimulatedPostgres {
     /// The walsender sends the next transaction, or a keepalive when there is none.
     pub fn send(&mut self, random: &mut Random) {
         let Self { history, connections, version, undecodable, .. } = self;
-        let Some(connection) = connections.iter_mut().find(|connection| connection.is_served)
+        let Some(connection) = connections.iter_mut().find(|connection| connection.has_walsender)
         else {
             return;
         };
-        if connection.said_goodbye || connection.wire.len() > 100 {
+        if connection.client_copy_done || connection.wire.len() > 100 {
             return;
         }
         let Some(transaction) = history.transactions.get(connection.next) else {
@@ -31,7 +31,7 @@ impl SimulatedPostgres {
             return;
         }
         let events = &history.events[transaction.events.clone()];
-        if events.iter().any(|event| event.catalog.publishing == PublicationState::Missing) {
+        if events.iter().any(|event| event.catalog.publication == PublicationState::Missing) {
             if *version != VersionGroup::V18 {
                 connection.wire.push_back(SocketMessage::ErrorResponse(Code::PublicationMissing));
                 connection.end(Code::PublicationMissing);
@@ -48,13 +48,13 @@ impl SimulatedPostgres {
         wire.push_back(SocketMessage::Frame(rows::begin(transaction)));
         for (number, event) in transaction.events.clone().zip(events).filter(|(_, e)| published(e))
         {
-            let CatalogState { shape, called, .. } = event.catalog;
-            if connection.described != Some((shape, called)) {
-                connection.described = Some((shape, called));
-                wire.push_back(SocketMessage::Frame(rows::relation(shape, called)));
+            let CatalogState { shape, name, .. } = event.catalog;
+            if connection.sent_relation != Some((shape, name)) {
+                connection.sent_relation = Some((shape, name));
+                wire.push_back(SocketMessage::Frame(rows::relation(shape, name)));
             }
             let row = rows::insert(number, event);
-            wire.push_back(match event.health {
+            wire.push_back(match event.kind {
                 RowKind::Oversized => SocketMessage::Oversized(row),
                 RowKind::Valid | RowKind::NullKey => SocketMessage::Frame(row),
             });
@@ -64,7 +64,7 @@ impl SimulatedPostgres {
                 1 => wire.extend(
                     [rows::other_relation(), rows::other_insert()].map(SocketMessage::Frame),
                 ),
-                2 => wire.push_back(SocketMessage::Frame(rows::relation(shape, called))),
+                2 => wire.push_back(SocketMessage::Frame(rows::relation(shape, name))),
                 _ => {}
             }
         }
@@ -75,9 +75,9 @@ impl SimulatedPostgres {
     }
 
     /// The client sent `CopyDone`: the walsender answers it and sends nothing more.
-    pub fn say_goodbye(&mut self, id: u64) {
+    pub fn receive_copy_done(&mut self, id: u64) {
         if let Some(connection) = self.connection(id) {
-            connection.said_goodbye = true;
+            connection.client_copy_done = true;
             connection.wire.push_back(SocketMessage::CopyDone);
         }
     }

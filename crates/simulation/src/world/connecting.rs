@@ -12,9 +12,9 @@ use crate::{
 
 impl World {
     /// The server answers the pending request.
-    pub(super) fn finish_job(&mut self, router: usize) {
-        let job = std::mem::replace(&mut self.routers[router].job, PendingRequest::None);
-        match job {
+    pub(super) fn answer_request(&mut self, router: usize) {
+        let request = std::mem::replace(&mut self.routers[router].request, PendingRequest::None);
+        match request {
             PendingRequest::None => {}
             PendingRequest::Connect => self.open(router),
             PendingRequest::WatchSlot => self.watch_slot(router),
@@ -24,7 +24,7 @@ impl World {
             | PendingRequest::StartReplication => {
                 let is_whole = self.routers[router].link == Some(self.server.starts);
                 if is_whole && !self.is_cut_off {
-                    self.answer_on_the_connection(router, job);
+                    self.answer_on_the_connection(router, request);
                 } else {
                     self.routers[router].link = None;
                     self.refuse(router, Code::ServerUnreachable);
@@ -45,7 +45,7 @@ impl World {
                 self.input(router, Input::SlotFree);
             }
             ServerPhase::Up | ServerPhase::Stopping { .. } => {
-                self.routers[router].job = PendingRequest::WatchSlot;
+                self.routers[router].request = PendingRequest::WatchSlot;
             }
         }
     }
@@ -55,7 +55,7 @@ impl World {
             _ if self.is_cut_off => Some(Code::ServerUnreachable),
             ServerPhase::Down { .. } => Some(Code::ServerUnreachable),
             ServerPhase::Stopping { .. } => Some(Code::ServerNotReady),
-            ServerPhase::Up if !self.call.is_idle() => None,
+            ServerPhase::Up if !self.expected_failure.allows_nothing() => None,
             ServerPhase::Up => self.random.one_in(8).then_some(Code::ServerUnreachable),
         };
         if let Some(code) = refusal {
@@ -66,22 +66,22 @@ impl World {
         self.input(router, Input::Opened(self.server.server()));
     }
 
-    fn answer_on_the_connection(&mut self, router: usize, job: PendingRequest) {
-        match job {
+    fn answer_on_the_connection(&mut self, router: usize, request: PendingRequest) {
+        match request {
             PendingRequest::ReadTimelines(_) => {
                 self.input(router, Input::Timelines(self.server.timelines()));
             }
             PendingRequest::ReadSlot => {
                 // Without a witness nothing else is asked for once there is a stream.
-                let is_last = self.plan.keeping == StateTopicSetting::Unused;
+                let is_last = self.plan.state_topic == StateTopicSetting::Unused;
                 let before = self.stream_to_begin(router).filter(|_| is_last);
-                self.input(router, Input::Slot(self.server.slot_look()));
+                self.input(router, Input::Slot(self.server.read_slot()));
                 if before.is_some() && before == self.stream_to_begin(router) {
-                    self.see_the_session_begin(router);
+                    self.check_session_begin(router);
                 }
             }
             PendingRequest::ReadCatalog => {
-                self.input(router, Input::Catalog(self.server.catalog_look()));
+                self.input(router, Input::Catalog(self.server.read_catalog()));
             }
             PendingRequest::StartReplication => self.start_replication(router),
             PendingRequest::None | PendingRequest::Connect | PendingRequest::WatchSlot => {}
@@ -106,7 +106,7 @@ impl World {
     fn start_streaming(&mut self, router: usize) {
         let id = self.server.connect(router, self.at);
         let session = self.begin_session();
-        self.pin_what_was_in_flight(router, session);
+        self.set_witness_partition_counts(router, session);
         let process = &mut self.routers[router];
         process.connection = Some(id);
         process.has_begun = false;
@@ -120,14 +120,14 @@ impl World {
 
     /// For the first session of a process: the partition counts in the witness are all that its
     /// core knows.
-    fn pin_what_was_in_flight(&mut self, router: usize, session: usize) {
+    fn set_witness_partition_counts(&mut self, router: usize, session: usize) {
         let best = self.kafka.state.best().filter(|_| self.routers[router].session == usize::MAX);
         let Some(best) = best else { return };
-        let mut pins = [None; TYPES.len()];
-        for (pin, topic) in pins.iter_mut().zip(&self.kafka.topics) {
+        let mut partition_counts = [None; TYPES.len()];
+        for (pin, topic) in partition_counts.iter_mut().zip(&self.kafka.topics) {
             *pin = best.partitions.get(&topic.name).copied();
         }
-        self.checker.pin(session, pins);
+        self.checker.set_partition_counts(session, partition_counts);
     }
 
     /// Tells the judge what the session will send again. Returns the session's number.
@@ -135,31 +135,31 @@ impl World {
         let confirmed = self.server.confirmed();
         let covered = self.kafka.state.best().map(|best| best.position.as_u64());
         if let Some(covered) = covered {
-            self.checker.attests(covered);
+            self.checker.note_witness_ack(covered);
         }
         // If the state topic was deleted, a router that held the slot later than the writer of the
         // remaining record may have acknowledged more.
-        let from = confirmed.max(covered.filter(|_| !self.is_state_lost).unwrap_or(0));
+        let from = confirmed.max(covered.filter(|_| !self.is_state_topic_lost).unwrap_or(0));
         // Without a witness that was there all the time, what was confirmed before a crash, or on a
         // connection that lost the status update, may come again.
         let known = match covered {
-            Some(_) if !self.is_state_lost => self.overlapped,
+            Some(_) if !self.is_state_topic_lost => self.late_witness_position,
             Some(_) | None => {
-                let told = self.server.peak.max(self.lost_word);
-                told.max(self.overlapped).max(self.checker.attested())
+                let told = self.server.highest_confirmed.max(self.lost_status_update);
+                told.max(self.late_witness_position).max(self.checker.witness_position())
             }
         };
         let history = self.history();
-        let excused = history.serial_past(known).saturating_sub(history.serial_past(from));
-        self.checker.session_begins(&self.server.history, from, excused)
+        let extra = history.serial_past(known).saturating_sub(history.serial_past(from));
+        self.checker.begin_session(&self.server.history, from, extra)
     }
 
     /// The core has every answer that it asked for, and begins the session.
-    pub(super) fn see_the_session_begin(&mut self, router: usize) {
+    pub(super) fn check_session_begin(&mut self, router: usize) {
         self.routers[router].has_begun = true;
         self.coverage.sessions += 1;
         let end = self.server.history.end_of_wal;
-        let furthest = match self.plan.keeping {
+        let furthest = match self.plan.state_topic {
             StateTopicSetting::Used => {
                 let best = self.kafka.state.best();
                 let is_same = |best: &Witness| best.history.as_ref() == Some(&self.server.identity);
@@ -171,14 +171,14 @@ impl World {
         // has not noticed it yet.
         let is_of_server = self.routers[router].epoch == self.server.epoch;
         if furthest > end && is_of_server {
-            self.checker.accuse(Invariant::S11Loudness, || {
+            self.checker.report_violation(Invariant::S11Loudness, || {
                 format!("streams from a server whose WAL ends at {end}, before what it was told")
             });
         }
     }
 
     /// The producer that the core asked for is ready.
-    pub(super) fn finish_producer(&mut self, router: usize) {
+    pub(super) fn create_producer(&mut self, router: usize) {
         let process = &self.routers[router];
         if process.producer.is_none() && process.producer_at <= self.at {
             // The queue may be smaller or larger than the window.

@@ -29,17 +29,17 @@ impl ExpectedFailure {
     }
 
     /// From now on a router must ask for a person.
-    pub(super) fn demand(&mut self) {
+    pub(super) fn require(&mut self) {
         self.state = Expectation::Required;
     }
 
     /// A person has come.
-    pub(super) fn answer(&mut self) {
+    pub(super) fn resolve(&mut self) {
         self.state = Expectation::Resolved;
     }
 
     /// Whether a router must ask for a person.
-    pub(super) fn is_due(&self) -> bool {
+    pub(super) fn is_required(&self) -> bool {
         self.state == Expectation::Required
     }
 
@@ -49,7 +49,7 @@ impl ExpectedFailure {
     }
 
     /// Whether no fault was injected that a person has to know of.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(super) fn allows_nothing(&self) -> bool {
         self.codes.is_empty()
     }
 }

@@ -17,7 +17,7 @@ impl World {
             return Injection::NotApplicable;
         }
         let point = Failpoint::ALL[self.random.index(Failpoint::ALL.len())];
-        self.checker.interrupted();
+        self.checker.note_interruption();
         coverage::arm(point, 1);
         match point {
             // Some places are reached only if something is done for it.
@@ -26,7 +26,7 @@ impl World {
             }
             Failpoint::StreamEnded => {
                 self.server.stop(self.at);
-                self.lead_on();
+                self.run_until_killed();
             }
             Failpoint::DeliveryFailed => self.kafka.rejects = Some(Code::DeliveryFailed),
             Failpoint::SlotChecked | Failpoint::Connected | Failpoint::ReplicationStarted => {
@@ -41,11 +41,11 @@ impl World {
             }
             Failpoint::CoveredPassed => {
                 // A slot that somebody has re-created was saved then, and cannot go back further.
-                if self.call.is_idle() {
-                    self.server.forget_saved();
+                if self.expected_failure.allows_nothing() {
+                    self.server.revert_saved_position();
                 }
                 self.server.crash(self.at);
-                self.lead_on();
+                self.run_until_killed();
             }
             Failpoint::QueueFull => self.fill_the_queue(),
             Failpoint::RelationTaken
@@ -67,7 +67,7 @@ impl World {
                 coverage::arm(point, nth);
                 // In the other half of the cases the plan goes on as it is.
                 if self.random.one_in(2) {
-                    self.lead_on();
+                    self.run_until_killed();
                 }
             }
         }
@@ -76,12 +76,12 @@ impl World {
 
     /// Lets the world go on until the failpoint has fired. The steps between two faults are few: a
     /// router that has to reconnect has rarely done so before the next fault.
-    fn lead_on(&mut self) {
+    fn run_until_killed(&mut self) {
         for _ in 0..ROUNDS {
             if !coverage::is_armed() {
                 break;
             }
-            self.let_everything_happen();
+            self.run_round();
         }
     }
 
@@ -89,7 +89,7 @@ impl World {
     fn fill_the_queue(&mut self) {
         let until_it_streams = 10;
         for _ in 0..until_it_streams {
-            self.let_everything_happen();
+            self.run_round();
         }
         for _ in 0..ROUNDS {
             for router in 0..self.routers.len() {

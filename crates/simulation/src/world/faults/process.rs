@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relay::Input;
 
-use super::NOW;
+use super::AT_ONCE;
 use crate::world::{World, injection::Injection, repair::Repair};
 
 impl World {
@@ -18,20 +18,20 @@ impl World {
     }
 
     /// Every router is killed, and started again later.
-    pub(super) fn take_all_routers_down(&mut self) {
+    pub(super) fn stop_all_routers(&mut self) {
         for router in 0..self.routers.len() {
             if self.routers[router].is_down {
                 continue;
             }
             self.kill(router);
             self.routers[router].is_down = true;
-            self.mend_after(NOW, Repair::StartProcess(router));
+            self.schedule_repair(AT_ONCE, Repair::StartProcess(router));
         }
     }
 
     /// A topic gets more partitions while no router runs and events are in flight.
-    pub(super) fn grow_a_topic_meanwhile(&mut self) -> Injection {
-        self.take_all_routers_down();
+    pub(super) fn grow_a_topic_while_down(&mut self) -> Injection {
+        self.stop_all_routers();
         self.grow_a_topic()
     }
 
@@ -40,11 +40,11 @@ impl World {
         if !self.routers[router].runs() {
             return Injection::NotApplicable;
         }
-        self.checker.interrupted();
+        self.checker.note_interruption();
         self.routers[router].frozen_since = Some(self.at);
         // Often longer than `wal_sender_timeout`.
-        let least = if self.random.one_in(3) { NOW } else { Duration::from_secs(11) };
-        self.mend_after(least, Repair::ResumeProcess(router));
+        let least = if self.random.one_in(3) { AT_ONCE } else { Duration::from_secs(11) };
+        self.schedule_repair(least, Repair::ResumeProcess(router));
         Injection::Done
     }
 

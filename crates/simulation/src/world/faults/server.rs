@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relay::{Code, Moment};
 
-use super::NOW;
+use super::AT_ONCE;
 use crate::{
     history::RowKind,
     postgres::ServerPhase,
@@ -16,25 +16,25 @@ impl World {
         self.server.phase == ServerPhase::Up
     }
 
-    pub(super) fn soon(&mut self) -> Moment {
+    pub(super) fn some_time_soon(&mut self) -> Moment {
         self.at + Duration::from_millis(self.random.below(2_500))
     }
 
     pub(super) fn cut_the_connection(&mut self) -> Injection {
         let is_streaming = self.server.holder().is_some();
         if is_streaming {
-            self.checker.interrupted();
+            self.checker.note_interruption();
         }
         self.server.end_walsenders(Code::ServerUnreachable);
         Injection::from(is_streaming)
     }
 
-    pub(super) fn swallow_the_connection(&mut self) -> Injection {
+    pub(super) fn black_hole_the_connection(&mut self) -> Injection {
         let connections = self.server.connections.iter_mut();
-        let served = connections.filter(|connection| connection.is_served).take(1);
-        let swallowed = served.map(|connection| connection.is_swallowed = true).count();
+        let served = connections.filter(|connection| connection.has_walsender).take(1);
+        let swallowed = served.map(|connection| connection.is_black_holed = true).count();
         if swallowed == 1 {
-            self.checker.interrupted();
+            self.checker.note_interruption();
         }
         Injection::from(swallowed == 1)
     }
@@ -43,8 +43,8 @@ impl World {
         if !self.is_up() {
             return Injection::NotApplicable;
         }
-        self.checker.interrupted();
-        let until = self.soon();
+        self.checker.note_interruption();
+        let until = self.some_time_soon();
         self.server.crash(until);
         Injection::Done
     }
@@ -53,31 +53,31 @@ impl World {
         if !self.is_up() {
             return Injection::NotApplicable;
         }
-        self.checker.interrupted();
+        self.checker.note_interruption();
         self.server.stop(self.at);
         Injection::Done
     }
 
-    pub(super) fn write_what_cannot_be_decoded(&mut self) -> Injection {
+    pub(super) fn write_undecodable_transaction(&mut self) -> Injection {
         if !self.is_up() {
             return Injection::NotApplicable;
         }
-        self.checker.interrupted();
+        self.checker.note_interruption();
         let _written = self.write_transaction(2, RowKind::Valid);
         let last = self.server.history.transactions.last();
         self.server.undecodable = last.map(|transaction| transaction.commit_lsn);
-        self.mend_after(NOW, Repair::Decoding);
+        self.schedule_repair(AT_ONCE, Repair::Decoding);
         Injection::Done
     }
 
     /// No router reaches the server: it closes their connections after `wal_sender_timeout`.
-    pub(super) fn cut_everybody_off(&mut self) {
-        self.checker.interrupted();
+    pub(super) fn cut_off_all_routers(&mut self) {
+        self.checker.note_interruption();
         for connection in &mut self.server.connections {
-            connection.is_swallowed |= connection.is_served;
+            connection.is_black_holed |= connection.has_walsender;
         }
         self.is_cut_off = true;
         self.causes.insert(Code::ServerSilent);
-        self.mend_after(NOW, Repair::Network);
+        self.schedule_repair(AT_ONCE, Repair::Network);
     }
 }

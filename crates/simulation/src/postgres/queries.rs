@@ -33,7 +33,7 @@ pub fn outboxes() -> Outboxes {
 
 impl SimulatedPostgres {
     /// The result of reading `pg_replication_slots`.
-    pub fn slot_look(&self) -> SlotLook {
+    pub fn read_slot(&self) -> SlotLook {
         let current_wal_lsn = Lsn::from_u64(self.history.end_of_wal);
         let slot = self.slot.map(|slot| SlotHealth {
             current_wal_lsn,
@@ -61,11 +61,11 @@ impl SimulatedPostgres {
     }
 
     /// The result of reading publication and tables.
-    pub fn catalog_look(&self) -> Catalog {
+    pub fn read_catalog(&self) -> Catalog {
         let columns = rows::names(self.catalog.shape);
         let oid = Oid::from_u32(rows::OUTBOX);
-        let called = rows::name(self.catalog.called).to_owned();
-        let name = TableName { schema: "public".to_owned(), name: called };
+        let name = rows::table_name(self.catalog.name).to_owned();
+        let name = TableName { schema: "public".to_owned(), name };
         // FOR TABLES IN SCHEMA: what leaves the publication and comes back is the table, not its
         // entry.
         let is_by_schema = self.version == VersionGroup::V18;
@@ -82,19 +82,19 @@ impl SimulatedPostgres {
             columns: columns.clone(),
         };
         let publication =
-            (self.catalog.publishing != PublicationState::Missing).then(|| Publication {
+            (self.catalog.publication != PublicationState::Missing).then(|| Publication {
                 oid: Oid::from_u32(self.publication_oid),
                 written_by: self.altered_by,
                 owner: Oid::from_u32(OWNER_OID),
                 options: String::new(),
-                inserts: match self.catalog.publishing {
+                inserts: match self.catalog.publication {
                     PublicationState::WithoutInserts => Inserts::Withheld,
                     PublicationState::Complete
                     | PublicationState::WithoutTable
                     | PublicationState::Missing => Inserts::Published,
                 },
                 partitions: Partitions::ViaRoot,
-                tables: (self.catalog.publishing != PublicationState::WithoutTable)
+                tables: (self.catalog.publication != PublicationState::WithoutTable)
                     .then_some(published)
                     .into_iter()
                     .collect(),
