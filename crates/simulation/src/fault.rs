@@ -34,7 +34,7 @@ faults! {
     AllDown = "all-down";
     /// The replication connection breaks.
     CutConnection = "cut-connection";
-    /// The replication connection swallows everything, both ways.
+    /// The network drops everything on the replication connection, in both directions.
     BlackHole = "black-hole";
     /// No router reaches PostgreSQL for a while.
     CutOff = "cut-off";
@@ -70,7 +70,7 @@ faults! {
     FatalProducer = "fatal-producer";
     /// A topic that is there is reported missing.
     MetadataFlap = "metadata-flap";
-    /// A topic is deleted, and made anew later.
+    /// A topic is deleted, and re-created later.
     DeleteTopic = "delete-topic";
     /// A topic gets more partitions.
     GrowTopic = "grow-topic";
@@ -80,18 +80,18 @@ faults! {
     GrowWhileDown = "grow-while-down";
     /// Nobody can read or write the state topic.
     StateAway = "state-away";
-    /// The state topic is deleted, and made anew later.
+    /// The state topic is deleted, and re-created later.
     DeleteState = "delete-state";
 
-    /// The slot is dropped, and made anew later.
+    /// The slot is dropped, and re-created later.
     DropSlot = "drop-slot";
-    /// The slot is dropped and made anew at once.
+    /// The slot is dropped and re-created at once.
     RecreateSlot = "recreate-slot";
     /// The slot is invalidated: WAL it needed is gone.
     LoseSlot = "lose-slot";
     /// Somebody advances the slot.
     AdvanceSlot = "advance-slot";
-    /// The publication is dropped, rows are written, and it is made anew.
+    /// The publication is dropped, rows are written, and it is re-created.
     DropPublication = "drop-publication";
     /// The publication publishes no inserts for a while.
     WithholdInserts = "withhold-inserts";
@@ -105,7 +105,7 @@ faults! {
     RestoreBackup = "restore-backup";
     /// The storage goes back to a snapshot: the same timeline and positions, other events.
     RestoreSnapshot = "restore-snapshot";
-    /// Another database cluster bears the server's name.
+    /// The server's address leads to another database cluster.
     ExchangeServer = "exchange-server";
     /// The brokers' addresses lead to another Kafka cluster.
     ExchangeKafka = "exchange-kafka";

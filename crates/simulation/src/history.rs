@@ -1,6 +1,6 @@
-//! What was really committed: the truth that the records in Kafka are compared with, and how it is
-//! produced: sessions that write concurrently, savepoints that are rolled back, rows that share a
-//! position, commits that begin where the previous one ended.
+//! What was committed, which the records in Kafka are compared with, and how it is made: sessions
+//! that write concurrently, savepoints that are rolled back, rows that share a position, commits
+//! that begin where the previous one ended.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub const LONG: u64 = 45;
 /// Sessions that write at the same time.
 const WRITERS: usize = 3;
 
-/// What the publication made of a row when it was written.
+/// What the publication did with a row when the row was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PublicationState {
     /// The publication publishes it.

@@ -1,5 +1,4 @@
-//! What must hold, by the names under which a violation is reported. docs/testing.md has the full
-//! sentences.
+//! The invariants, by the names under which violations are reported. docs/testing.md explains them.
 
 use std::fmt;
 

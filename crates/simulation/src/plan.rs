@@ -27,9 +27,9 @@ pub enum StateTopicSetting {
 /// Whether a person answers when a router asks for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Person {
-    /// Nobody does.
+    /// No person answers.
     Absent,
-    /// A person comes after a while, and accepts what cannot be mended.
+    /// A person comes after a while, repairs what can be repaired, and accepts the rest.
     Accepts,
 }
 

@@ -1,5 +1,6 @@
-//! S9: no event leaves memory behind. This does not depend on faults and their order, so it is
-//! checked in one probe: many events of one session, and the resident memory of the process.
+//! S9: memory does not grow with the number of events. This does not depend on faults and their
+//! order, so it is checked in one probe: many events of one session, and the resident memory of the
+//! process.
 
 use std::{num::NonZeroI32, time::Duration};
 
@@ -33,7 +34,7 @@ pub fn probe() -> Result<(), Violation> {
     stream.events(EVENTS);
     let growth = resident().saturating_sub(before);
     if growth > GROWTH_MAX {
-        let what = format!("{EVENTS} events left {growth} bytes behind");
+        let what = format!("resident memory grew by {growth} bytes over {EVENTS} events");
         return Err(Violation { invariant: Invariant::S9Resources, what });
     }
     Ok(())

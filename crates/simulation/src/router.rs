@@ -64,7 +64,7 @@ pub struct SimulatedRouter {
     pub link: Option<u64>,
     /// The number of the replication connection.
     pub connection: Option<u64>,
-    /// The judge's number of the session on it, or of the last one.
+    /// The checker's number of the session on it, or of the last one.
     pub session: usize,
     /// The server's epoch when that session began.
     pub epoch: u64,
@@ -76,7 +76,7 @@ pub struct SimulatedRouter {
     pub last_state_read: u64,
     /// Whether the core has begun the session on the replication connection.
     pub has_begun: bool,
-    /// Topics whose metadata was asked for, with their indexes.
+    /// Topics whose metadata was requested, with their indexes.
     pub topic_lookups: VecDeque<(TopicId, usize)>,
     /// Index of each topic, by the core's number for it.
     pub topics: Vec<(TopicId, usize)>,

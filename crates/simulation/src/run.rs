@@ -29,7 +29,7 @@ pub fn run(plan: Plan, coverage: &mut Coverage) -> Result<(), Violation> {
                 .downcast_ref::<String>()
                 .cloned()
                 .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            let what = text.unwrap_or_else(|| "a panic without words".to_owned());
+            let what = text.unwrap_or_else(|| "a panic without a message".to_owned());
             Err(Violation { invariant: Invariant::S11Loudness, what: format!("panic: {what}") })
         }
     }

@@ -1,4 +1,5 @@
-//! Compares everything that happens with the truth, at the moment when it happens.
+//! Checks the invariants after every step: compares what reached Kafka and what was confirmed with
+//! what was committed.
 
 use crate::{
     history::{CommitHistory, CommittedEvent, IDS, KEYS, PublicationState, TYPES},
@@ -112,12 +113,14 @@ impl InvariantChecker {
         let bound = self.window.max(history.largest_past(from)) + extra;
         if again > bound {
             self.report_violation(Invariant::S4Duplicates, || {
-                format!("a session repeats {again} events, {bound} may be in flight")
+                format!(
+                    "a session repeats {again} events, and only {bound} may have been in flight"
+                )
             });
         }
         if again > 0 && self.interruptions == 0 {
             self.report_violation(Invariant::S4Duplicates, || {
-                format!("{again} events come again although nothing was interrupted")
+                format!("a session repeats {again} events, and nothing was interrupted before")
             });
         }
         self.sessions.push(Session {
@@ -171,7 +174,9 @@ impl InvariantChecker {
         produced: &ProducedRecord,
     ) {
         let Some(event) = produced.event.and_then(|number| history.events.get(number)) else {
-            self.report_violation(Invariant::S6Fidelity, || format!("nobody wrote {produced:?}"));
+            self.report_violation(Invariant::S6Fidelity, || {
+                format!("no committed row has the id of {produced:?}")
+            });
             return;
         };
         let topic = event.key / IDS.len();
@@ -180,13 +185,16 @@ impl InvariantChecker {
             produced.key == Some(event.key) && produced.is_intact && event.is_published();
         if !is_right {
             self.report_violation(Invariant::S6Fidelity, || {
-                format!("{produced:?} is made of {event:?}")
+                format!("{produced:?} was produced for {event:?}")
             });
         }
         let counts = &kafka.topics[topic].counts;
         if !counts.iter().any(|count| partition::of_key(id, *count) == produced.partition) {
             self.report_violation(Invariant::S3Order, || {
-                format!("a key of {} went to partition {}", TYPES[topic], produced.partition)
+                format!(
+                    "a record with a key of {} was produced to partition {}",
+                    TYPES[topic], produced.partition
+                )
             });
         }
         let pinned = self.sessions.get(session).filter(|one| event.serial < one.before);
@@ -198,7 +206,7 @@ impl InvariantChecker {
         {
             self.report_violation(Invariant::S3Order, || {
                 format!(
-                    "event {:?} comes again in partition {}",
+                    "event {:?} was produced again, to another partition: {}",
                     produced.event, produced.partition
                 )
             });
@@ -218,7 +226,7 @@ impl InvariantChecker {
         let Some(log) = self.sessions.get_mut(session) else { return };
         if log.is_over {
             self.report_violation(Invariant::S7SingleWriter, || {
-                "a session that is over produces".to_owned()
+                "a session that has ended produces a record".to_owned()
             });
             return;
         }
@@ -235,12 +243,14 @@ impl InvariantChecker {
         let bound = self.window.max(u64::try_from(own).expect("a length fits"));
         if past > bound {
             self.report_violation(Invariant::S4Duplicates, || {
-                format!("{past} events past the confirmed position, {bound} allowed")
+                format!("{past} events were produced past the start of the window, and only {bound} may be")
             });
         }
         if again > limit {
             self.report_violation(Invariant::S4Duplicates, || {
-                format!("a session repeats {again} events, {limit} may be in flight")
+                format!(
+                    "a session repeats {again} events, and only {limit} may have been in flight"
+                )
             });
         }
     }
@@ -282,7 +292,7 @@ impl InvariantChecker {
         {
             self.report_violation(Invariant::S3Order, || {
                 format!(
-                    "session {session} stores event {index} of key {key} after event {last} ({topic_partition:?})"
+                    "session {session} stores event {index} of key {key} directly after event {last} ({topic_partition:?})"
                 )
             });
         }
@@ -300,7 +310,9 @@ impl InvariantChecker {
             self.duplicates += 1;
         } else if index > first {
             self.report_violation(Invariant::S3Order, || {
-                format!("event {index} of key {key} is stored before event {first}")
+                format!(
+                    "event {index} of key {key} is stored for the first time before event {first}"
+                )
             });
         } else {
             // An event that was accepted as missing may still arrive late.
@@ -309,10 +321,10 @@ impl InvariantChecker {
         }
     }
 
-    /// A replay is complete: every event that followed a repeated event follows it again. Otherwise
-    /// the last record of a key would not be its last event. Records that a session sends after it
-    /// lost the slot lie between those of the next session. That session sends them again, or had
-    /// passed their place before they were stored.
+    /// A replay must be complete: every event that followed a repeated event follows it again.
+    /// Otherwise the last record of a key would not be its last event. Records that a session sends
+    /// after it lost the slot lie between those of the next session. That session sends them again,
+    /// or had passed their place before they were stored.
     fn check_replay_is_complete(
         &mut self,
         history: &CommitHistory,
@@ -334,14 +346,17 @@ impl InvariantChecker {
         });
         if between.any(|event| !event.is_accepted) {
             self.report_violation(Invariant::S3Order, || {
-                format!("event {index} of key {key} follows event {}", next.saturating_sub(1))
+                format!(
+                    "a replay of key {key} stores event {index} directly after event {}",
+                    next.saturating_sub(1)
+                )
             });
         }
     }
 
     fn advance_past_settled(&mut self, history: &CommitHistory, key: usize) {
         let next = |first: u64| {
-            let index = usize::try_from(first).expect("a place fits");
+            let index = usize::try_from(first).expect("an index fits");
             history.by_key[key].get(index).map(|number| &history.events[*number])
         };
         while next(self.stored[key]).is_some_and(CommittedEvent::is_settled) {
@@ -361,12 +376,12 @@ impl InvariantChecker {
         if to > history.end_of_wal {
             let end = history.end_of_wal;
             self.report_violation(Invariant::S8Slot, || {
-                format!("{to} is confirmed, WAL ends at {end}")
+                format!("{to} is confirmed, and WAL ends at {end}")
             });
         }
         if to < from {
             self.report_violation(Invariant::S8Slot, || {
-                format!("the slot goes back from {from} to {to}")
+                format!("the confirmed position goes back from {from} to {to}")
             });
         }
         // What commits before the position is not sent again, even if it ends after it.
@@ -376,12 +391,12 @@ impl InvariantChecker {
                 let event = &history.events[number];
                 if event.catalog.publication == PublicationState::Missing && !event.is_accepted {
                     self.report_violation(Invariant::S1Complete, || {
-                        format!("confirmed past event {number}, which the server skipped aloud")
+                        format!("{to} is confirmed, and the server reported that it skipped event {number} before it")
                     });
                 }
                 if event.is_published() && !event.is_settled() {
                     self.report_violation(Invariant::S2NeverAhead, || {
-                        format!("{to} is confirmed, event {number} is not in Kafka")
+                        format!("{to} is confirmed, and event {number} before it is not in Kafka")
                     });
                 }
             }
@@ -389,7 +404,7 @@ impl InvariantChecker {
         if self.state_topic == StateTopicSetting::Used && to > from.max(self.witness_position) {
             let attested = self.witness_position;
             self.report_violation(Invariant::S2NeverAhead, || {
-                format!("{to} is confirmed, the witness says no more than {attested}")
+                format!("{to} is confirmed, and the acknowledged witness has no later position than {attested}")
             });
         }
         self.note_status_update(session, to);
@@ -426,7 +441,7 @@ impl InvariantChecker {
         let again = newest.saturating_sub(history.serial_past(confirmed));
         if again > 0 {
             self.report_violation(Invariant::S4Duplicates, || {
-                format!("an orderly end leaves {again} events to come again")
+                format!("a process reports that it has drained, and the slot will send {again} events again")
             });
         }
     }

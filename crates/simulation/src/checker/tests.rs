@@ -1,4 +1,4 @@
-//! Tests of the judge, on violations that are made by hand.
+//! Tests of the invariant checker, on histories that violate one invariant each.
 
 use super::*;
 use crate::{
@@ -80,7 +80,7 @@ fn an_event_that_overtakes_or_a_gap_in_a_run_breaks_the_order() {
     checker.note_interruption();
     let second = checker.begin_session(&history, 0, 0);
     checker.check_stored(&mut history, (1, second), LANE, StoredBy::OpenProducer);
-    assert_eq!(violated(&checker), None, "a run may begin anywhere");
+    assert_eq!(violated(&checker), None, "a replay may begin anywhere");
     checker.check_stored(&mut history, (3, second), LANE, StoredBy::OpenProducer);
     assert_eq!(violated(&checker), Some(Invariant::S3Order));
 }
@@ -100,7 +100,7 @@ fn a_repetition_needs_a_reason_and_has_a_bound() {
     produce(&history, &mut checker, session);
     assert_eq!(violated(&checker), None);
     checker.begin_session(&history, history.transactions[1].end_lsn, 0);
-    assert_eq!(violated(&checker), Some(Invariant::S4Duplicates), "without a reason");
+    assert_eq!(violated(&checker), Some(Invariant::S4Duplicates), "nothing was interrupted");
 
     let (history, mut checker) = written();
     let session = checker.begin_session(&history, 0, 0);
@@ -109,7 +109,7 @@ fn a_repetition_needs_a_reason_and_has_a_bound() {
     checker.begin_session(&history, history.transactions[1].end_lsn, 0);
     assert_eq!(violated(&checker), None);
     checker.begin_session(&history, 0, 0);
-    assert_eq!(violated(&checker), Some(Invariant::S4Duplicates), "more than the window");
+    assert_eq!(violated(&checker), Some(Invariant::S4Duplicates), "the replay exceeds the window");
 }
 
 #[test]

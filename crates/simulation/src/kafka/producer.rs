@@ -15,7 +15,7 @@ use crate::{
     postgres::{self, EVENT_TYPE},
 };
 
-/// What the core gave to the producer, for the judge to compare with the truth.
+/// What the core gave to the producer. The checker compares it with what was committed.
 #[derive(Debug)]
 pub struct ProducedRecord {
     /// The index of the event, from the id header; None if the header does not name one.
@@ -55,7 +55,7 @@ pub struct SimulatedProducer {
     writes: VecDeque<Write>,
     /// Writes that are stored and not acknowledged.
     written: VecDeque<Write>,
-    /// What was taken since the judge last emptied this list.
+    /// What was produced since the checker last emptied this list.
     pub produced: Vec<ProducedRecord>,
 }
 

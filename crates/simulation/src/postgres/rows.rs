@@ -72,7 +72,7 @@ pub(super) fn insert(number: usize, event: &CommittedEvent) -> Vec<u8> {
             "aggregate_type" => Value::Text(TYPES[event.key / IDS.len()]),
             "aggregate_id" | "customer_id" => key,
             "event_type" => Value::Text(EVENT_TYPE),
-            _ => Value::Text("nobody asked for this"),
+            _ => Value::Text("no mapping uses this column"),
         })
         .collect();
     wire::insert(event.lsn, OUTBOX, &values)
@@ -86,7 +86,7 @@ pub(super) fn other_insert() -> Vec<u8> {
     wire::insert(1, OTHER, &[Value::Text("1"), Value::Text("2")])
 }
 
-/// A frame in a few words, for a trace.
+/// A frame as the trace prints it.
 pub fn describe(frame: &[u8]) -> String {
     use pgoutput::{Frame, Message};
     match Frame::parse(frame) {

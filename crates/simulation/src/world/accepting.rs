@@ -71,8 +71,8 @@ impl World {
         self.expected_failure.resolve();
     }
 
-    /// Mends slot and publication. If the slot is lost, or would send rows that cannot be decoded,
-    /// it is re-created at the end of WAL.
+    /// Repairs slot and publication. If the slot is lost, or would send rows that cannot be
+    /// decoded, it is re-created at the end of WAL.
     fn repair_slot_and_publication(&mut self) {
         for repair in [Repair::Slot, Repair::Publication, Repair::Inserts, Repair::Table] {
             if self.repairs.extract_if(.., |(_, other)| *other == repair).count() > 0 {

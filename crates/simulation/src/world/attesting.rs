@@ -88,7 +88,7 @@ impl World {
         });
         if let Some(number) = missing {
             self.checker.report_violation(Invariant::S2NeverAhead, || {
-                format!("the witness says {position}, event {number} is not in Kafka")
+                format!("a witness with position {position} is written, and event {number} before it is not in Kafka")
             });
         }
     }

@@ -194,7 +194,7 @@ impl World {
         if confirmed < first {
             self.checker.report_violation(Invariant::S4Duplicates, || {
                 format!(
-                    "{} events before one that is refused again come with it",
+                    "the router isolates a refused record, and {} events before it are not confirmed",
                     first - confirmed
                 )
             });
@@ -202,7 +202,7 @@ impl World {
         let past = transaction.events.end;
         if self.checker.newest(session).is_some_and(|newest| newest >= past) {
             self.checker.report_violation(Invariant::S4Duplicates, || {
-                "events behind one that is refused again were produced with it".to_owned()
+                "the router isolates a refused record, and has produced events after it".to_owned()
             });
         }
     }

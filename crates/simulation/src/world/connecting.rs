@@ -72,7 +72,7 @@ impl World {
                 self.input(router, Input::Timelines(self.server.timelines()));
             }
             PendingRequest::ReadSlot => {
-                // Without a witness nothing else is asked for once there is a stream.
+                // Without a witness nothing else is requested once there is a stream.
                 let is_last = self.plan.state_topic == StateTopicSetting::Unused;
                 let before = self.stream_to_begin(router).filter(|_| is_last);
                 self.input(router, Input::Slot(self.server.read_slot()));
@@ -130,7 +130,7 @@ impl World {
         self.checker.set_partition_counts(session, partition_counts);
     }
 
-    /// Tells the judge what the session will send again. Returns the session's number.
+    /// Reports to the checker what the session will send again. Returns the session's number.
     fn begin_session(&mut self) -> usize {
         let confirmed = self.server.confirmed();
         let covered = self.kafka.state.best().map(|best| best.position.as_u64());
@@ -154,7 +154,7 @@ impl World {
         self.checker.begin_session(&self.server.history, from, extra)
     }
 
-    /// The core has every answer that it asked for, and begins the session.
+    /// The core has every answer that it requested, and begins the session.
     pub(super) fn check_session_begin(&mut self, router: usize) {
         self.routers[router].has_begun = true;
         self.coverage.sessions += 1;
@@ -172,12 +172,12 @@ impl World {
         let is_of_server = self.routers[router].epoch == self.server.epoch;
         if furthest > end && is_of_server {
             self.checker.report_violation(Invariant::S11Loudness, || {
-                format!("streams from a server whose WAL ends at {end}, before what it was told")
+                format!("a session begins on a server whose WAL ends at {end}, and {furthest} was confirmed before")
             });
         }
     }
 
-    /// The producer that the core asked for is ready.
+    /// The producer that the core requested is ready.
     pub(super) fn create_producer(&mut self, router: usize) {
         let process = &self.routers[router];
         if process.producer.is_none() && process.producer_at <= self.at {

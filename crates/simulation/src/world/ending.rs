@@ -149,7 +149,7 @@ impl World {
     fn check_reported_failure(&mut self) {
         if !self.is_complete() && !self.has_expected_failure() {
             self.checker.report_violation(Invariant::S11Loudness, || {
-                "a person was called, and is not called any more".to_owned()
+                "a router reported a failure that a person has to mend, and reports it no longer".to_owned()
             });
         }
         self.check_reported_interval();
@@ -166,7 +166,9 @@ impl World {
             && !gap
         {
             self.checker.report_violation(Invariant::S10Liveness, || {
-                format!("event {missing} waits behind {bad}, which is bad")
+                format!(
+                    "event {missing} is not delivered although it precedes the bad row, event {bad}"
+                )
             });
         }
     }
@@ -192,12 +194,12 @@ impl World {
         };
         if let Some(early) = history.missing().find(is_outside) {
             self.checker.report_violation(Invariant::S1Complete, || {
-                format!("event {early} is missing, and the gap is said to begin at {from}")
+                format!("event {early} is missing, and lies before {from}, the reported beginning of the gap")
             });
         }
     }
 
-    /// Reports why a run ended neither complete nor stopped.
+    /// Reports why a run ended with events missing, although no router reports a failure.
     fn report_incomplete_run(&mut self) {
         let missing: Vec<usize> = self.server.history.missing().take(5).collect();
         let states: Vec<String> = self
@@ -215,7 +217,7 @@ impl World {
         };
         self.checker.report_violation(invariant, || {
             format!(
-                "events {missing:?} are missing, {confirmed} of {end} is confirmed ({slot:?}), routers say {states:?}"
+                "the run ends without a reported failure: events {missing:?} are not in Kafka, {confirmed} of {end} is confirmed ({slot:?}), the routers report {states:?}"
             )
         });
     }

@@ -143,7 +143,7 @@ impl World {
     fn trace(&self, what: impl FnOnce() -> String) {
         if self.plan.trace == Trace::On {
             let millis = self.at.since_origin().as_millis();
-            #[expect(clippy::print_stderr, reason = "asked for, to read along with one seed")]
+            #[expect(clippy::print_stderr, reason = "requested by --trace")]
             {
                 eprintln!("{millis:>7} ms  {}", what());
             }
@@ -214,7 +214,7 @@ impl World {
             }
         }
         self.checker.report_violation(Invariant::S8Slot, || {
-            format!("woken {WAKES_MAX} times in {stretch:?}")
+            format!("routers were woken {WAKES_MAX} times within {stretch:?}")
         });
     }
 
@@ -299,7 +299,7 @@ impl World {
         }
         if is_blamed {
             self.checker.report_violation(Invariant::S8Slot, || {
-                "the walsender heard nothing for 10 s of a router that runs".to_owned()
+                "the walsender received nothing for 10 s from a router that runs".to_owned()
             });
         }
     }
@@ -315,7 +315,7 @@ impl World {
         self.coverage.duplicates = self.checker.duplicates;
         for code in self.coverage.unexplained(&self.causes) {
             self.checker.report_violation(Invariant::S11Loudness, || {
-                format!("{code} is reported, and nothing in this run causes it")
+                format!("{code} is reported, and no fault of this run causes it")
             });
         }
     }

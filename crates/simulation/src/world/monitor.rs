@@ -35,7 +35,7 @@ impl World {
             && !self.expected_failure.allows(reason.code)
         {
             self.checker.report_violation(Invariant::S11Loudness, || {
-                format!("a person is called, and nobody is needed: {reason}")
+                format!("a router reports a gap, and no fault of this run made one: {reason}")
             });
         }
         if let ServerPhase::Stopping { .. } = self.server.phase {

@@ -131,7 +131,7 @@ impl World {
             let says = |witness: &Witness| witness.partitions.contains_key(name);
             if !self.kafka.state.all().iter().any(says) {
                 self.checker.report_violation(Invariant::S3Order, || {
-                    format!("a record is produced to {name}, whose partitions no witness has")
+                    format!("a record is produced to {name}, and no witness has the partition count of that topic")
                 });
             }
         }

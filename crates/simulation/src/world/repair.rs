@@ -1,6 +1,6 @@
 //! The end of a fault that passes.
 
-/// What is mended.
+/// What is repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repair {
     /// The brokers answer.

@@ -1,5 +1,4 @@
-//! Ends faults: every fault that passes has its repair, at a time that was chosen together with the
-//! fault.
+//! Ends faults: every transient fault has a repair, whose time is chosen together with the fault.
 
 use std::time::Duration;
 

@@ -58,7 +58,8 @@ impl World {
         let Some(deadline) = alive else { return };
         if deadline.is_some_and(|deadline| deadline <= self.at) {
             self.checker.report_violation(Invariant::S8Slot, || {
-                "a deadline that has passed makes the shell spin".to_owned()
+                "the core returns a deadline that has passed, so the shell would never wait"
+                    .to_owned()
             });
         }
         self.act(router);
@@ -126,7 +127,7 @@ impl World {
         process.attempts.1 += 1;
         if process.attempts.1 > ATTEMPTS_MAX {
             self.checker.report_violation(Invariant::S8Slot, || {
-                format!("{ATTEMPTS_MAX} attempts to connect within a second")
+                format!("more than {ATTEMPTS_MAX} attempts to connect within a second")
             });
         }
     }
@@ -179,7 +180,7 @@ impl World {
         connection.updates.1 += u32::from(!is_news);
         if connection.updates.1 > IDLE_UPDATES_MAX {
             self.checker
-                .report_violation(Invariant::S8Slot, || "a storm of status updates".to_owned());
+                .report_violation(Invariant::S8Slot, || "more than {IDLE_UPDATES_MAX} status updates without a new position within a second".to_owned());
         }
         if let ServerPhase::Stopping { .. } = self.server.phase {
             // A stopping server asks for the next status update at once.
@@ -218,7 +219,7 @@ impl World {
         process.given_up.1 += 1;
         if process.given_up.1 > ATTEMPTS_MAX {
             self.checker.report_violation(Invariant::S8Slot, || {
-                format!("{ATTEMPTS_MAX} producers given up within a second")
+                format!("more than {ATTEMPTS_MAX} producers are replaced within a second")
             });
         }
     }

@@ -35,7 +35,7 @@ impl World {
             Failpoint::WarningTaken => {
                 let notice = ServerNotice {
                     code: "01000".to_owned(),
-                    message: "there is nothing to worry about".to_owned(),
+                    message: "a warning without consequences".to_owned(),
                 };
                 self.input(router, Input::Notice(&notice));
             }
@@ -74,7 +74,7 @@ impl World {
         Injection::Done
     }
 
-    /// Lets the world go on until the failpoint has fired. The steps between two faults are few: a
+    /// Runs rounds until the failpoint has fired. The steps between two faults are few: a
     /// router that has to reconnect has rarely done so before the next fault.
     fn run_until_killed(&mut self) {
         for _ in 0..ROUNDS {

@@ -19,8 +19,8 @@ const ROUNDS: u32 = 30;
 const ROUNDS_MAX: u32 = 400;
 
 impl World {
-    /// Does `action`. A router with a witness notices it whenever it was done; one without a witness
-    /// has to be streaming.
+    /// Does `action`. A router with a witness notices it whenever it was done; one without a
+    /// witness has to be streaming.
     pub(super) fn inject_for_person(&mut self, fault: Fault, action: fn(&mut Self)) -> Injection {
         if self.plan.state_topic == StateTopicSetting::Unused {
             return self.inject_while_streaming(fault, action);
