@@ -2,25 +2,28 @@
 //! what was committed.
 
 use crate::{
-    history::{CommitHistory, CommittedEvent, IDS, KEYS, PublicationState, TYPES},
+    history::{CommitHistory, CommittedEvent, IDS, KEYS, TYPES},
     invariant::{Invariant, Violation},
-    kafka::{ProducedRecord, SimulatedKafka, SimulatedTopic, TopicPartition, partition},
+    kafka::{ProducedRecord, SimulatedKafka, SimulatedTopic, partition},
     plan::StateTopicSetting,
 };
 
+mod order;
+mod positions;
+
 /// What is known of one session: one replication connection of one router.
 #[derive(Debug)]
-struct Session {
+struct CheckedSession {
     /// Serial number of the first event that it produced.
     first: Option<u64>,
     /// Of each key, the place of the last record of this session that Kafka has.
     last: [Option<u64>; KEYS],
     /// The serial number after the last event that was produced before this session began.
-    before: u64,
+    produced_before: u64,
     /// `again` counts the events produced before this session that Kafka has and that this session
     /// has produced again; `bound` is the most that it may.
     bound: u64,
-    again: u64,
+    repeated: u64,
     /// The partition counts that the events before this session were produced under; None where
     /// they are not known.
     partition_counts: [Option<i32>; TYPES.len()],
@@ -30,7 +33,7 @@ struct Session {
     newest: Option<usize>,
     /// Where its window begins: the highest position that it has sent in a status update (without a
     /// witness), or that its witness names.
-    known: u64,
+    window_start: u64,
     /// Whether it must not produce any more.
     is_over: bool,
 }
@@ -49,7 +52,7 @@ pub enum StoredBy {
 /// See the module's documentation.
 pub struct InvariantChecker {
     violation: Option<Violation>,
-    sessions: Vec<Session>,
+    sessions: Vec<CheckedSession>,
     /// Distinct events per key that Kafka has.
     stored: [u64; KEYS],
     /// Of each key, the newest session that has produced it, and the place of that session's last
@@ -123,16 +126,16 @@ impl InvariantChecker {
                 format!("a session repeats {again} events, and nothing was interrupted before")
             });
         }
-        self.sessions.push(Session {
+        self.sessions.push(CheckedSession {
             first: None,
-            before: self.produced,
+            produced_before: self.produced,
             bound,
-            again: 0,
+            repeated: 0,
             partition_counts: [None; TYPES.len()],
             topics: [false; TYPES.len()],
             newest: None,
             last: [None; KEYS],
-            known: from,
+            window_start: from,
             is_over: false,
         });
         self.sessions.len() - 1
@@ -197,7 +200,7 @@ impl InvariantChecker {
                 )
             });
         }
-        let pinned = self.sessions.get(session).filter(|one| event.serial < one.before);
+        let pinned = self.sessions.get(session).filter(|one| event.serial < one.produced_before);
         // A topic that was re-created with fewer partitions holds no record from before.
         let SimulatedTopic { partitions, fewest, .. } = &kafka.topics[topic];
         let most = partitions.unwrap_or(0).min(fewest.unwrap_or(i32::MAX));
@@ -235,9 +238,9 @@ impl InvariantChecker {
         }
         log.newest = number.max(log.newest);
         let first = *log.first.get_or_insert(event.serial);
-        let from = first.max(history.serial_past(log.known));
-        log.again += u64::from(event.is_stored && event.serial < log.before);
-        let (again, limit) = (log.again, log.bound);
+        let from = first.max(history.serial_past(log.window_start));
+        log.repeated += u64::from(event.is_stored && event.serial < log.produced_before);
+        let (again, limit) = (log.repeated, log.bound);
         let past = (event.serial + 1).saturating_sub(from);
         let own = history.transactions.get(event.transaction).map_or(0, |own| own.events.len());
         let bound = self.window.max(u64::try_from(own).expect("a length fits"));
@@ -269,181 +272,6 @@ impl InvariantChecker {
     /// The index of the newest event that a session has produced.
     pub fn newest(&self, session: usize) -> Option<usize> {
         self.sessions.get(session)?.newest
-    }
-
-    /// A record was stored in its partition.
-    pub fn check_stored(
-        &mut self,
-        history: &mut CommitHistory,
-        (number, session): (usize, usize),
-        topic_partition: TopicPartition,
-        stored_by: StoredBy,
-    ) {
-        self.records += 1;
-        let Some(event) = history.events.get_mut(number) else { return };
-        let key = event.key;
-        let index = event.index_in_key;
-        if stored_by == StoredBy::ClusterRetry {
-            self.duplicates += 1;
-            return;
-        }
-        if let Some(last) = self.sessions.get(session).and_then(|session| session.last[key])
-            && index != last + 1
-        {
-            self.report_violation(Invariant::S3Order, || {
-                format!(
-                    "session {session} stores event {index} of key {key} directly after event {last} ({topic_partition:?})"
-                )
-            });
-        }
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.last[key] = Some(index);
-        }
-        // An event of a history that the restored backup does not contain.
-        if !event.is_real {
-            return;
-        }
-        self.check_replay_is_complete(history, key, session, index);
-        let Some(event) = history.events.get_mut(number) else { return };
-        let first = self.stored[key];
-        if event.is_stored {
-            self.duplicates += 1;
-        } else if index > first {
-            self.report_violation(Invariant::S3Order, || {
-                format!(
-                    "event {index} of key {key} is stored for the first time before event {first}"
-                )
-            });
-        } else {
-            // An event that was accepted as missing may still arrive late.
-            event.is_stored = true;
-            self.advance_past_settled(history, key);
-        }
-    }
-
-    /// A replay must be complete: every event that followed a repeated event follows it again.
-    /// Otherwise the last record of a key would not be its last event. Records that a session sends
-    /// after it lost the slot lie between those of the next session. That session sends them again,
-    /// or had passed their place before they were stored.
-    fn check_replay_is_complete(
-        &mut self,
-        history: &CommitHistory,
-        key: usize,
-        session: usize,
-        index: u64,
-    ) {
-        let has_lost_the_slot = session + 1 < self.sessions.len();
-        let next = match self.tail[key] {
-            Some((newest, _)) if session < newest => return,
-            Some((_, last)) if has_lost_the_slot && index <= last => return,
-            Some((_, last)) => last + 1,
-            None => 0,
-        };
-        self.tail[key] = Some((session, index));
-        let mut between = (next..index).filter_map(|index| {
-            let number = history.by_key[key].get(usize::try_from(index).ok()?)?;
-            history.events.get(*number)
-        });
-        if between.any(|event| !event.is_accepted) {
-            self.report_violation(Invariant::S3Order, || {
-                format!(
-                    "a replay of key {key} stores event {index} directly after event {}",
-                    next.saturating_sub(1)
-                )
-            });
-        }
-    }
-
-    fn advance_past_settled(&mut self, history: &CommitHistory, key: usize) {
-        let next = |first: u64| {
-            let index = usize::try_from(first).expect("an index fits");
-            history.by_key[key].get(index).map(|number| &history.events[*number])
-        };
-        while next(self.stored[key]).is_some_and(CommittedEvent::is_settled) {
-            self.stored[key] += 1;
-        }
-    }
-
-    /// A person has accepted that events are missing: the events behind them count as in order.
-    pub fn advance_past_accepted(&mut self, history: &CommitHistory) {
-        for key in 0..KEYS {
-            self.advance_past_settled(history, key);
-        }
-    }
-
-    /// The server's confirmed position moves from `from` to `to`.
-    pub fn check_confirmed(&mut self, history: &CommitHistory, session: usize, from: u64, to: u64) {
-        if to > history.end_of_wal {
-            let end = history.end_of_wal;
-            self.report_violation(Invariant::S8Slot, || {
-                format!("{to} is confirmed, and WAL ends at {end}")
-            });
-        }
-        if to < from {
-            self.report_violation(Invariant::S8Slot, || {
-                format!("the confirmed position goes back from {from} to {to}")
-            });
-        }
-        // What commits before the position is not sent again, even if it ends after it.
-        for transaction in history.first_from(from)..history.first_from(to.max(from)) {
-            let transaction = &history.transactions[transaction];
-            for number in transaction.events.clone() {
-                let event = &history.events[number];
-                if event.catalog.publication == PublicationState::Missing && !event.is_accepted {
-                    self.report_violation(Invariant::S1Complete, || {
-                        format!("{to} is confirmed, and the server reported that it skipped event {number} before it")
-                    });
-                }
-                if event.is_published() && !event.is_settled() {
-                    self.report_violation(Invariant::S2NeverAhead, || {
-                        format!("{to} is confirmed, and event {number} before it is not in Kafka")
-                    });
-                }
-            }
-        }
-        if self.state_topic == StateTopicSetting::Used && to > from.max(self.witness_position) {
-            let attested = self.witness_position;
-            self.report_violation(Invariant::S2NeverAhead, || {
-                format!("{to} is confirmed, and the acknowledged witness has no later position than {attested}")
-            });
-        }
-        self.note_status_update(session, to);
-    }
-
-    /// A session has sent a status update with this position, whether or not it arrives.
-    pub fn note_status_update(&mut self, session: usize, position: u64) {
-        if self.state_topic == StateTopicSetting::Unused {
-            self.advance_window_start(session, position);
-        }
-    }
-
-    /// A record of the witness with this position was acknowledged, or was found by a session that
-    /// begins.
-    pub fn note_witness_ack(&mut self, position: u64) {
-        self.witness_position = self.witness_position.max(position);
-    }
-
-    /// The highest position that a witness attests.
-    pub fn witness_position(&self) -> u64 {
-        self.witness_position
-    }
-
-    /// The window of a session begins at this position, or later.
-    pub fn advance_window_start(&mut self, session: usize, position: u64) {
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.known = session.known.max(position);
-        }
-    }
-
-    /// A process has ended and reports that everything is delivered and confirmed.
-    pub fn check_drained(&mut self, history: &CommitHistory, session: usize, confirmed: u64) {
-        let newest = self.newest(session).map_or(0, |newest| history.events[newest].serial + 1);
-        let again = newest.saturating_sub(history.serial_past(confirmed));
-        if again > 0 {
-            self.report_violation(Invariant::S4Duplicates, || {
-                format!("a process reports that it has drained, and the slot will send {again} events again")
-            });
-        }
     }
 
     /// The server's history was cut: takes the counts back to it.

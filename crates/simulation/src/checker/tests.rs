@@ -3,14 +3,15 @@
 use super::*;
 use crate::{
     history::{CatalogState, RowKind},
+    kafka::TopicPartition,
     plan::VersionGroup,
     random::Random,
 };
 
-const LANE: TopicPartition = TopicPartition { topic: 0, partition: 0 };
+const TOPIC_PARTITION: TopicPartition = TopicPartition { topic: 0, partition: 0 };
 
 /// Three transactions of two events each.
-fn written() -> (CommitHistory, InvariantChecker) {
+fn three_transactions() -> (CommitHistory, InvariantChecker) {
     let mut history = CommitHistory::new(VersionGroup::V18);
     let catalog = CatalogState::NEW;
     let mut random = Random::new(7);
@@ -31,11 +32,16 @@ fn violated(checker: &InvariantChecker) -> Option<Invariant> {
 }
 
 #[test]
-fn what_goes_right_is_not_accused() {
-    let (mut history, mut checker) = written();
+fn a_correct_history_violates_no_invariant() {
+    let (mut history, mut checker) = three_transactions();
     let session = checker.begin_session(&history, 0, 0);
     for number in 0..6 {
-        checker.check_stored(&mut history, (number, session), LANE, StoredBy::OpenProducer);
+        checker.check_stored(
+            &mut history,
+            (number, session),
+            TOPIC_PARTITION,
+            StoredBy::OpenProducer,
+        );
     }
     let end = history.end_of_wal;
     checker.check_confirmed(&history, session, 0, end);
@@ -44,10 +50,10 @@ fn what_goes_right_is_not_accused() {
 }
 
 #[test]
-fn a_position_past_an_event_that_is_not_stored_is_ahead() {
-    let (mut history, mut checker) = written();
+fn confirming_a_position_past_an_unstored_event_violates_s2() {
+    let (mut history, mut checker) = three_transactions();
     let session = checker.begin_session(&history, 0, 0);
-    checker.check_stored(&mut history, (0, session), LANE, StoredBy::OpenProducer);
+    checker.check_stored(&mut history, (0, session), TOPIC_PARTITION, StoredBy::OpenProducer);
     let commit = history.transactions[0].commit_lsn;
     checker.check_confirmed(&history, session, 0, commit);
     assert_eq!(violated(&checker), None, "the transaction would be sent again");
@@ -56,37 +62,42 @@ fn a_position_past_an_event_that_is_not_stored_is_ahead() {
 }
 
 #[test]
-fn a_position_beyond_the_wal_or_backwards_is_no_position() {
-    let (history, mut checker) = written();
+fn confirming_a_position_past_the_wal_or_an_earlier_one_violates_s8() {
+    let (history, mut checker) = three_transactions();
     checker.check_confirmed(&history, 0, history.end_of_wal, history.end_of_wal + 1);
     assert_eq!(violated(&checker), Some(Invariant::S8Slot));
-    let (history, mut checker) = written();
+    let (history, mut checker) = three_transactions();
     checker.check_confirmed(&history, 0, 20, 10);
     assert_eq!(violated(&checker), Some(Invariant::S8Slot));
 }
 
 #[test]
-fn an_event_that_overtakes_or_a_gap_in_a_run_breaks_the_order() {
-    let (mut history, mut checker) = written();
+fn storing_an_event_too_early_or_leaving_one_out_of_a_replay_violates_s3() {
+    let (mut history, mut checker) = three_transactions();
     let session = checker.begin_session(&history, 0, 0);
-    checker.check_stored(&mut history, (1, session), LANE, StoredBy::OpenProducer);
+    checker.check_stored(&mut history, (1, session), TOPIC_PARTITION, StoredBy::OpenProducer);
     assert_eq!(violated(&checker), Some(Invariant::S3Order));
 
-    let (mut history, mut checker) = written();
+    let (mut history, mut checker) = three_transactions();
     let first = checker.begin_session(&history, 0, 0);
     for number in 0..4 {
-        checker.check_stored(&mut history, (number, first), LANE, StoredBy::OpenProducer);
+        checker.check_stored(
+            &mut history,
+            (number, first),
+            TOPIC_PARTITION,
+            StoredBy::OpenProducer,
+        );
     }
     checker.note_interruption();
     let second = checker.begin_session(&history, 0, 0);
-    checker.check_stored(&mut history, (1, second), LANE, StoredBy::OpenProducer);
+    checker.check_stored(&mut history, (1, second), TOPIC_PARTITION, StoredBy::OpenProducer);
     assert_eq!(violated(&checker), None, "a replay may begin anywhere");
-    checker.check_stored(&mut history, (3, second), LANE, StoredBy::OpenProducer);
+    checker.check_stored(&mut history, (3, second), TOPIC_PARTITION, StoredBy::OpenProducer);
     assert_eq!(violated(&checker), Some(Invariant::S3Order));
 }
 
 #[test]
-fn a_repetition_needs_a_reason_and_has_a_bound() {
+fn repeating_events_without_an_interruption_or_beyond_the_window_violates_s4() {
     let produce = |history: &CommitHistory, checker: &mut InvariantChecker, session| {
         for number in 0..6 {
             let event = &history.events[number];
@@ -95,14 +106,14 @@ fn a_repetition_needs_a_reason_and_has_a_bound() {
             checker.note_status_update(session, end);
         }
     };
-    let (history, mut checker) = written();
+    let (history, mut checker) = three_transactions();
     let session = checker.begin_session(&history, 0, 0);
     produce(&history, &mut checker, session);
     assert_eq!(violated(&checker), None);
     checker.begin_session(&history, history.transactions[1].end_lsn, 0);
     assert_eq!(violated(&checker), Some(Invariant::S4Duplicates), "nothing was interrupted");
 
-    let (history, mut checker) = written();
+    let (history, mut checker) = three_transactions();
     let session = checker.begin_session(&history, 0, 0);
     produce(&history, &mut checker, session);
     checker.note_interruption();
@@ -113,8 +124,8 @@ fn a_repetition_needs_a_reason_and_has_a_bound() {
 }
 
 #[test]
-fn a_session_that_is_over_produces_nothing() {
-    let (history, mut checker) = written();
+fn producing_after_the_end_of_the_session_violates_s7() {
+    let (history, mut checker) = three_transactions();
     let session = checker.begin_session(&history, 0, 0);
     checker.end_session(session);
     checker.check_window(&history, session, (Some(0), &history.events[0]));
@@ -122,12 +133,17 @@ fn a_session_that_is_over_produces_nothing() {
 }
 
 #[test]
-fn a_position_that_no_witness_says_is_ahead() {
-    let (mut history, _) = written();
+fn confirming_a_position_past_the_acknowledged_witness_violates_s2() {
+    let (mut history, _) = three_transactions();
     let mut checker = InvariantChecker::new(4, StateTopicSetting::Used);
     let session = checker.begin_session(&history, 0, 0);
     for number in 0..6 {
-        checker.check_stored(&mut history, (number, session), LANE, StoredBy::OpenProducer);
+        checker.check_stored(
+            &mut history,
+            (number, session),
+            TOPIC_PARTITION,
+            StoredBy::OpenProducer,
+        );
     }
     let (first, last) = (history.transactions[0].end_lsn, history.end_of_wal);
     checker.note_witness_ack(first);
@@ -138,24 +154,24 @@ fn a_position_that_no_witness_says_is_ahead() {
 }
 
 #[test]
-fn what_was_accepted_as_missing_is_looked_past_and_may_come_late() {
-    let (mut history, mut checker) = written();
+fn events_accepted_as_missing_may_be_left_out_or_stored_late() {
+    let (mut history, mut checker) = three_transactions();
     let session = checker.begin_session(&history, 0, 0);
     for event in &mut history.events[..2] {
         event.is_accepted = true;
     }
     checker.advance_past_accepted(&history);
-    checker.check_stored(&mut history, (2, session), LANE, StoredBy::OpenProducer);
+    checker.check_stored(&mut history, (2, session), TOPIC_PARTITION, StoredBy::OpenProducer);
     assert_eq!(violated(&checker), None);
     let late = checker.begin_session(&history, 0, 0);
-    checker.check_stored(&mut history, (0, late), LANE, StoredBy::ClosedProducer);
+    checker.check_stored(&mut history, (0, late), TOPIC_PARTITION, StoredBy::ClosedProducer);
     assert_eq!(violated(&checker), None);
     assert_eq!(history.missing().collect::<Vec<_>>(), [3, 4, 5]);
 }
 
 #[test]
-fn what_was_in_flight_when_a_topic_grew_stays_in_its_partition() {
-    let (history, mut checker) = written();
+fn producing_an_event_again_to_another_partition_after_the_topic_grew_violates_s3() {
+    let (history, mut checker) = three_transactions();
     let first = checker.begin_session(&history, 0, 0);
     checker.check_window(&history, first, (Some(0), &history.events[0]));
     checker.note_interruption();

@@ -21,7 +21,7 @@ use clap::Parser;
 use simulation::coverage;
 
 use crate::{
-    hunt::{Catch, Found},
+    hunt::{DetectedBy, Detection},
     patch::Patch,
     scratch::Scratch,
 };
@@ -113,10 +113,10 @@ fn plant_all(arguments: &Arguments) -> Result<ExitCode, String> {
     );
     for patch in &patches {
         let row = match plant(&scratch, patch, arguments.budget)? {
-            Ok(Catch { found, invariant, what, millis }) => {
+            Ok(Detection { detected_by, invariant, what, millis }) => {
                 caught += 1;
-                println!("{:<24} {invariant}: {what} ({found}, {millis} ms)", patch.name);
-                format!("{invariant} | {} | {millis} ms", found.seeds())
+                println!("{:<24} {invariant}: {what} ({detected_by}, {millis} ms)", patch.name);
+                format!("{invariant} | {} | {millis} ms", detected_by.seeds())
             }
             Err(why) => {
                 println!("{:<24} NOT CAUGHT: {why}", patch.name);
@@ -134,7 +134,11 @@ fn plant_all(arguments: &Arguments) -> Result<ExitCode, String> {
 }
 
 /// Plants one bug and runs seeds against it. The inner error says why it counts as not caught.
-fn plant(scratch: &Scratch, patch: &Patch, budget: u64) -> Result<Result<Catch, String>, String> {
+fn plant(
+    scratch: &Scratch,
+    patch: &Patch,
+    budget: u64,
+) -> Result<Result<Detection, String>, String> {
     scratch.restore()?;
     if let Err(why) = patch.apply_to(scratch.sources()) {
         return Ok(Err(why));
@@ -145,14 +149,14 @@ fn plant(scratch: &Scratch, patch: &Patch, budget: u64) -> Result<Result<Catch, 
     let Some(catch) = scratch.hunt(budget)? else {
         return Ok(Err(format!("no invariant was violated in {budget} seeds")));
     };
-    let Catch { found, invariant, what, .. } = &catch;
+    let Detection { detected_by, invariant, what, .. } = &catch;
     if !patch.is_caught_by(invariant) {
         return Ok(Err(format!(
-            "{found} violates an invariant that the patch does not name: {invariant}: {what}"
+            "{detected_by} violates an invariant that the patch does not name: {invariant}: {what}"
         )));
     }
     // A seed that also fails without the bug shows nothing about the bug.
-    if let Found::Seed(seed) = *found
+    if let DetectedBy::Seed(seed) = *detected_by
         && hunt::seed(seed).is_err()
     {
         return Ok(Err(format!("seed {seed} violates an invariant without the bug, too")));

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_patch_says_what_is_wrong_and_names_invariants_that_exist() {
+    fn every_patch_has_a_sentence_about_the_bug_and_names_existing_invariants() {
         let safety = [S1Complete, S2NeverAhead, S3Order, S4Duplicates, S6Fidelity];
         let others = [S7SingleWriter, S8Slot, S9Resources, S10Liveness, S11Loudness];
         let invariants = safety.into_iter().chain(others).map(|one| one.to_string());
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invariant_counts_if_the_patch_names_it() {
+    fn a_patch_is_caught_only_by_the_invariants_that_it_names() {
         let patch = Patch {
             name: "x".to_owned(),
             about: "x".to_owned(),

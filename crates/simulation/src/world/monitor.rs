@@ -86,7 +86,7 @@ impl World {
     fn set_baseline(&mut self, router: usize, baseline: Option<Arc<Baseline>>) {
         let process = &mut self.routers[router];
         let is_known = match (&process.baseline, &baseline) {
-            (Some(known), Some(found)) => Arc::ptr_eq(known, found),
+            (Some(known), Some(detected_by)) => Arc::ptr_eq(known, detected_by),
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
