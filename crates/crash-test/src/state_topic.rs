@@ -19,12 +19,12 @@ pub(crate) const SLOT: &str = "outbox_router";
 pub(crate) const NAME: &str = "crash-test";
 
 /// A reader of the state topic, from its start on.
-pub(crate) struct State {
+pub(crate) struct StateTopicReader {
     tail: Tail,
     prefix: Vec<u8>,
 }
 
-impl State {
+impl StateTopicReader {
     /// Begins to read. The topic must exist.
     pub(crate) fn open(bootstrap: &str) -> anyhow::Result<Self> {
         Ok(Self { tail: Tail::open(bootstrap, &[TOPIC])?, prefix: prefix() })
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_session_its_latest_record_counts_and_of_all_sessions_the_greatest_position() {
+    fn the_witness_is_the_greatest_position_among_the_latest_records_of_all_sessions() {
         assert_eq!(read(&[]), None);
         let log = [
             record("a", Some(10)),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_other_pipelines_say_nothing() {
+    fn records_of_other_pipelines_are_ignored() {
         let other = Seen { key: Some(b"other#a".to_vec()), ..record("a", Some(10)) };
         assert_eq!(read(&[other]), None);
     }
