@@ -144,7 +144,7 @@ impl Report {
         self.targets.push(Target { what, limit, aim, measured: measured.into() });
     }
 
-    /// Shows the marks, and returns the number of anomalies.
+    /// Shows the targets, and returns the number of anomalies.
     pub(crate) fn close(mut self) -> anyhow::Result<usize> {
         if self.targets.is_empty() {
             return Ok(self.anomalies.len());

@@ -21,9 +21,9 @@ const DELIVERY: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunOutcome {
     /// Every promise held.
-    Held,
+    Passed,
     /// At least one did not.
-    Broken,
+    Failed,
 }
 
 /// The judgement.
@@ -40,9 +40,9 @@ impl RunResult {
     pub(crate) fn outcome(&self) -> RunOutcome {
         let is_right = self.counts == ViolationCounts::default();
         if self.history.is_clean() && self.violations.is_empty() && is_right {
-            RunOutcome::Held
+            RunOutcome::Passed
         } else {
-            RunOutcome::Broken
+            RunOutcome::Failed
         }
     }
 }
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_run_without_a_violation_succeeds_and_its_last_line_counts_every_kind() {
         let verdict = verdict(ViolationCounts::default());
-        assert_eq!(verdict.outcome(), RunOutcome::Held);
+        assert_eq!(verdict.outcome(), RunOutcome::Passed);
         assert_eq!(
             verdict.to_string().lines().last().unwrap(),
             "kills 3 · lost 0 · order violations 0 · confirmed ahead 0 · slot ahead of witness 0 \
@@ -131,7 +131,7 @@ mod tests {
             ViolationCounts { witness_ahead: 1, ..none },
             ViolationCounts { repeated: 1, ..none },
         ] {
-            assert_eq!(verdict(counts).outcome(), RunOutcome::Broken, "{counts}");
+            assert_eq!(verdict(counts).outcome(), RunOutcome::Failed, "{counts}");
         }
     }
 }

@@ -11,9 +11,9 @@ use crate::args::Counting;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Every promise was kept.
-    Kept,
+    Passed,
     /// At least one was broken.
-    Broken,
+    Failed,
 }
 
 /// The result of the count.
@@ -38,7 +38,7 @@ impl Count {
     /// What the exit code reports: every anomaly, and not only those which the last line shows,
     /// lost and order.
     pub(crate) fn outcome(&self) -> Outcome {
-        if self.verdict.is_clean() { Outcome::Kept } else { Outcome::Broken }
+        if self.verdict.is_clean() { Outcome::Passed } else { Outcome::Failed }
     }
 }
 
@@ -96,9 +96,9 @@ mod tests {
     }
 
     #[test]
-    fn what_arrived_in_order_is_kept_though_some_came_twice() {
+    fn events_that_arrive_in_order_with_duplicates_keep_every_promise() {
         let count = count(&[1, 2, 3, 2, 3, 4, 5], Counting::Honest);
-        assert_eq!(count.outcome(), Outcome::Kept);
+        assert_eq!(count.outcome(), Outcome::Passed);
         assert_eq!(
             count.verdict.to_string(),
             "sent 5 · in Kafka 5 · lost 0 · duplicates 2 · order violations 0"
@@ -106,9 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn sabotage_is_one_loss_and_breaks_the_promise() {
+    fn the_sabotaged_record_counts_as_lost_and_fails_the_demo() {
         let count = count(&[1, 2, 3, 4, 5], Counting::Sabotaged);
-        assert_eq!(count.outcome(), Outcome::Broken);
+        assert_eq!(count.outcome(), Outcome::Failed);
         assert_eq!(count.dropped, Some(event(3).id.to_string()));
         assert_eq!(
             count.verdict.to_string(),
@@ -117,21 +117,21 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_does_not_hide_the_sabotage() {
+    fn a_duplicate_of_the_sabotaged_record_does_not_hide_the_loss() {
         let count = count(&[1, 2, 3, 2, 3, 4, 5], Counting::Sabotaged);
         assert_eq!(count.verdict.lost.count(), 1);
-        assert_eq!(count.outcome(), Outcome::Broken);
+        assert_eq!(count.outcome(), Outcome::Failed);
     }
 
     #[test]
-    fn disorder_alone_breaks_the_promise() {
+    fn an_order_violation_alone_fails_the_demo() {
         let count = count(&[1, 3, 2, 4, 5], Counting::Honest);
         assert_eq!(count.verdict.lost.count(), 0);
-        assert_eq!(count.outcome(), Outcome::Broken);
+        assert_eq!(count.outcome(), Outcome::Failed);
     }
 
     #[test]
-    fn nothing_in_kafka_is_everything_lost() {
+    fn with_nothing_in_kafka_every_event_counts_as_lost() {
         let count = count(&[], Counting::Sabotaged);
         assert_eq!((count.verdict.lost.count(), count.dropped), (5, None));
     }

@@ -18,7 +18,7 @@ pub(crate) const PARTITIONS: i32 = 6;
 const MOCK_BROKER: i32 = 1;
 
 /// A broker, and the means to stop it.
-pub(crate) enum Broker {
+pub(crate) enum DemoKafka {
     /// In this process and in memory.
     Embedded(MockCluster<'static, DefaultProducerContext>),
     /// A process that the demo has started; the router reaches it through the proxy.
@@ -32,7 +32,7 @@ pub(crate) enum Broker {
     Given(String),
 }
 
-impl Broker {
+impl DemoKafka {
     /// Starts the broker that was asked for, or none.
     pub(crate) async fn open(args: &Args) -> anyhow::Result<Self> {
         if let Some(bootstrap) = &args.kafka {
@@ -59,10 +59,10 @@ impl Broker {
         match self {
             Self::Embedded(_) => {
                 "embedded: librdkafka's mock cluster, inside this process, in memory\n\
-                 (--real-kafka starts an Apache Kafka, --kafka HOST:PORT takes yours)"
+                 (--real-kafka starts an Apache Kafka, --kafka HOST:PORT uses yours)"
             }
-            Self::Apache { .. } => "Apache Kafka, throw-away; the router goes through a proxy",
-            Self::Given(_) => "yours; the demo uses a topic of its own and deletes it at the end",
+            Self::Apache { .. } => "Apache Kafka, temporary; the router connects through a proxy",
+            Self::Given(_) => "yours; the demo uses topics of its own and deletes them at the end",
         }
     }
 
@@ -89,7 +89,7 @@ impl Broker {
         match self {
             Self::Embedded(cluster) => cluster
                 .create_topic(name, PARTITIONS, 1)
-                .with_context(|| format!("cannot make topic \"{name}\"")),
+                .with_context(|| format!("cannot create topic \"{name}\"")),
             Self::Apache { kafka, .. } => kafka.create_topic(name, PARTITIONS, &[]).await,
             Self::Given(bootstrap) => {
                 // One replica is enough for half a minute, also where the cluster asks for two.
@@ -97,8 +97,8 @@ impl Broker {
                 kafka::create_topic(bootstrap, name, PARTITIONS, &configs).await.with_context(
                     || {
                         format!(
-                            "cannot make topic \"{name}\" on {bootstrap}: does Kafka listen there, \
-                             and may anybody make topics?"
+                            "cannot create topic \"{name}\" on {bootstrap}: does Kafka listen there, \
+                             and may its clients create topics?"
                         )
                     },
                 )
@@ -112,7 +112,7 @@ impl Broker {
         match self {
             Self::Embedded(cluster) => cluster
                 .create_topic(name, 1, 1)
-                .with_context(|| format!("cannot make topic \"{name}\"")),
+                .with_context(|| format!("cannot create topic \"{name}\"")),
             Self::Apache { .. } | Self::Given(_) => Ok(()),
         }
     }
@@ -126,7 +126,7 @@ impl Broker {
     }
 
     /// Closes every connection and refuses new ones.
-    pub(crate) async fn take_away(&self) -> anyhow::Result<()> {
+    pub(crate) async fn disconnect(&self) -> anyhow::Result<()> {
         match self {
             Self::Embedded(cluster) => Ok(cluster.broker_down(MOCK_BROKER)?),
             Self::Apache { proxy, .. } => {
@@ -139,7 +139,7 @@ impl Broker {
     }
 
     /// Takes connections again.
-    pub(crate) async fn bring_back(&self) -> anyhow::Result<()> {
+    pub(crate) async fn reconnect(&self) -> anyhow::Result<()> {
         match self {
             Self::Embedded(cluster) => Ok(cluster.broker_up(MOCK_BROKER)?),
             Self::Apache { proxy, .. } => proxy.set(Mode::Forward).await,
