@@ -5,10 +5,10 @@ use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 use e2e::{SOON, Stage, committed};
-use testbed::checker::{Options, check};
+use testbed::checker::{CheckOptions, check};
 use testbed::kafka;
 use testbed::load::{LEDGER, Load, Pace};
-use testbed::reader::Seen;
+use testbed::reader::ConsumedRecord;
 use testbed::wait::eventually;
 
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -21,7 +21,7 @@ fn load() -> Load {
 #[tokio::test]
 async fn too_few_replicas_and_a_rolling_restart_lose_nothing_and_keep_the_order() {
     let mut stage = Stage::builder()
-        .own_kafka(kafka::Options::default().brokers(3).set("min.insync.replicas", "2"))
+        .own_kafka(kafka::KafkaOptions::default().brokers(3).set("min.insync.replicas", "2"))
         .without_topics()
         .set("kafka.create_topics.partitions", 3)
         .set("kafka.create_topics.replication_factor", 3)
@@ -66,7 +66,7 @@ async fn too_few_replicas_and_a_rolling_restart_lose_nothing_and_keep_the_order(
 
 /// The last copy of each event: what somebody who reads on and lets later copies overwrite earlier
 /// ones ends up with.
-fn last_copies(seen: Vec<Seen>) -> Vec<Seen> {
+fn last_copies(seen: Vec<ConsumedRecord>) -> Vec<ConsumedRecord> {
     let mut last = HashMap::new();
     for record in seen {
         let id = record.header("id").expect("a header id").to_owned();
@@ -126,7 +126,7 @@ async fn what_is_written_while_a_topic_is_deleted_arrives_when_it_is_made_again(
         stage.wait_confirmed(SOON).await.unwrap();
         let (truth, seen) = (stage.truth().await.unwrap(), stage.seen().await.unwrap());
         let copies = seen.len();
-        let verdict = check(&truth, &last_copies(seen), &Options::default()).clean().unwrap();
+        let verdict = check(&truth, &last_copies(seen), &CheckOptions::default()).clean().unwrap();
         println!("{verdict} · {} earlier copies", copies - verdict.records);
     }
 }
@@ -139,7 +139,7 @@ async fn exists(stage: &Stage, topic: &str) -> bool {
 #[tokio::test]
 async fn a_topic_that_the_broker_would_make_by_itself_is_not_made_for_the_router() {
     let mut stage = Stage::builder()
-        .own_kafka(kafka::Options::default().set("auto.create.topics.enable", "true"))
+        .own_kafka(kafka::KafkaOptions::default().set("auto.create.topics.enable", "true"))
         .without_topics()
         .prepare()
         .await

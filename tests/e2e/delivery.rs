@@ -84,7 +84,7 @@ async fn one_silent_leader_holds_everything_back_within_the_window() {
     // A transaction of the load, or what commits while a look is taken.
     const SLACK: u64 = 200;
     let mut stage = Stage::builder()
-        .own_kafka(kafka::Options::default().brokers(3))
+        .own_kafka(kafka::KafkaOptions::default().brokers(3))
         .without_topics()
         .set("limits.window_events", WINDOW)
         .prepare()

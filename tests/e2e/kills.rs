@@ -129,7 +129,7 @@ async fn a_broker_gone_for_thirty_seconds_blocks_the_router_and_costs_nothing() 
     /// Noise in memory that is not growth.
     const FLAT: u64 = 8 * 1024 * 1024;
     let mut stage = Stage::builder()
-        .own_kafka(kafka::Options::default())
+        .own_kafka(kafka::KafkaOptions::default())
         .set("limits.window_events", WINDOW)
         .set("limits.window_bytes", "16MiB")
         .start()

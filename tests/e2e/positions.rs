@@ -3,19 +3,19 @@
 use e2e::{Interruptions, SOON, Stage, make_event_function};
 use serde_json::Value;
 use testbed::load::LEDGER;
-use testbed::postgres::Session;
-use testbed::proxy::{Direction, Mode};
+use testbed::postgres::DatabaseSession;
+use testbed::proxy::{Direction, ProxyMode};
 use testbed::wait::eventually;
 use tokio_postgres::types::PgLsn;
 
 /// WAL that is no event.
-async fn other_wal(session: &Session) {
+async fn other_wal(session: &DatabaseSession) {
     let sql = "CREATE TABLE IF NOT EXISTS other (text text);
                INSERT INTO other SELECT repeat(md5(g::text), 8) FROM generate_series(1, 100) g";
     session.batch_execute(sql).await.unwrap();
 }
 
-async fn position(session: &Session, query: &str) -> PgLsn {
+async fn position(session: &DatabaseSession, query: &str) -> PgLsn {
     session.query_one(query, &[]).await.unwrap().get(0)
 }
 
@@ -63,7 +63,7 @@ async fn a_transaction_whose_commit_is_the_next_record_after_the_confirmed_posit
 }
 
 /// What the walsender was told last: how far the router has received, and how far it is safe.
-async fn told(session: &Session) -> Option<(PgLsn, PgLsn)> {
+async fn told(session: &DatabaseSession) -> Option<(PgLsn, PgLsn)> {
     let sql = "SELECT write_lsn, flush_lsn FROM pg_stat_replication WHERE write_lsn IS NOT NULL";
     let row = session.query_opt(sql, &[]).await.unwrap()?;
     Some((row.get(0), row.get(1)))
@@ -78,7 +78,7 @@ async fn a_keepalive_is_not_confirmed_while_an_event_before_it_is_not_acknowledg
     stage.wait_delivered(SOON).await.unwrap();
     stage.wait_confirmed(SOON).await.unwrap();
 
-    stage.kafka_proxy().unwrap().set(Mode::Pause(Direction::Both)).await.unwrap();
+    stage.kafka_proxy().unwrap().set(ProxyMode::Pause(Direction::Both)).await.unwrap();
     let before = stage.postgres.current_wal_lsn().await.unwrap();
     session.batch_execute("SELECT testbed.event(2)").await.unwrap();
     let after = stage.postgres.current_wal_lsn().await.unwrap();
@@ -98,7 +98,7 @@ async fn a_keepalive_is_not_confirmed_while_an_event_before_it_is_not_acknowledg
     assert!(stage.confirmed().await.unwrap() < after);
     assert_eq!(stage.confirmed_is_honest().await.unwrap(), 1);
 
-    stage.kafka_proxy().unwrap().set(Mode::Forward).await.unwrap();
+    stage.kafka_proxy().unwrap().set(ProxyMode::Forward).await.unwrap();
     stage.restart().await.unwrap();
     stage.wait_delivered(SOON).await.unwrap();
     stage.wait_confirmed(SOON).await.unwrap();

@@ -4,9 +4,9 @@ use std::process::Output;
 
 use e2e::{PUBLICATION, ROLE, SLOT, SOON, Stage};
 use serde_json::Value;
-use testbed::postgres::{DATABASE, SUPERUSER, Session};
-use testbed::reader::Seen;
-use testbed::router::Router;
+use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
+use testbed::reader::ConsumedRecord;
+use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 
 /// Standard output of a command that had to end with an exit code.
@@ -21,12 +21,12 @@ async fn type_in(stage: &Stage, arguments: &[&str], exit_code: i32) -> String {
     said(&stage.router.command(arguments).await.unwrap(), exit_code)
 }
 
-async fn count(session: &Session, query: &str) -> i64 {
+async fn count(session: &DatabaseSession, query: &str) -> i64 {
     session.query_one(&format!("SELECT count(*) FROM {query}"), &[]).await.unwrap().get(0)
 }
 
 /// Inserts one order as an application would, and gives the record that it becomes.
-async fn first_record(stage: &Stage, session: &Session) -> (String, Seen) {
+async fn first_record(stage: &Stage, session: &DatabaseSession) -> (String, ConsumedRecord) {
     let sql = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES \
                ('order', 'order-1', 'OrderPlaced', '{\"total\": 10}') RETURNING id::text";
     let id: String = session.query_one(sql, &[]).await.unwrap().get(0);
@@ -36,7 +36,7 @@ async fn first_record(stage: &Stage, session: &Session) -> (String, Seen) {
     (id, seen.remove(0))
 }
 
-fn expect_order(id: &str, record: &Seen) {
+fn expect_order(id: &str, record: &ConsumedRecord) {
     assert_eq!(record.key.as_deref(), Some(b"order-1".as_slice()));
     assert_eq!(record.value.as_deref(), Some(br#"{"total": 10}"#.as_slice()));
     assert_eq!(record.header("id"), Some(id));
@@ -139,7 +139,7 @@ async fn setup_names_the_session_that_keeps_the_slot_waiting() {
 
 #[tokio::test]
 async fn a_wrong_configuration_ends_at_once_and_says_what_to_write() {
-    let router = Router::with_config("[limits]\nwindw_events = 10\n").unwrap();
+    let router = RouterProcess::with_config("[limits]\nwindw_events = 10\n").unwrap();
     for command in ["run", "check"] {
         let output = router.command(&[command]).await.unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);

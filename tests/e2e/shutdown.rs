@@ -7,8 +7,8 @@ use e2e::{SOON, Stage, committed};
 use serde_json::Value;
 use testbed::kafka;
 use testbed::load::{Load, Pace};
-use testbed::postgres::Stop;
-use testbed::router::Router;
+use testbed::postgres::ShutdownMode;
+use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 use tokio::time::{Instant, sleep};
 
@@ -61,7 +61,7 @@ async fn sigterm_under_load_drains_and_the_next_start_repeats_nothing() {
 #[tokio::test]
 async fn sigterm_while_kafka_is_silent_gives_up_at_the_deadline_and_says_so() {
     let mut stage = Stage::builder()
-        .own_kafka(kafka::Options::default())
+        .own_kafka(kafka::KafkaOptions::default())
         .set("limits.shutdown", "2s")
         .start()
         .await
@@ -92,7 +92,7 @@ async fn an_idle_router_lets_postgresql_stop_within_two_seconds() {
     stage.wait_delivered(DEADLINE).await.unwrap();
     stage.wait_confirmed(SOON).await.unwrap();
 
-    let took = stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
+    let took = stage.postgres.stop(ShutdownMode::Fast, SOON).await.unwrap();
     println!("PostgreSQL stopped in {took:?}");
     assert!(took <= Duration::from_secs(2), "it took {took:?}");
 
@@ -109,14 +109,15 @@ async fn an_idle_router_lets_postgresql_stop_within_two_seconds() {
 
 #[tokio::test]
 async fn a_router_that_waits_for_kafka_lets_postgresql_stop_within_ten_seconds() {
-    let mut stage = Stage::builder().own_kafka(kafka::Options::default()).start().await.unwrap();
+    let mut stage =
+        Stage::builder().own_kafka(kafka::KafkaOptions::default()).start().await.unwrap();
     write(&mut stage, 50).await.unwrap();
     stage.wait_delivered(DEADLINE).await.unwrap();
     stage.kafka.mine().unwrap().pause().unwrap();
     write(&mut stage, 50).await.unwrap();
     stage.router.wait_status("events without an acknowledgement", SOON, owes_acks).await.unwrap();
 
-    let took = stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
+    let took = stage.postgres.stop(ShutdownMode::Fast, SOON).await.unwrap();
     println!("PostgreSQL stopped in {took:?}");
     assert!(took <= Duration::from_secs(10), "it took {took:?}");
 
@@ -130,7 +131,7 @@ async fn a_router_that_waits_for_kafka_lets_postgresql_stop_within_ten_seconds()
 #[tokio::test]
 async fn a_standby_takes_over_when_the_router_that_streams_is_killed() {
     let mut stage = Stage::builder().start().await.unwrap();
-    let mut standby = Router::start(&stage.config.to_string()).unwrap();
+    let mut standby = RouterProcess::start(&stage.config.to_string()).unwrap();
     let waiting = standby.wait_state("standby", SOON).await.unwrap();
     let walsender = stage.slot().await.unwrap().active_pid;
     assert_eq!(waiting["positions"]["holder_pid"].as_i64(), walsender.map(i64::from));
@@ -160,7 +161,7 @@ async fn a_standby_takes_over_when_the_router_that_streams_is_killed() {
 }
 
 /// A standby becomes ready when its monitor has looked.
-async fn ready(router: &Router) -> anyhow::Result<()> {
+async fn ready(router: &RouterProcess) -> anyhow::Result<()> {
     eventually(SOON, "/readyz 200", async || {
         Ok((router.get("/readyz").await?.status == 200).then_some(()))
     })

@@ -17,7 +17,7 @@ pub use bounds::{Interruptions, largest_transaction, memory_limit};
 pub use broker::Broker;
 pub use load::{committed, make_event_function};
 pub use stage::{Builder, Stage};
-pub use testbed::router::Config;
+pub use testbed::router::RouterConfig;
 
 use std::time::Duration;
 

@@ -9,9 +9,9 @@ use anyhow::{Context, ensure};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde_json::Value;
-use testbed::checker::{Options, Verdict, check, confirmed_ahead};
+use testbed::checker::{CheckOptions, CheckResult, check, confirmed_ahead};
 use testbed::postgres::{DATABASE, SUPERUSER, SlotRow};
-use testbed::reader::{Follower, Seen, read_all};
+use testbed::reader::{ConsumedRecord, Follower, read_all};
 use testbed::truth::Truth;
 use testbed::wait::{eventually, until_ok};
 use tokio::task::spawn_blocking;
@@ -46,7 +46,7 @@ impl Stage {
     /// # Errors
     ///
     /// Fails when a topic is missing or cannot be read.
-    pub async fn seen(&self) -> anyhow::Result<Vec<Seen>> {
+    pub async fn seen(&self) -> anyhow::Result<Vec<ConsumedRecord>> {
         let topics: Vec<&str> = self.topics.iter().map(String::as_str).collect();
         read_all(&self.kafka.bootstrap(), &topics).await
     }
@@ -126,9 +126,9 @@ impl Stage {
     /// # Errors
     ///
     /// Fails when the database or Kafka cannot be read.
-    pub async fn verdict(&self) -> anyhow::Result<Verdict> {
+    pub async fn verdict(&self) -> anyhow::Result<CheckResult> {
         let truth = self.truth().await?;
-        let options = Options { late_runs: self.late_runs };
+        let options = CheckOptions { late_runs: self.late_runs };
         Ok(check(&truth, &self.seen().await?, &options))
     }
 

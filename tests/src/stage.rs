@@ -4,13 +4,13 @@
 use anyhow::Context;
 use serde_json::Value;
 use testbed::checker::LateRuns;
+use testbed::commit_tracker::CommitTracker;
 use testbed::kafka;
-use testbed::load::{Journal, Load, Preset, Running, Schema};
-use testbed::postgres::{self, DATABASE, Postgres, SUPERUSER, Session};
+use testbed::load::{Journal, Load, Preset, RunningLoad, Schema};
+use testbed::postgres::{self, DATABASE, DatabaseSession, PostgresServer, SUPERUSER};
 use testbed::proxy::Proxy;
-use testbed::router::{Config, Router};
+use testbed::router::{RouterConfig, RouterProcess};
 use testbed::truth::{Format, Mapping};
-use testbed::witness::Witness;
 
 use crate::broker::{Broker, topic_prefix};
 use crate::{PUBLICATION, ROLE, SLOT, postgres_version};
@@ -42,11 +42,11 @@ pub struct Builder {
     database: Database,
     format: Format,
     partitions: Option<i32>,
-    postgres: postgres::Options,
+    postgres: postgres::PostgresOptions,
     postgres_link: Link,
-    own_kafka: Option<kafka::Options>,
+    own_kafka: Option<kafka::KafkaOptions>,
     kafka_link: Link,
-    config: Config,
+    config: RouterConfig,
     witnessing: Witnessing,
 }
 
@@ -116,7 +116,7 @@ impl Builder {
 
     /// A Kafka that no other scenario uses.
     #[must_use]
-    pub fn own_kafka(mut self, options: kafka::Options) -> Self {
+    pub fn own_kafka(mut self, options: kafka::KafkaOptions) -> Self {
         self.own_kafka = Some(options);
         self
     }
@@ -168,7 +168,7 @@ impl Builder {
     pub async fn prepare(self) -> anyhow::Result<Stage> {
         let (kafka, postgres) =
             tokio::try_join!(start_kafka(self.own_kafka, self.kafka_link), async {
-                let postgres = Postgres::start(self.postgres).await?;
+                let postgres = PostgresServer::start(self.postgres).await?;
                 match self.database {
                     Database::Empty => {}
                     Database::Prepared => prepare_database(&postgres, &self.schema).await?,
@@ -185,7 +185,9 @@ impl Builder {
         }
         let witness = match self.witnessing {
             Witnessing::Off => None,
-            Witnessing::On => Some(Witness::create(&*postgres.connect().await?, "witness").await?),
+            Witnessing::On => {
+                Some(CommitTracker::create(&*postgres.connect().await?, "witness").await?)
+            }
         };
         let postgres_proxy = match self.postgres_link {
             Link::Direct => None,
@@ -196,7 +198,7 @@ impl Builder {
         let mut config = base(port, &bootstrap, &self.schema, &mapping);
         config.add(self.config);
         Ok(Stage {
-            router: Router::with_config(&config.to_string())?,
+            router: RouterProcess::with_config(&config.to_string())?,
             postgres_proxy,
             kafka_proxy,
             postgres,
@@ -216,13 +218,13 @@ impl Builder {
 #[derive(Debug)]
 pub struct Stage {
     /// The process under test.
-    pub router: Router,
+    pub router: RouterProcess,
     /// The source.
-    pub postgres: Postgres,
+    pub postgres: PostgresServer,
     /// The destination.
     pub kafka: Broker,
     /// What the router's file says; [`rewrite_config`](Self::rewrite_config) after a change.
-    pub config: Config,
+    pub config: RouterConfig,
     /// The outbox.
     pub schema: Schema,
     /// How its rows become records.
@@ -233,7 +235,7 @@ pub struct Stage {
     pub late_runs: LateRuns,
     pub(crate) postgres_proxy: Option<Proxy>,
     pub(crate) kafka_proxy: Option<Proxy>,
-    pub(crate) witness: Option<Witness>,
+    pub(crate) witness: Option<CommitTracker>,
     pub(crate) journals: Vec<Journal>,
 }
 
@@ -251,11 +253,13 @@ impl Stage {
             database: Database::Prepared,
             format: Format::Plain,
             partitions: Some(3),
-            postgres: postgres::Options::version(postgres_version().expect("a major version")),
+            postgres: postgres::PostgresOptions::version(
+                postgres_version().expect("a major version"),
+            ),
             postgres_link: Link::Direct,
             own_kafka: None,
             kafka_link: Link::Direct,
-            config: Config::default(),
+            config: RouterConfig::default(),
             witnessing: Witnessing::Off,
         }
     }
@@ -265,12 +269,12 @@ impl Stage {
     /// # Errors
     ///
     /// Fails when the server cannot be reached.
-    pub async fn session(&self) -> anyhow::Result<Session> {
+    pub async fn session(&self) -> anyhow::Result<DatabaseSession> {
         self.postgres.connect().await
     }
 
     /// Starts writers on the outbox.
-    pub fn load(&self, load: Load) -> Running {
+    pub fn load(&self, load: Load) -> RunningLoad {
         load.start(&self.postgres.url(SUPERUSER, DATABASE), &self.schema)
     }
 
@@ -335,7 +339,7 @@ fn tail(log: &str) -> String {
 }
 
 async fn start_kafka(
-    own: Option<kafka::Options>,
+    own: Option<kafka::KafkaOptions>,
     link: Link,
 ) -> anyhow::Result<(Broker, Option<Proxy>)> {
     match (link, own) {
@@ -353,7 +357,7 @@ async fn start_kafka(
 }
 
 /// The publication is made before the slot: a slot decodes with the catalog of its time.
-async fn prepare_database(postgres: &Postgres, schema: &Schema) -> anyhow::Result<()> {
+async fn prepare_database(postgres: &PostgresServer, schema: &Schema) -> anyhow::Result<()> {
     let session = postgres.connect().await?;
     schema.create(&session).await?;
     session
@@ -377,8 +381,8 @@ fn topic_names(schema: &Schema, mapping: &Mapping) -> Vec<String> {
 }
 
 /// What every stage configures; a scenario's own keys are stronger.
-fn base(port: u16, bootstrap: &str, schema: &Schema, mapping: &Mapping) -> Config {
-    let mut config = Config::default();
+fn base(port: u16, bootstrap: &str, schema: &Schema, mapping: &Mapping) -> RouterConfig {
+    let mut config = RouterConfig::default();
     config
         .set("postgres.url", format!("postgres://{ROLE}@127.0.0.1:{port}/{DATABASE}"))
         .set("postgres.slot", SLOT)

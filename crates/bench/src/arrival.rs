@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 use rdkafka::Message as _;
 use serde_json::json;
-use testbed::router::Router;
+use testbed::router::RouterProcess;
 use tokio::time::Instant;
 
 use crate::audit::member;
@@ -93,8 +93,8 @@ pub(crate) async fn takeovers(bench: &mut Bench) -> anyhow::Result<()> {
     report.print(&format!("\ntakeover by a standby\n{}", table.show()))
 }
 
-fn configured(pipeline: &BenchPipeline, binary: &Path) -> anyhow::Result<Router> {
-    Ok(Router::with_config(&pipeline.router_config())?.program(binary))
+fn configured(pipeline: &BenchPipeline, binary: &Path) -> anyhow::Result<RouterProcess> {
+    Ok(RouterProcess::with_config(&pipeline.router_config())?.program(binary))
 }
 
 /// Milliseconds from `since` until row `turn` arrives. Rows of earlier turns are read and skipped,

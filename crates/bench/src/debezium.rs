@@ -12,7 +12,7 @@ use anyhow::Context;
 use tempfile::TempDir;
 use testbed::postgres::{DATABASE, SUPERUSER};
 use testbed::process::Signal;
-use testbed::process::{Process, Spec};
+use testbed::process::{Process, ProcessSpec};
 
 use crate::choices::Tuning;
 use crate::server::{BenchServer, PUBLICATION, ReaderSettings, TuningGoal};
@@ -68,7 +68,7 @@ impl Debezium {
         for (name, text) in &files {
             std::fs::write(dir.path().join(name), text)?;
         }
-        let spec = Spec::new("java", dir.path().join("log"))
+        let spec = ProcessSpec::new("java", dir.path().join("log"))
             .args(["-Xms256m", "-Xmx2g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"])
             .args(["-cp", &format!("{}/*", jars()?.display())])
             .arg("org.apache.kafka.connect.cli.ConnectStandalone")

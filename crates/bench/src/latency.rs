@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::json;
-use testbed::kafka::Kafka;
+use testbed::kafka::KafkaCluster;
 
 use crate::args::Args;
 use crate::bench::Bench;
@@ -92,7 +92,7 @@ fn name(reader: &Reader) -> String {
 async fn measure_producer_alone(
     rate: u64,
     turn: u32,
-    kafka: &Kafka,
+    kafka: &KafkaCluster,
 ) -> anyhow::Result<Result<LatencyFigures, Anomaly>> {
     let name = format!("floor-{rate}-{turn}");
     let topics = Topics::create(&kafka.bootstrap(), &name, Distribution::default()).await?;
@@ -110,7 +110,7 @@ async fn measure_reader(
     args: &Args,
     reader: &Reader,
     (rate, turn): (u64, u32),
-    kafka: &mut Kafka,
+    kafka: &mut KafkaCluster,
 ) -> anyhow::Result<Result<LatencyFigures, Anomaly>> {
     let topic = format!("latency-{rate}-{turn}-{}", reader.slug());
     let pipeline = BenchPipeline::with_topic(args, kafka, "latency", &topic).await?;

@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use serde_json::{Value, json};
-use testbed::kafka::{Jvm, Kafka, Options};
+use testbed::kafka::{Jvm, KafkaCluster, KafkaOptions};
 use testbed::router;
 
 use crate::args::Args;
@@ -61,7 +61,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     }
     let readers = readers(&args)?;
     let busy = busy_cores(Duration::from_secs(1)).await?;
-    let kafka = Kafka::start(Options::default().jvm(Jvm::Fast)).await?;
+    let kafka = KafkaCluster::start(KafkaOptions::default().jvm(Jvm::Fast)).await?;
     let mut bench = Bench { args, readers, kafka, report };
     print_setup(&mut bench).await?;
     if busy > OTHER_CORES_MAX {
@@ -116,7 +116,7 @@ async fn print_setup(Bench { args, readers, report, .. }: &mut Bench) -> anyhow:
     for version in args.versions() {
         postgres.push(BenchServer::start(version, Distribution::default()).await?.version().await?);
     }
-    let kafka = Kafka::version().await?;
+    let kafka = KafkaCluster::version().await?;
     report.print(&format!(
         "{} x {}, {} GiB, kernel {}, TCP congestion control {}\nPostgreSQL {}, Kafka {kafka}, 6 partitions, acks=all",
         machine.cores,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rdkafka::Message as _;
 use serde_json::json;
-use testbed::kafka::Kafka;
+use testbed::kafka::KafkaCluster;
 use testbed::process::{peak_resident_bytes, resident_bytes};
 use testbed::wait::eventually;
 use tokio::time::{Instant, sleep};
@@ -90,7 +90,7 @@ pub(crate) async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
 async fn measure_router(
     args: &Args,
     reader: &Reader,
-    kafka: &mut Kafka,
+    kafka: &mut KafkaCluster,
 ) -> anyhow::Result<OutageFigures> {
     let pipeline = BenchPipeline::create(args, kafka, "outage", reader).await?;
     let BenchPipeline { server, topics, slot, .. } = &pipeline;

@@ -1,7 +1,7 @@
 //! The set-up of a measurement that drains no backlog: a server, a slot and one topic, and the
 //! reader between them.
 
-use testbed::kafka::Kafka;
+use testbed::kafka::KafkaCluster;
 use testbed::postgres::{DATABASE, SUPERUSER};
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -25,7 +25,7 @@ impl BenchPipeline {
     /// written for earlier readers.
     pub(crate) async fn create(
         args: &Args,
-        kafka: &Kafka,
+        kafka: &KafkaCluster,
         slot: &'static str,
         reader: &Reader,
     ) -> anyhow::Result<Self> {
@@ -35,7 +35,7 @@ impl BenchPipeline {
     /// The same, with a topic of another name.
     pub(crate) async fn with_topic(
         args: &Args,
-        kafka: &Kafka,
+        kafka: &KafkaCluster,
         slot: &'static str,
         topic: &str,
     ) -> anyhow::Result<Self> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use testbed::router::Router;
+use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 
 use crate::choices::{Socket, Tuning};
@@ -72,7 +72,7 @@ impl Reader {
 /// A reader at work that delivers into Kafka. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) enum RunningReader {
-    Router(Router),
+    Router(RouterProcess),
     Debezium(Debezium),
 }
 
@@ -86,7 +86,7 @@ impl RunningReader {
             Reader::PgRecvlogical => bail!("pg_recvlogical delivers nothing into Kafka"),
             Reader::Router { binary, .. } => {
                 let mut router =
-                    Router::with_config(&server.router_config(settings))?.program(binary);
+                    RouterProcess::with_config(&server.router_config(settings))?.program(binary);
                 router.start_again()?;
                 Ok(Self::Router(router))
             }
@@ -135,7 +135,7 @@ impl RunningReader {
 }
 
 /// Lets a router drain and end.
-pub(crate) async fn stop(router: &mut Router) -> anyhow::Result<()> {
+pub(crate) async fn stop(router: &mut RouterProcess) -> anyhow::Result<()> {
     router.sigterm()?;
     let status = router.wait_exit(STOP_DEADLINE).await?;
     ensure!(status.success(), "the router ended with {status}, log:\n{}", router.log());

@@ -3,8 +3,8 @@
 use anyhow::{Context, ensure};
 use rdkafka::{Message as _, TopicPartitionList};
 use serde::Serialize;
-use testbed::kafka::Kafka;
-use testbed::process::{Process, Spec, peak_resident_bytes};
+use testbed::kafka::KafkaCluster;
+use testbed::process::{Process, ProcessSpec, peak_resident_bytes};
 use tokio::time::Instant;
 
 use crate::audit::Audit;
@@ -43,7 +43,7 @@ impl Run {
 pub(crate) async fn run(
     (reader, socket): (&Reader, Socket),
     server: &BenchServer,
-    kafka: &mut Kafka,
+    kafka: &mut KafkaCluster,
     written: WrittenBacklog,
     name: &str,
 ) -> anyhow::Result<Result<Run, Anomaly>> {
@@ -62,12 +62,12 @@ pub(crate) async fn run(
 async fn receive(
     server: &BenchServer,
     socket: Socket,
-    kafka: &mut Kafka,
+    kafka: &mut KafkaCluster,
     written: WrittenBacklog,
     slot: &str,
 ) -> anyhow::Result<Result<Run, Anomaly>> {
     let log = tempfile::NamedTempFile::new()?;
-    let spec = Spec::new(pg_recvlogical()?, log.path())
+    let spec = ProcessSpec::new(pg_recvlogical()?, log.path())
         .args(["--dbname", &server.conninfo(socket), "--slot", slot])
         .args(["--start", "--no-loop", "--fsync-interval", "0", "--file", "/dev/null"])
         .args(["--option", "proto_version=1"])
@@ -89,7 +89,7 @@ async fn receive(
 async fn deliver(
     (reader, socket): (&Reader, Socket),
     server: &BenchServer,
-    kafka: &mut Kafka,
+    kafka: &mut KafkaCluster,
     written: WrittenBacklog,
     (slot, name): (&str, &str),
 ) -> anyhow::Result<Result<Run, Anomaly>> {
@@ -128,7 +128,7 @@ async fn deliver(
 pub(crate) async fn measured_processes(
     server: &BenchServer,
     slot: &str,
-    kafka: &mut Kafka,
+    kafka: &mut KafkaCluster,
     reader: u32,
 ) -> anyhow::Result<MeasuredProcesses> {
     Ok(MeasuredProcesses {

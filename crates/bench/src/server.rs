@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use testbed::load::{Backlog, Preset, Schema, backlog};
-use testbed::postgres::{DATABASE, Options, Postgres, SUPERUSER, Session, create_slot};
-use testbed::router::Config;
+use testbed::postgres::{
+    DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER, create_slot,
+};
+use testbed::router::RouterConfig;
 use testbed::wait::until_ok;
 use tokio_postgres::types::PgLsn;
 use uuid::Uuid;
@@ -60,8 +62,8 @@ pub(crate) struct ReaderSettings<'a> {
 
 /// A PostgreSQL with an outbox table, its publication and the slot `origin`.
 pub(crate) struct BenchServer {
-    pub(crate) postgres: Postgres,
-    session: Session,
+    pub(crate) postgres: PostgresServer,
+    session: DatabaseSession,
     schema: Schema,
     distribution: Distribution,
     /// The `name` in the configuration of the routers that read from it.
@@ -70,10 +72,11 @@ pub(crate) struct BenchServer {
 
 impl BenchServer {
     pub(crate) async fn start(version: u16, distribution: Distribution) -> anyhow::Result<Self> {
-        let options = SETTINGS
-            .iter()
-            .fold(Options::version(version), |options, (name, value)| options.set(name, value));
-        let mut postgres = Postgres::start(options).await?;
+        let options =
+            SETTINGS.iter().fold(PostgresOptions::version(version), |options, (name, value)| {
+                options.set(name, value)
+            });
+        let mut postgres = PostgresServer::start(options).await?;
         encrypt(&mut postgres).await?;
         let session = postgres.connect().await?;
         let types = distribution.types();
@@ -162,7 +165,7 @@ impl BenchServer {
     /// servers of one version have one system identifier, so under one name a router would find in
     /// the state topic what belongs to an earlier server, and stop.
     pub(crate) fn router_config(&self, settings: ReaderSettings<'_>) -> String {
-        let mut config = Config::default();
+        let mut config = RouterConfig::default();
         config
             .set("name", self.name.as_str())
             .set("postgres.url", self.conninfo(settings.socket))
@@ -195,7 +198,7 @@ impl BenchServer {
 }
 
 /// Offers TLS to clients that ask for it, and changes nothing for others.
-async fn encrypt(postgres: &mut Postgres) -> anyhow::Result<()> {
+async fn encrypt(postgres: &mut PostgresServer) -> anyhow::Result<()> {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     postgres.write_file("server.crt", own.cert.pem().as_bytes())?;
     postgres.write_file("server.key", own.signing_key.serialize_pem().as_bytes())?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testbed::postgres::Session;
+use testbed::postgres::DatabaseSession;
 use testbed::process::{cpu_time, family_cpu_time, has_ended, written_bytes};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -40,7 +40,7 @@ pub(crate) struct MeasuredProcesses {
 /// Asks the server which process streams from the slot of a run. A reader may have several
 /// connections, also to walsenders.
 pub(crate) struct Holder {
-    session: Session,
+    session: DatabaseSession,
     slot: String,
     runtime: Handle,
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use hdrhistogram::Histogram;
-use testbed::postgres::Session;
+use testbed::postgres::DatabaseSession;
 use tokio::runtime;
 use tokio::time::Instant;
 
@@ -102,7 +102,7 @@ fn connection(
 ) -> anyhow::Result<Histogram<u64>> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let opened = runtime.block_on(async {
-        let session = Session::open(url).await?;
+        let session = DatabaseSession::open(url).await?;
         let statement = session.prepare(insert).await?;
         anyhow::Ok((session, statement))
     });

@@ -4,7 +4,7 @@
 //! the router no longer has, ends the run before it begins.
 
 use anyhow::{Context, ensure};
-use testbed::router::Router;
+use testbed::router::RouterProcess;
 
 /// The environment variable that arms the router.
 pub(crate) const VARIABLE: &str = "OUTBOX_ROUTER_FAILPOINT";
@@ -87,7 +87,7 @@ pub(crate) const FAILPOINTS: [FailpointCase; 26] = [
 /// # Errors
 ///
 /// Fails when it has other failpoints, or was built without any.
-pub(crate) async fn check_names(router: &mut Router) -> anyhow::Result<()> {
+pub(crate) async fn check_names(router: &mut RouterProcess) -> anyhow::Result<()> {
     router.set_env(VARIABLE, Some("list"));
     // A router without failpoints runs the command, so it is a command that ends.
     let output = router.command(&["check"]).await;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use testbed::proxy::Mode;
+use testbed::proxy::ProxyMode;
 use testbed::wait::eventually;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::types::PgLsn;
@@ -31,7 +31,7 @@ pub(crate) async fn hold(
     // With few records in flight, new records are sent, and only their acknowledgements are
     // missing.
     system.wait_confirmed(DEADLINE).await?;
-    system.proxy.set(Mode::HoldAnswers).await?;
+    system.proxy.set(ProxyMode::HoldAnswers).await?;
     let from = system.session.query_one("SELECT pg_current_wal_insert_lsn()", &[]).await?.get(0);
     let answers = system.proxy.answer_bytes();
     let confirmed = watch(system, tally, length).await?;
@@ -46,10 +46,10 @@ pub(crate) async fn hold(
         HoldEnd::KillCost => {
             system.router.kill9().await?;
             system.proxy.cut();
-            system.proxy.set(Mode::Forward).await
+            system.proxy.set(ProxyMode::Forward).await
         }
         HoldEnd::Release => {
-            system.proxy.set(Mode::Forward).await?;
+            system.proxy.set(ProxyMode::Forward).await?;
             eventually(DEADLINE, format!("{held} to be confirmed after the release"), async || {
                 Ok((system.slot().await?.1 >= held).then_some(()))
             })

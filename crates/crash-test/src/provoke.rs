@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use testbed::load::big_transaction;
-use testbed::postgres::Stop;
-use testbed::proxy::Mode;
+use testbed::postgres::ShutdownMode;
+use testbed::proxy::ProxyMode;
 use testbed::wait::eventually;
 use tokio::time::sleep;
 
@@ -67,7 +67,7 @@ pub(crate) async fn provoke(
         }
         Trigger::StopServer => {
             wait_at_work(system, lead).await?;
-            system.postgres.stop(Stop::Fast, DEADLINE).await?;
+            system.postgres.stop(ShutdownMode::Fast, DEADLINE).await?;
         }
         Trigger::RefuseBatches => {
             wait_at_work(system, lead).await?;
@@ -85,7 +85,7 @@ pub(crate) async fn provoke(
                 // A slot that was saved while the server started is behind the witness only now.
                 system.wait_witness_moved_or_ended().await?;
                 sleep(lead).await;
-                system.postgres.stop(Stop::Immediate, DEADLINE).await?;
+                system.postgres.stop(ShutdownMode::Immediate, DEADLINE).await?;
                 start_postgres(system).await?;
             }
         }
@@ -114,7 +114,7 @@ pub(crate) async fn repair(system: &mut TestSystem, trigger: Trigger) -> anyhow:
     } else if trigger == Trigger::FillQueue {
         // Drops what was held back: the router that waited for it is dead.
         system.proxy.cut();
-        system.proxy.set(Mode::Forward).await?;
+        system.proxy.set(ProxyMode::Forward).await?;
     }
     Ok(())
 }
@@ -132,7 +132,7 @@ async fn fill_queue(system: &mut TestSystem) -> anyhow::Result<()> {
     // writers wait until the wide rows are committed.
     system.session.batch_execute("BEGIN; LOCK TABLE testbed.aggregate IN EXCLUSIVE MODE").await?;
     system.wait_confirmed(DEADLINE).await?;
-    system.proxy.set(Mode::HoldAnswers).await?;
+    system.proxy.set(ProxyMode::HoldAnswers).await?;
     big_transaction(&system.session, &system.schema, WIDE_ROWS, WIDE_BYTES).await?;
     eventually(DEADLINE, "a full window", async || {
         let bytes = system.status_number("/window/bytes").await?;

@@ -21,7 +21,7 @@ const DELIVERY: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunOutcome {
     /// Every promise held.
-    Passed,
+    ForwardedBytes,
     /// At least one did not.
     Failed,
 }
@@ -31,7 +31,7 @@ pub(crate) enum RunOutcome {
 pub(crate) struct RunResult {
     kills: usize,
     counts: ViolationCounts,
-    history: checker::Verdict,
+    history: checker::CheckResult,
     violations: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl RunResult {
     pub(crate) fn outcome(&self) -> RunOutcome {
         let is_right = self.counts == ViolationCounts::default();
         if self.history.is_clean() && self.violations.is_empty() && is_right {
-            RunOutcome::Passed
+            RunOutcome::ForwardedBytes
         } else {
             RunOutcome::Failed
         }
@@ -85,7 +85,7 @@ pub(crate) async fn finish(
         in_ledger == observed,
         "the ledger has {in_ledger} events, the observer saw {observed}"
     );
-    let history = check(&truth, system.tail.seen(), &checker::Options::default());
+    let history = check(&truth, system.tail.seen(), &checker::CheckOptions::default());
     let (one, other) = (history.duplicates, tally.duplicates());
     ensure!(one == other, "duplicates were counted in two ways: {one} and {other}");
     let kills = costs.kills();
@@ -107,14 +107,14 @@ mod tests {
     use super::*;
 
     fn verdict(counts: ViolationCounts) -> RunResult {
-        let history = checker::Verdict { duplicates: 7, ..checker::Verdict::default() };
+        let history = checker::CheckResult { duplicates: 7, ..checker::CheckResult::default() };
         RunResult { kills: 3, counts, history, violations: Vec::new() }
     }
 
     #[test]
     fn a_run_without_a_violation_succeeds_and_its_last_line_counts_every_kind() {
         let verdict = verdict(ViolationCounts::default());
-        assert_eq!(verdict.outcome(), RunOutcome::Passed);
+        assert_eq!(verdict.outcome(), RunOutcome::ForwardedBytes);
         assert_eq!(
             verdict.to_string().lines().last().unwrap(),
             "kills 3 · lost 0 · order violations 0 · confirmed ahead 0 · slot ahead of witness 0 \

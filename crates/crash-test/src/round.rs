@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use testbed::reader::Seen;
+use testbed::reader::ConsumedRecord;
 use testbed::wait::eventually;
 use tokio::time::sleep;
 use uuid::Uuid;
@@ -148,6 +148,6 @@ pub(crate) async fn check_after_death(
 }
 
 /// The event of a record. A record without one is for the checker at the end.
-fn event_of(record: &Seen) -> Option<Uuid> {
+fn event_of(record: &ConsumedRecord) -> Option<Uuid> {
     record.header("id").and_then(|id| id.parse().ok())
 }

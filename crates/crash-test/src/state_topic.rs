@@ -7,8 +7,8 @@
 use anyhow::Context;
 use relay::witness::{Pipeline, StateRecord, combine};
 use testbed::postgres::DATABASE;
-use testbed::reader::Seen;
-use testbed::tail::{Ends, Tail};
+use testbed::reader::ConsumedRecord;
+use testbed::tail::{EndOffsets, Tail};
 use tokio_postgres::types::PgLsn;
 
 /// The state topic.
@@ -31,12 +31,12 @@ impl StateTopicReader {
     }
 
     /// Where the topic ends now.
-    pub(crate) fn ends(&self) -> anyhow::Result<Ends> {
+    pub(crate) fn ends(&self) -> anyhow::Result<EndOffsets> {
         self.tail.ends()
     }
 
     /// The witness's position when the topic had these ends; `None` if there was no witness.
-    pub(crate) fn position_at(&mut self, ends: &Ends) -> anyhow::Result<Option<PgLsn>> {
+    pub(crate) fn position_at(&mut self, ends: &EndOffsets) -> anyhow::Result<Option<PgLsn>> {
         self.tail.read_to(ends)?;
         position(self.tail.seen().iter().filter(|record| ends.hold(record)), &self.prefix)
     }
@@ -55,7 +55,7 @@ fn prefix() -> Vec<u8> {
 
 /// The position that the records of a pipeline, in the order of the topic, amount to.
 fn position<'r>(
-    log: impl Iterator<Item = &'r Seen>,
+    log: impl Iterator<Item = &'r ConsumedRecord>,
     prefix: &[u8],
 ) -> anyhow::Result<Option<PgLsn>> {
     let mut latest: Vec<StateRecord> = Vec::new();
@@ -82,8 +82,8 @@ mod tests {
 
     use super::*;
 
-    fn record(key: &str, value: Option<u64>) -> Seen {
-        Seen {
+    fn record(key: &str, value: Option<u64>) -> ConsumedRecord {
+        ConsumedRecord {
             topic: Arc::from(TOPIC),
             partition: 0,
             offset: 0,
@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    fn read(log: &[Seen]) -> Option<PgLsn> {
+    fn read(log: &[ConsumedRecord]) -> Option<PgLsn> {
         position(log.iter(), &prefix()).unwrap()
     }
 
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn records_of_other_pipelines_are_ignored() {
-        let other = Seen { key: Some(b"other#a".to_vec()), ..record("a", Some(10)) };
+        let other = ConsumedRecord { key: Some(b"other#a".to_vec()), ..record("a", Some(10)) };
         assert_eq!(read(&[other]), None);
     }
 }

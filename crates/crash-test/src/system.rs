@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
-use testbed::kafka::{self, Kafka};
-use testbed::load::{Load, Pace, Preset, Running, Schema};
-use testbed::postgres::{self, DATABASE, Postgres, SUPERUSER, Session, create_slot};
+use testbed::kafka::{self, KafkaCluster};
+use testbed::load::{Load, Pace, Preset, RunningLoad, Schema};
+use testbed::postgres::{self, DATABASE, DatabaseSession, PostgresServer, SUPERUSER, create_slot};
 use testbed::proxy::Proxy;
-use testbed::router::{Config, Router};
-use testbed::tail::{Ends, Tail};
+use testbed::router::{RouterConfig, RouterProcess};
+use testbed::tail::{EndOffsets, Tail};
 use testbed::tap::Tap;
 use testbed::truth::Mapping;
 use testbed::wait::eventually;
@@ -56,20 +56,20 @@ pub(crate) enum Flow {
 
 /// Fields are dropped in order: the router first, the servers last.
 pub(crate) struct TestSystem {
-    pub(crate) router: Router,
+    pub(crate) router: RouterProcess,
     /// `None` when they were stopped.
-    pub(crate) writers: Option<Running>,
+    pub(crate) writers: Option<RunningLoad>,
     pub(crate) tail: Tail,
     pub(crate) state: StateTopicReader,
-    pub(crate) session: Session,
+    pub(crate) session: DatabaseSession,
     /// Before the broker of the events.
     pub(crate) proxy: Proxy,
     /// Before the broker of the state topic. It forwards everything.
     state_proxy: Proxy,
     /// Between the router and PostgreSQL.
     pub(crate) tap: Tap,
-    pub(crate) postgres: Postgres,
-    pub(crate) kafka: Kafka,
+    pub(crate) postgres: PostgresServer,
+    pub(crate) kafka: KafkaCluster,
     pub(crate) schema: Schema,
     pub(crate) mapping: Mapping,
     pub(crate) topics: Vec<String>,
@@ -83,13 +83,13 @@ impl TestSystem {
     pub(crate) async fn build(version: u16, seed: u64) -> anyhow::Result<Self> {
         // The proxies come first, because the brokers have to know what to advertise.
         let (proxy, state_proxy) = (Proxy::start("127.0.0.1:1")?, Proxy::start("127.0.0.1:1")?);
-        let brokers = kafka::Options::default()
+        let brokers = kafka::KafkaOptions::default()
             .brokers(2)
             .advertise(proxy.address())
             .advertise(state_proxy.address());
         let (mut kafka, postgres) = tokio::try_join!(
-            Kafka::start(brokers),
-            Postgres::start(postgres::Options::version(version))
+            KafkaCluster::start(brokers),
+            PostgresServer::start(postgres::PostgresOptions::version(version))
         )?;
         let tap = Tap::start(postgres.address()).await?;
         proxy.set_target(kafka.broker(1)?.proxied_address()?);
@@ -115,7 +115,7 @@ impl TestSystem {
             ..Load::default()
         };
         let writers = Some(load.start(&postgres.url(SUPERUSER, DATABASE), &schema));
-        let router = Router::with_config("")?;
+        let router = RouterProcess::with_config("")?;
         Ok(Self {
             router,
             writers,
@@ -159,7 +159,7 @@ impl TestSystem {
                 format!("{},{}", self.proxy.address(), self.state_proxy.address())
             }
         };
-        let mut config = Config::default();
+        let mut config = RouterConfig::default();
         config
             .set("name", NAME)
             .set(
@@ -214,7 +214,7 @@ impl TestSystem {
         Ok((has_ended || self.state.position()? > before).then_some(()))
     }
 
-    fn flow_since(&mut self, before: &Ends) -> anyhow::Result<Option<Flow>> {
+    fn flow_since(&mut self, before: &EndOffsets) -> anyhow::Result<Option<Flow>> {
         if self.router.process()?.try_wait()?.is_some() {
             return Ok(Some(Flow::Ended));
         }
@@ -272,7 +272,7 @@ impl TestSystem {
 /// Creates tables, publication and slots. In a hundredth of the rows is a value that PostgreSQL
 /// cannot print without a warning, which the walsender sends to the router in the middle of the
 /// stream.
-async fn prepare(session: &Session, schema: &Schema) -> anyhow::Result<()> {
+async fn prepare(session: &DatabaseSession, schema: &Schema) -> anyhow::Result<()> {
     schema.create(session).await?;
     session
         .batch_execute(&format!(

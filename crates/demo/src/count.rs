@@ -1,8 +1,8 @@
 //! The count: what the database committed compared with what the consumer read, by the checker of
 //! the product's tests, and what that means for the exit code.
 
-use testbed::checker::{Options, Verdict, check};
-use testbed::reader::Seen;
+use testbed::checker::{CheckOptions, CheckResult, check};
+use testbed::reader::ConsumedRecord;
 use testbed::truth::Truth;
 
 use crate::args::Counting;
@@ -11,7 +11,7 @@ use crate::args::Counting;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Every promise was kept.
-    Passed,
+    ForwardedBytes,
     /// At least one was broken.
     Failed,
 }
@@ -20,31 +20,31 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 pub(crate) struct Count {
     /// The checker's result.
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: CheckResult,
     /// The id of the event that the sabotage dropped.
     pub(crate) dropped: Option<String>,
 }
 
 impl Count {
     /// Compares `seen` with `truth`, without one record if `counting` is sabotaged.
-    pub(crate) fn of(truth: &Truth, mut seen: Vec<Seen>, counting: Counting) -> Self {
+    pub(crate) fn of(truth: &Truth, mut seen: Vec<ConsumedRecord>, counting: Counting) -> Self {
         let dropped = match counting {
             Counting::Honest => None,
             Counting::Sabotaged => drop_one(&mut seen),
         };
-        Self { verdict: check(truth, &seen, &Options::default()), dropped }
+        Self { verdict: check(truth, &seen, &CheckOptions::default()), dropped }
     }
 
     /// What the exit code reports: every anomaly, and not only those which the last line shows,
     /// lost and order.
     pub(crate) fn outcome(&self) -> Outcome {
-        if self.verdict.is_clean() { Outcome::Passed } else { Outcome::Failed }
+        if self.verdict.is_clean() { Outcome::ForwardedBytes } else { Outcome::Failed }
     }
 }
 
 /// Drops a record from the middle, with all its duplicates: a duplicate that stays would hide the
 /// loss.
-fn drop_one(seen: &mut Vec<Seen>) -> Option<String> {
+fn drop_one(seen: &mut Vec<ConsumedRecord>) -> Option<String> {
     let id = seen.get(seen.len() / 2)?.header("id")?.to_owned();
     seen.retain(|record| record.header("id") != Some(&id));
     Some(id)
@@ -75,9 +75,9 @@ mod tests {
         }
     }
 
-    fn record(offset: i64, number: u32) -> Seen {
+    fn record(offset: i64, number: u32) -> ConsumedRecord {
         let id = event(number).id.to_string().into_bytes();
-        Seen {
+        ConsumedRecord {
             topic: Arc::from(TOPIC),
             partition: 0,
             offset,
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn events_that_arrive_in_order_with_duplicates_keep_every_promise() {
         let count = count(&[1, 2, 3, 2, 3, 4, 5], Counting::Honest);
-        assert_eq!(count.outcome(), Outcome::Passed);
+        assert_eq!(count.outcome(), Outcome::ForwardedBytes);
         assert_eq!(
             count.verdict.to_string(),
             "sent 5 · in Kafka 5 · lost 0 · duplicates 2 · order violations 0"

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Context;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
-use testbed::kafka::{self, Kafka};
-use testbed::proxy::{Mode, Proxy};
+use testbed::kafka::{self, KafkaCluster};
+use testbed::proxy::{Proxy, ProxyMode};
 
 use crate::args::{Args, OwnBroker};
 
@@ -24,7 +24,7 @@ pub(crate) enum DemoKafka {
     /// A process that the demo has started; the router reaches it through the proxy.
     Apache {
         /// The cluster.
-        kafka: Box<Kafka>,
+        kafka: Box<KafkaCluster>,
         /// What it advertises to the router.
         proxy: Proxy,
     },
@@ -46,8 +46,8 @@ impl DemoKafka {
             OwnBroker::Apache => {
                 // The proxy comes first, because the broker has to know what to advertise.
                 let proxy = Proxy::start("127.0.0.1:1")?;
-                let options = kafka::Options::default().advertise(proxy.address());
-                let mut kafka = Box::new(Kafka::start(options).await?);
+                let options = kafka::KafkaOptions::default().advertise(proxy.address());
+                let mut kafka = Box::new(KafkaCluster::start(options).await?);
                 proxy.set_target(kafka.broker(1)?.proxied_address()?);
                 Ok(Self::Apache { kafka, proxy })
             }
@@ -130,7 +130,7 @@ impl DemoKafka {
         match self {
             Self::Embedded(cluster) => Ok(cluster.broker_down(MOCK_BROKER)?),
             Self::Apache { proxy, .. } => {
-                proxy.set(Mode::Refuse).await?;
+                proxy.set(ProxyMode::Refuse).await?;
                 proxy.cut();
                 Ok(())
             }
@@ -142,7 +142,7 @@ impl DemoKafka {
     pub(crate) async fn reconnect(&self) -> anyhow::Result<()> {
         match self {
             Self::Embedded(cluster) => Ok(cluster.broker_up(MOCK_BROKER)?),
-            Self::Apache { proxy, .. } => proxy.set(Mode::Forward).await,
+            Self::Apache { proxy, .. } => proxy.set(ProxyMode::Forward).await,
             Self::Given(_) => Ok(()),
         }
     }

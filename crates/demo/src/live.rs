@@ -8,8 +8,8 @@ use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::postgres::Session;
-use testbed::router::Router;
+use testbed::postgres::DatabaseSession;
+use testbed::router::RouterProcess;
 use tokio::time::Instant;
 
 use crate::system::SLOT;
@@ -50,8 +50,8 @@ impl StatusReader {
     /// Reads the gauges now. A router that does not answer is a reading and not an error.
     pub(crate) async fn read(
         &mut self,
-        router: &Router,
-        session: &Session,
+        router: &RouterProcess,
+        session: &DatabaseSession,
     ) -> anyhow::Result<LiveStatus> {
         let Ok(status) = router.status().await else {
             self.span.clear();
@@ -99,7 +99,7 @@ impl StatusReader {
     }
 }
 
-async fn bytes_behind(session: &Session) -> anyhow::Result<Option<u64>> {
+async fn bytes_behind(session: &DatabaseSession) -> anyhow::Result<Option<u64>> {
     let query = "SELECT (pg_current_wal_lsn() - confirmed_flush_lsn)::int8 \
                  FROM pg_replication_slots WHERE slot_name = $1::text::name";
     let row = session.query_opt(query, &[&SLOT]).await?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::load::Running;
+use testbed::load::RunningLoad;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_postgres::types::PgLsn;
 
@@ -136,7 +136,7 @@ async fn kill(system: &mut DemoSystem, view: &mut LiveView<'_>) -> anyhow::Resul
 /// not get there, the count shows the loss. Returns the ids that were rolled back.
 async fn finish(
     system: &DemoSystem,
-    running: Running,
+    running: RunningLoad,
     view: &mut LiveView<'_>,
 ) -> anyhow::Result<Vec<uuid::Uuid>> {
     let journal = running.stop().await?;

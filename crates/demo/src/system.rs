@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use testbed::kafka;
-use testbed::load::{Load, Pace, PayloadBytes, Preset, Running, Schema};
-use testbed::postgres::{self, DATABASE, Postgres, SUPERUSER, Session};
-use testbed::reader::{Follower, Seen};
-use testbed::router::{Config, Router};
+use testbed::load::{Load, Pace, PayloadBytes, Preset, RunningLoad, Schema};
+use testbed::postgres::{self, DATABASE, DatabaseSession, PostgresServer, SUPERUSER};
+use testbed::reader::{ConsumedRecord, Follower};
+use testbed::router::{RouterConfig, RouterProcess};
 use testbed::truth::{Mapping, Truth};
 use testbed::wait::eventually;
 use uuid::Uuid;
@@ -49,11 +49,11 @@ impl CreatedTopics {
 /// The servers, the consumer and the router. Fields are dropped in order: the router first, the
 /// servers last.
 pub(crate) struct DemoSystem {
-    pub(crate) router: Router,
-    pub(crate) session: Session,
+    pub(crate) router: RouterProcess,
+    pub(crate) session: DatabaseSession,
     pub(crate) consumer: Follower,
     pub(crate) broker: DemoKafka,
-    pub(crate) postgres: Postgres,
+    pub(crate) postgres: PostgresServer,
     pub(crate) topic: String,
     mapping: Mapping,
     schema: Schema,
@@ -66,8 +66,9 @@ impl DemoSystem {
         args: &Args,
         created_topics: &mut CreatedTopics,
     ) -> anyhow::Result<Self> {
-        let version = postgres::Options::version(args.postgres_version);
-        let (broker, postgres) = tokio::try_join!(DemoKafka::open(args), Postgres::start(version))?;
+        let version = postgres::PostgresOptions::version(args.postgres_version);
+        let (broker, postgres) =
+            tokio::try_join!(DemoKafka::open(args), PostgresServer::start(version))?;
         let topic_prefix = match &broker {
             // A name of its own: it must be neither a topic of the cluster's owner nor one of an
             // earlier demo.
@@ -85,7 +86,7 @@ impl DemoSystem {
         let consumer = Follower::start(&broker.bootstrap_of_consumer(), &[&topic])
             .await
             .context("cannot attach the consumer")?;
-        let router = Router::with_config(&config(&postgres, &broker, &topic_prefix))?;
+        let router = RouterProcess::with_config(&config(&postgres, &broker, &topic_prefix))?;
         set_up(&router, &postgres).await?;
         let schema = Schema::new(Preset::Default).types(&[AGGREGATE_TYPE]).aggregates(200);
         let session = postgres.connect().await?;
@@ -95,7 +96,7 @@ impl DemoSystem {
     }
 
     /// Starts the writers, at a low rate, because this is no measurement.
-    pub(crate) fn write(&self) -> Running {
+    pub(crate) fn write(&self) -> RunningLoad {
         let load = Load {
             writers: WRITERS,
             pace: Pace::AsFastAsPossible { think: Duration::from_millis(4) },
@@ -112,7 +113,7 @@ impl DemoSystem {
     }
 
     /// Everything that is in Kafka now, once the consumer has reached the end of every partition.
-    pub(crate) async fn drain_consumer(self) -> anyhow::Result<(Vec<Seen>, RunningDemo)> {
+    pub(crate) async fn drain_consumer(self) -> anyhow::Result<(Vec<ConsumedRecord>, RunningDemo)> {
         let bootstrap = self.broker.bootstrap_of_consumer();
         let ends = kafka::end_offsets(&bootstrap, &self.topic).await?;
         let there = usize::try_from(ends.iter().sum::<i64>())?;
@@ -136,10 +137,10 @@ impl DemoSystem {
 
 /// What keeps running after the count.
 pub(crate) struct RunningDemo {
-    pub(crate) router: Router,
-    _session: Session,
+    pub(crate) router: RouterProcess,
+    _session: DatabaseSession,
     pub(crate) broker: DemoKafka,
-    pub(crate) postgres: Postgres,
+    pub(crate) postgres: PostgresServer,
     pub(crate) topic: String,
 }
 
@@ -149,8 +150,8 @@ fn state_topic(topic_prefix: &str) -> String {
 }
 
 /// The router's configuration: what a person would write, with gauges that are updated often.
-fn config(postgres: &Postgres, broker: &DemoKafka, topic_prefix: &str) -> String {
-    let mut config = Config::default();
+fn config(postgres: &PostgresServer, broker: &DemoKafka, topic_prefix: &str) -> String {
+    let mut config = RouterConfig::default();
     config
         .set("name", "demo")
         .set("postgres.url", postgres.url(SLOT, DATABASE))
@@ -164,7 +165,7 @@ fn config(postgres: &Postgres, broker: &DemoKafka, topic_prefix: &str) -> String
 }
 
 /// Creates table, role, publication and slot by the product's own command.
-async fn set_up(router: &Router, postgres: &Postgres) -> anyhow::Result<()> {
+async fn set_up(router: &RouterProcess, postgres: &PostgresServer) -> anyhow::Result<()> {
     let admin = postgres.url(SUPERUSER, DATABASE);
     let arguments =
         ["setup", "--apply", "--create-table", "--role", SLOT, "--admin-url", admin.as_str()];

@@ -13,6 +13,7 @@
 //!   should be, when it was committed, and the verdict.
 
 pub mod checker;
+pub mod commit_tracker;
 pub mod kafka;
 pub mod load;
 pub mod ports;
@@ -25,7 +26,6 @@ pub mod tail;
 pub mod tap;
 pub mod truth;
 pub mod wait;
-pub mod witness;
 
 mod cache;
 mod http;

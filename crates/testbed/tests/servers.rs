@@ -5,15 +5,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use testbed::kafka::{self, Kafka};
-use testbed::postgres::{Options, Postgres, Stop};
+use testbed::kafka::{self, KafkaCluster};
+use testbed::postgres::{PostgresOptions, PostgresServer, ShutdownMode};
 use testbed::wait::until_ok;
 
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn postgres_comes_back_with_its_data_and_slots_after_kill9_and_stop() {
-    let mut postgres = Postgres::start(Options::version(15)).await.unwrap();
+    let mut postgres = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
     let session = postgres.connect().await.unwrap();
     session.batch_execute("CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)").await.unwrap();
     session
@@ -35,7 +35,7 @@ async fn postgres_comes_back_with_its_data_and_slots_after_kill9_and_stop() {
     let session = postgres.connect().await.unwrap();
     let timeout: String = session.query_one("SHOW wal_sender_timeout", &[]).await.unwrap().get(0);
     assert_eq!(timeout, "6s");
-    postgres.stop(Stop::Fast, Duration::from_secs(30)).await.unwrap();
+    postgres.stop(ShutdownMode::Fast, Duration::from_secs(30)).await.unwrap();
     postgres.start_again().await.unwrap();
 }
 
@@ -44,8 +44,8 @@ async fn postgres_comes_back_with_its_data_and_slots_after_kill9_and_stop() {
 /// could start any more.
 #[tokio::test]
 async fn a_dropped_postgres_leaves_no_shared_memory_behind() {
-    let mut killed = Postgres::start(Options::version(15)).await.unwrap();
-    let running = Postgres::start(Options::version(15)).await.unwrap();
+    let mut killed = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
+    let running = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
     let session = running.connect().await.unwrap();
     let row = session.query_one("SHOW dynamic_shared_memory_type", &[]).await.unwrap();
     assert_eq!(row.get::<_, &str>(0), "mmap", "files outside of the data directory stay behind");
@@ -71,7 +71,7 @@ fn exists(segment: &str) -> anyhow::Result<bool> {
 
 #[tokio::test]
 async fn kafka_comes_back_with_its_topics_after_kill9() {
-    let mut kafka = Kafka::start(kafka::Options::default()).await.unwrap();
+    let mut kafka = KafkaCluster::start(kafka::KafkaOptions::default()).await.unwrap();
     kafka.create_topic("kept", 3, &[]).await.unwrap();
     kafka.kill9().await.unwrap();
     kafka.start_again().await.unwrap();
@@ -87,7 +87,7 @@ async fn kafka_comes_back_with_its_topics_after_kill9() {
 
 #[tokio::test]
 async fn a_cluster_places_partitions_and_survives_a_frozen_leader() {
-    let mut kafka = Kafka::start(kafka::Options::default().brokers(3)).await.unwrap();
+    let mut kafka = KafkaCluster::start(kafka::KafkaOptions::default().brokers(3)).await.unwrap();
     kafka.create_topic_on("placed", &[1, 2, 3]).await.unwrap();
     kafka.broker(3).unwrap().pause().unwrap();
     kafka.create_topic_on("meanwhile", &[1, 2]).await.unwrap();

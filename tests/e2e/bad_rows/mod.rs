@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use e2e::{SOON, Stage, text};
 use serde_json::Value;
-use testbed::postgres::Session;
-use testbed::router::Router;
+use testbed::postgres::DatabaseSession;
+use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 use tokio_postgres::types::PgLsn;
 
@@ -44,7 +44,7 @@ const GOOD: Row<'_> = Row {
 };
 
 /// Inserts a row in a transaction of its own, and gives its id.
-async fn insert(session: &Session, row: Row<'_>) -> String {
+async fn insert(session: &DatabaseSession, row: Row<'_>) -> String {
     let (padding, bytes) = match row.payload {
         Payload::Plain(bytes) => ("repeat('x', $4)", bytes),
         Payload::Noise(bytes) => (
@@ -92,7 +92,12 @@ async fn expect_confirmed(stage: &Stage, settled: PgLsn) {
 }
 
 /// Waits for a state with a reason, which `/status.json`, `/readyz` and the log must all tell.
-async fn expect_told(router: &mut Router, state: &str, code: &str, deadline: Duration) -> Value {
+async fn expect_told(
+    router: &mut RouterProcess,
+    state: &str,
+    code: &str,
+    deadline: Duration,
+) -> Value {
     let status = router
         .wait_status(&format!("{state} with {code}"), deadline, |status| {
             text(status, "/state") == Some(state) && text(status, "/reason/code") == Some(code)

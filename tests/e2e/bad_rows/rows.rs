@@ -1,7 +1,7 @@
 //! Rows that cannot become records. The remedy lies in the configuration, because what is in the
 //! WAL cannot be changed any more.
 
-use e2e::{Config, SOON, Stage};
+use e2e::{RouterConfig, SOON, Stage};
 use serde_json::json;
 use testbed::load::{Preset, Schema};
 
@@ -12,10 +12,10 @@ struct Case {
     code: &'static str,
     /// What the message must name.
     names: &'static str,
-    mend: fn(&mut Config, topic: &str),
+    mend: fn(&mut RouterConfig, topic: &str),
 }
 
-fn one_topic(config: &mut Config, topic: &str) {
+fn one_topic(config: &mut RouterConfig, topic: &str) {
     config.set_outbox("topic", topic);
 }
 

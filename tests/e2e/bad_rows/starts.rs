@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use e2e::{Config, PUBLICATION, ROLE, SLOT, SOON, Stage, text};
-use testbed::postgres::{DATABASE, SUPERUSER, Session, Stop};
-use testbed::router::Router;
+use e2e::{PUBLICATION, ROLE, RouterConfig, SLOT, SOON, Stage, text};
+use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER, ShutdownMode};
+use testbed::router::RouterProcess;
 
 use super::{GOOD, MENDED, expect_ids, expect_told, insert};
 
@@ -17,13 +17,13 @@ const SECRETS: [&str; 2] = ["canary-of-postgresql", "canary-of-kafka"];
 struct Candidate {
     name: &'static str,
     code: &'static str,
-    router: Router,
+    router: RouterProcess,
     topic: String,
 }
 
 impl Candidate {
     async fn start(stage: &Stage, name: &'static str, code: &'static str, login: &str) -> Self {
-        let mut config: Config = stage.config.clone();
+        let mut config: RouterConfig = stage.config.clone();
         let topic = format!("{}{name}", stage.mapping.topic_prefix);
         let (port, [_, of_kafka]) = (stage.postgres.port(), SECRETS);
         config
@@ -33,7 +33,7 @@ impl Candidate {
             .set("kafka.properties.\"sasl.password\"", of_kafka)
             .set_outbox("topic", topic.as_str());
         stage.kafka.create_topic(&topic, 1, &[]).await.unwrap();
-        let router = Router::start(&config.to_string()).unwrap();
+        let router = RouterProcess::start(&config.to_string()).unwrap();
         Self { name, code, router, topic }
     }
 
@@ -54,7 +54,7 @@ impl Candidate {
     }
 }
 
-async fn make_slot(session: &Session, name: &str, plugin: &str) {
+async fn make_slot(session: &DatabaseSession, name: &str, plugin: &str) {
     let sql = "SELECT pg_create_logical_replication_slot($1::text::name, $2::text::name)";
     session.execute(sql, &[&name, &plugin]).await.unwrap();
 }
@@ -135,7 +135,7 @@ async fn a_server_without_logical_wal_is_told_and_used_once_it_has_it() {
 
     drop(session);
     stage.postgres.set(&[("wal_level", "logical")]).await.unwrap();
-    stage.postgres.stop(Stop::Fast, Duration::from_secs(20)).await.unwrap();
+    stage.postgres.stop(ShutdownMode::Fast, Duration::from_secs(20)).await.unwrap();
     stage.postgres.start_again().await.unwrap();
     let admin = stage.postgres.url(SUPERUSER, DATABASE);
     let setup = ["setup", "--apply", "--admin-url", admin.as_str()];

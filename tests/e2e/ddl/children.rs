@@ -2,13 +2,13 @@
 //! table's to the stream.
 
 use e2e::{PUBLICATION, SOON, Stage, text};
-use testbed::postgres::Session;
+use testbed::postgres::DatabaseSession;
 
 use super::{DEADLINE, insert_into, own_aggregate};
 
 const CHILD: &str = "CREATE TABLE outbox_2026 () INHERITS (outbox)";
 
-async fn prepared() -> (Stage, Session) {
+async fn prepared() -> (Stage, DatabaseSession) {
     let stage = Stage::builder().set("monitor.interval", "1s").prepare().await.unwrap();
     let session = stage.session().await.unwrap();
     own_aggregate(&session).await;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use e2e::{SOON, Stage, committed, text};
 use serde_json::{Value, json};
-use testbed::load::{Kind, LEDGER, Load, Mix, Preset, Schema};
-use testbed::postgres::Session;
+use testbed::load::{LEDGER, Load, Mix, Preset, Schema, TransactionKind};
+use testbed::postgres::DatabaseSession;
 
 mod children;
 mod moves;
@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// lock.
 const OURS: i32 = 1_000;
 
-async fn own_aggregate(session: &Session) {
+async fn own_aggregate(session: &DatabaseSession) {
     let sql = format!("INSERT INTO testbed.aggregate VALUES ({OURS}, 'order-ours', 'order', 0)");
     session.batch_execute(&sql).await.unwrap();
 }
@@ -30,12 +30,12 @@ fn found<'a>(status: &'a Value, code: &str) -> Option<&'a Value> {
 }
 
 /// One event of our own aggregate with its ledger row, by the name that the key's column has now.
-async fn insert(session: &Session, key: &str) {
+async fn insert(session: &DatabaseSession, key: &str) {
     insert_into(session, "outbox", key).await;
 }
 
 /// The same, by the name that the table has now.
-async fn insert_into(session: &Session, table: &str, key: &str) {
+async fn insert_into(session: &DatabaseSession, table: &str, key: &str) {
     let sql = format!(
         "WITH a AS (UPDATE testbed.aggregate SET seq = seq + 1 WHERE n = {OURS} RETURNING *), \
          o AS (INSERT INTO {table} (aggregate_type, {key}, event_type, payload) \
@@ -55,7 +55,7 @@ async fn columns_come_and_go_under_load_and_every_row_arrives_in_order() {
     own_aggregate(&session).await;
     // A single statement locks the table before its aggregate, the others after it: with a waiting
     // ALTER TABLE between them that is a deadlock, of which this is not about.
-    let mix = Mix::default().without(Kind::Single);
+    let mix = Mix::default().without(TransactionKind::Single);
     let running = stage.load(Load { writers: 6, mix, ..Load::default() });
     committed(&running, 100).await.unwrap();
     for change in [

@@ -3,12 +3,12 @@
 
 use e2e::{PUBLICATION, ROLE, SOON, Stage, text};
 use serde_json::Value;
-use testbed::postgres::Session;
+use testbed::postgres::DatabaseSession;
 
 use super::{DEADLINE, found};
 
 /// An outbox that is partitioned by what becomes of its rows.
-async fn partition_by_processed(session: &Session) {
+async fn partition_by_processed(session: &DatabaseSession) {
     session
         .batch_execute(&format!(
             "ALTER PUBLICATION {PUBLICATION} DROP TABLE outbox; DROP TABLE outbox;

@@ -3,12 +3,12 @@
 
 use e2e::{SLOT, SOON, Stage, text};
 use serde_json::Value;
-use testbed::postgres::Session;
+use testbed::postgres::DatabaseSession;
 
 use super::{DEADLINE, found, insert_into, own_aggregate};
 
 /// A stage that streams, and a session to write with.
-async fn flowing() -> (Stage, Session) {
+async fn flowing() -> (Stage, DatabaseSession) {
     let stage = Stage::builder().set("monitor.interval", "1s").start().await.unwrap();
     let session = stage.session().await.unwrap();
     own_aggregate(&session).await;
@@ -18,13 +18,13 @@ async fn flowing() -> (Stage, Session) {
     (stage, session)
 }
 
-async fn write(session: &Session, table: &str) {
+async fn write(session: &DatabaseSession, table: &str) {
     for _ in 0..10 {
         insert_into(session, table, "aggregate_id").await;
     }
 }
 
-async fn rename(session: &Session, from: &str, to: &str) {
+async fn rename(session: &DatabaseSession, from: &str, to: &str) {
     session.batch_execute(&format!("ALTER TABLE {from} RENAME TO {to}")).await.unwrap();
 }
 
@@ -115,7 +115,7 @@ async fn a_rename_while_the_router_runs_is_told_and_stops_nothing() {
 }
 
 /// Rows of one transaction are written under a name that nobody outside of it ever sees.
-async fn write_under_a_passing_name(session: &Session) {
+async fn write_under_a_passing_name(session: &DatabaseSession) {
     session.batch_execute("BEGIN; ALTER TABLE outbox RENAME TO tmp").await.unwrap();
     write(session, "tmp").await;
     session.batch_execute("ALTER TABLE tmp RENAME TO outbox; COMMIT").await.unwrap();

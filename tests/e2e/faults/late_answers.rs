@@ -5,7 +5,7 @@ use std::time::Duration;
 use e2e::{SOON, Stage, committed, memory_limit};
 use serde_json::Value;
 use testbed::process::{cpu_time, thread_cpu_time};
-use testbed::proxy::Mode;
+use testbed::proxy::ProxyMode;
 use tokio::time::{Instant, interval};
 
 use super::{DEADLINE, load, write};
@@ -35,7 +35,7 @@ async fn answers_held_back_hold_the_slot_but_neither_the_walsender_nor_memory() 
     stage.wait_delivered(DEADLINE).await.unwrap();
     stage.wait_confirmed(SOON).await.unwrap();
 
-    stage.kafka_proxy().unwrap().set(Mode::HoldAnswers).await.unwrap();
+    stage.kafka_proxy().unwrap().set(ProxyMode::HoldAnswers).await.unwrap();
     let running = stage.load(load());
     committed(&running, 3 * WINDOW).await.unwrap();
     let full = |status: &Value| status["window"]["events"].as_u64().is_some_and(|n| n >= WINDOW);
@@ -72,7 +72,7 @@ async fn answers_held_back_hold_the_slot_but_neither_the_walsender_nor_memory() 
     assert!(relay_busy < HELD / 20, "nor does the relay: {relay_busy:?} of CPU in {HELD:?}");
     assert!(grown <= FLAT, "memory grew by {grown} B");
 
-    stage.kafka_proxy().unwrap().set(Mode::Forward).await.unwrap();
+    stage.kafka_proxy().unwrap().set(ProxyMode::Forward).await.unwrap();
     stage.note(running.stop().await.unwrap());
     stage.wait_delivered(DEADLINE).await.unwrap();
     stage.wait_confirmed(SOON).await.unwrap();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use e2e::{SOON, Stage, committed};
 use serde_json::Value;
-use testbed::checker::Verdict;
-use testbed::proxy::Mode;
+use testbed::checker::CheckResult;
+use testbed::proxy::ProxyMode;
 use testbed::wait::eventually;
 use tokio::time::Instant;
 
@@ -16,7 +16,7 @@ use super::{DEADLINE, load, write};
 #[tokio::test]
 async fn a_replication_connection_into_a_black_hole_is_replaced_within_thirty_seconds() {
     // The server hears nothing either, and may be the first to give up.
-    let noticed = noticed_and_healed(Mode::BlackHole).await.unwrap();
+    let noticed = noticed_and_healed(ProxyMode::BlackHole).await.unwrap();
     println!("{noticed}");
     assert!(noticed.after <= SOON);
 }
@@ -24,7 +24,7 @@ async fn a_replication_connection_into_a_black_hole_is_replaced_within_thirty_se
 #[tokio::test]
 async fn a_server_that_hears_and_does_not_answer_is_left_within_thirty_seconds() {
     // Our status updates arrive, so the server has no reason to give up: we have to.
-    let noticed = noticed_and_healed(Mode::HoldAnswers).await.unwrap();
+    let noticed = noticed_and_healed(ProxyMode::HoldAnswers).await.unwrap();
     println!("{noticed}");
     assert!(noticed.after <= SOON);
     assert_eq!(noticed.status["reason"]["code"], "P009");
@@ -36,7 +36,7 @@ struct Noticed {
     after: Duration,
     status: Value,
     streaming_again_after: Duration,
-    verdict: Verdict,
+    verdict: CheckResult,
 }
 
 impl fmt::Display for Noticed {
@@ -49,7 +49,7 @@ impl fmt::Display for Noticed {
 }
 
 /// Disturbs the connection to PostgreSQL under load, and lets it heal when the router has noticed.
-async fn noticed_and_healed(mode: Mode) -> anyhow::Result<Noticed> {
+async fn noticed_and_healed(mode: ProxyMode) -> anyhow::Result<Noticed> {
     let mut stage = Stage::builder().proxied_postgres().start().await?;
     let running = stage.load(load());
     committed(&running, 200).await?;
@@ -60,7 +60,7 @@ async fn noticed_and_healed(mode: Mode) -> anyhow::Result<Noticed> {
     let status = stage.router.wait_state("starting", SOON).await?;
     let after = silent.elapsed();
     assert_eq!(stage.router.get("/readyz").await?.status, 503);
-    stage.postgres_proxy()?.set(Mode::Forward).await?;
+    stage.postgres_proxy()?.set(ProxyMode::Forward).await?;
     let healed = Instant::now();
     stage.wait_streaming().await?;
     let streaming_again_after = healed.elapsed();

@@ -2,14 +2,14 @@
 
 use e2e::{SOON, Stage};
 use testbed::kafka;
-use testbed::postgres::Stop;
+use testbed::postgres::ShutdownMode;
 
 use super::{DEADLINE, write};
 
 #[tokio::test]
 async fn a_router_started_before_postgresql_waits_for_it() {
     let mut stage = Stage::builder().prepare().await.unwrap();
-    stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
+    stage.postgres.stop(ShutdownMode::Fast, SOON).await.unwrap();
     stage.router.start_again().unwrap();
     let tried = |status: &serde_json::Value| !status["reason"].is_null();
     let status = stage.router.wait_status("a first attempt", SOON, tried).await.unwrap();
@@ -27,7 +27,8 @@ async fn a_router_started_before_postgresql_waits_for_it() {
 
 #[tokio::test]
 async fn a_router_started_before_kafka_waits_for_it() {
-    let mut stage = Stage::builder().own_kafka(kafka::Options::default()).prepare().await.unwrap();
+    let mut stage =
+        Stage::builder().own_kafka(kafka::KafkaOptions::default()).prepare().await.unwrap();
     stage.kafka.mine().unwrap().stop().await.unwrap();
     write(&mut stage, 100).await.unwrap();
     stage.router.start_again().unwrap();

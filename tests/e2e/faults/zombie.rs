@@ -8,8 +8,8 @@ use serde_json::Value;
 use testbed::checker::LateRuns;
 use testbed::load::Load;
 use testbed::postgres::DATABASE;
-use testbed::proxy::Mode;
-use testbed::router::Router;
+use testbed::proxy::ProxyMode;
+use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 
 use super::{DEADLINE, load};
@@ -24,7 +24,7 @@ fn acked(status: &Value) -> u64 {
 async fn a_frozen_router_that_wakes_up_behind_its_successor_stands_by_and_breaks_no_order() {
     let mut stage = Stage::builder().set("limits.window_events", WINDOW).start().await.unwrap();
     stage.late_runs = LateRuns::Allowed;
-    let mut successor = Router::start(&stage.config.to_string()).unwrap();
+    let mut successor = RouterProcess::start(&stage.config.to_string()).unwrap();
     successor.wait_state("standby", SOON).await.unwrap();
     let running = stage.load(Load { writers: 6, ..load() });
     committed(&running, 300).await.unwrap();
@@ -64,20 +64,20 @@ async fn a_router_that_was_cut_off_for_a_moment_stands_by_for_the_one_that_took_
     stage.late_runs = LateRuns::Allowed;
     let direct = format!("postgres://{ROLE}@127.0.0.1:{}/{DATABASE}", stage.postgres.port());
     let config = stage.config.clone().set("postgres.url", direct).to_string();
-    let mut successor = Router::start(&config).unwrap();
+    let mut successor = RouterProcess::start(&config).unwrap();
     successor.wait_state("standby", SOON).await.unwrap();
     let running = stage.load(load());
     committed(&running, 300).await.unwrap();
 
     let proxy = stage.postgres_proxy().unwrap();
-    proxy.set(Mode::Refuse).await.unwrap();
+    proxy.set(ProxyMode::Refuse).await.unwrap();
     proxy.cut();
     let taken_over = |status: &Value| acked(status) > 0;
     successor.wait_status("the successor at work", SOON, taken_over).await.unwrap();
     let left = stage.confirmed().await.unwrap();
     let moved = || async { Ok((stage.confirmed().await? > left).then_some(())) };
     eventually(SOON, "a position confirmed by the successor", moved).await.unwrap();
-    stage.postgres_proxy().unwrap().set(Mode::Forward).await.unwrap();
+    stage.postgres_proxy().unwrap().set(ProxyMode::Forward).await.unwrap();
     stage.router.wait_state("standby", SOON).await.unwrap();
 
     stage.note(running.stop().await.unwrap());

@@ -6,8 +6,8 @@ use std::{collections::HashSet, time::Duration};
 use e2e::{PUBLICATION, ROLE, SLOT, SOON, Stage, text};
 use serde_json::Value;
 use testbed::load::Load;
-use testbed::postgres::{DATABASE, SUPERUSER, Session};
-use testbed::reader::Seen;
+use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
+use testbed::reader::ConsumedRecord;
 use testbed::wait::eventually;
 
 use super::{WITHIN, count, damage, drop_slot, expect_gap, flowing, write};
@@ -206,7 +206,7 @@ async fn a_pipeline_that_was_set_up_leaves_nothing_behind() {
 
 /// All rows of a transaction have one time, and those of such sizes do not lie in the order in
 /// which they were written.
-async fn write_two_transactions(session: &Session) {
+async fn write_two_transactions(session: &DatabaseSession) {
     for transaction in 0..2 {
         let rows = format!(
             "DO $$ BEGIN FOR n IN 1..1000 LOOP \
@@ -235,7 +235,7 @@ fn recipe(from: &str, to: &str) -> String {
 }
 
 /// Of the rows of [`write_two_transactions`], in the order in which they arrived.
-fn numbers(seen: &[Seen]) -> Vec<u64> {
+fn numbers(seen: &[ConsumedRecord]) -> Vec<u64> {
     let many = seen.iter().filter(|record| record.key.as_deref() == Some(b"many"));
     many.map(|record| {
         let value: Value = serde_json::from_slice(record.value.as_deref().unwrap()).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use e2e::{SLOT, SOON, Stage, text};
 use serde_json::Value;
-use testbed::postgres::Stop;
+use testbed::postgres::ShutdownMode;
 use tokio::time::sleep;
 use tokio_postgres::types::PgLsn;
 
@@ -42,7 +42,7 @@ async fn a_slot_that_is_dropped_while_the_router_is_away_is_not_made_by_it() {
 #[tokio::test]
 async fn a_promoted_standby_without_the_slot_is_a_gap() {
     let mut stage = flowing(Stage::builder()).await;
-    stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
+    stage.postgres.stop(ShutdownMode::Fast, SOON).await.unwrap();
     // What a standby has of its primary: everything but the slots, which are not in the WAL.
     let slots = stage.postgres.data_dir().join("pg_replslot");
     std::fs::remove_dir_all(slots.join(SLOT)).unwrap();
@@ -57,7 +57,7 @@ async fn a_promoted_standby_without_the_slot_is_a_gap() {
 /// back.
 async fn expect_another_history(how: Comeback, away: Duration) {
     let mut stage = flowing(Stage::builder()).await;
-    stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
+    stage.postgres.stop(ShutdownMode::Fast, SOON).await.unwrap();
     let data = stage.postgres.data_dir();
     let copy = data.with_extension("copy");
     copy_files(&data, &copy);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use e2e::{Builder, PUBLICATION, SLOT, SOON, Stage, text};
 use serde_json::Value;
 use testbed::load::Load;
-use testbed::postgres::Session;
+use testbed::postgres::DatabaseSession;
 use testbed::wait::eventually;
 use tokio::time::Instant;
 use tokio_postgres::types::PgLsn;
@@ -154,7 +154,7 @@ async fn expect_standstill(stage: &mut Stage, codes: &[&str]) {
 }
 
 /// Slot and publication as the server has them.
-async fn standing(stage: &Stage, session: &Session) -> (Option<PgLsn>, Vec<String>) {
+async fn standing(stage: &Stage, session: &DatabaseSession) -> (Option<PgLsn>, Vec<String>) {
     let slot = stage.postgres.slot(SLOT).await.unwrap();
     let published = "SELECT p.oid || ' ' || p.pubinsert || ' ' || coalesce(r.prrelid::regclass::text, '-') \
                      || ' ' || (r.prqual IS NULL) FROM pg_publication p \
@@ -178,7 +178,7 @@ async fn looked_again(stage: &mut Stage, seconds: f64) {
     stage.router.wait_status("later looks of the monitor", 2 * SOON, later).await.unwrap();
 }
 
-async fn count(session: &Session, relation: &str) -> i64 {
+async fn count(session: &DatabaseSession, relation: &str) -> i64 {
     session.query_one(&format!("SELECT count(*) FROM {relation}"), &[]).await.unwrap().get(0)
 }
 

@@ -2,12 +2,12 @@
 //! and how much is left.
 
 use e2e::{SOON, Stage};
-use testbed::postgres::Session;
+use testbed::postgres::DatabaseSession;
 use testbed::wait::eventually;
 
 use super::flowing;
 
-async fn write_wal(session: &Session, megabytes: i32) {
+async fn write_wal(session: &DatabaseSession, megabytes: i32) {
     let sql = "SELECT pg_logical_emit_message(false, 'testbed', repeat('x', 1048576)) \
                FROM generate_series(1, $1)";
     session.execute(sql, &[&megabytes]).await.unwrap();

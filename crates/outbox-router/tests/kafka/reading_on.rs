@@ -9,7 +9,7 @@ use rdkafka::{
     client::DefaultClientContext,
 };
 use testbed::{
-    kafka::{Kafka, Options},
+    kafka::{KafkaCluster, KafkaOptions},
     wait::eventually,
 };
 
@@ -128,8 +128,9 @@ async fn a_topic_whose_first_records_somebody_has_deleted_is_read_from_its_begin
 /// The deletion of a key that is known, taken away by compaction before it was read.
 #[tokio::test]
 async fn a_deletion_that_compaction_has_taken_away_is_not_missed() {
-    let kafka =
-        Kafka::start(Options::default().set("log.cleaner.backoff.ms", "100")).await.unwrap();
+    let kafka = KafkaCluster::start(KafkaOptions::default().set("log.cleaner.backoff.ms", "100"))
+        .await
+        .unwrap();
     let settings = settings(&kafka);
     let topic = "holes.state";
     let quick = [

@@ -23,9 +23,9 @@ use anyhow::Context;
 use tokio_postgres::types::PgLsn;
 use uuid::Uuid;
 
-pub use verdict::{Anomalies, Verdict};
+pub use verdict::{Anomalies, CheckResult};
 
-use crate::reader::Seen;
+use crate::reader::ConsumedRecord;
 use crate::truth::{Digest, Event, Truth};
 
 /// Whether records of an older emission may follow those of a newer one.
@@ -41,18 +41,18 @@ pub enum LateRuns {
 
 /// What the checker has to know of the run.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct CheckOptions {
     /// Late runs.
     pub late_runs: LateRuns,
 }
 
 /// Compares `seen` with `truth`. The order of `seen` does not matter; offsets do.
-pub fn check(truth: &Truth, seen: &[Seen], options: &Options) -> Verdict {
-    let mut verdict = Verdict::default();
+pub fn check(truth: &Truth, seen: &[ConsumedRecord], options: &CheckOptions) -> CheckResult {
+    let mut verdict = CheckResult::default();
     let index = index(truth, &mut verdict);
-    let mut log: Vec<&Seen> = seen.iter().collect();
+    let mut log: Vec<&ConsumedRecord> = seen.iter().collect();
     log.sort_by(|a, b| (&a.topic, a.partition, a.offset).cmp(&(&b.topic, b.partition, b.offset)));
-    let mut first: HashMap<Uuid, &Seen> = HashMap::with_capacity(index.len());
+    let mut first: HashMap<Uuid, &ConsumedRecord> = HashMap::with_capacity(index.len());
     let mut lanes: BTreeMap<Key<'_>, Lanes<'_>> = BTreeMap::new();
     for record in log {
         verdict.records += 1;
@@ -105,7 +105,7 @@ pub fn confirmed_ahead(
     truth: &Truth,
     commits: &BTreeMap<u32, PgLsn>,
     confirmed: PgLsn,
-    seen: &[Seen],
+    seen: &[ConsumedRecord],
 ) -> anyhow::Result<Vec<Uuid>> {
     let arrived: HashSet<Uuid> = seen.iter().filter_map(id_of).collect();
     let mut ahead = Vec::new();
@@ -138,7 +138,7 @@ struct Occurrence {
     first: First,
 }
 
-fn index<'a>(truth: &'a Truth, verdict: &mut Verdict) -> HashMap<Uuid, &'a Event> {
+fn index<'a>(truth: &'a Truth, verdict: &mut CheckResult) -> HashMap<Uuid, &'a Event> {
     let mut index = HashMap::with_capacity(truth.events.len());
     let mut numbers = HashSet::with_capacity(truth.events.len());
     for event in &truth.events {
@@ -154,15 +154,15 @@ fn index<'a>(truth: &'a Truth, verdict: &mut Verdict) -> HashMap<Uuid, &'a Event
     index
 }
 
-fn id_of(record: &Seen) -> Option<Uuid> {
+fn id_of(record: &ConsumedRecord) -> Option<Uuid> {
     record.header("id").and_then(|text| Uuid::try_parse(text).ok())
 }
 
 fn identify<'a>(
-    record: &Seen,
+    record: &ConsumedRecord,
     index: &HashMap<Uuid, &'a Event>,
     truth: &Truth,
-    verdict: &mut Verdict,
+    verdict: &mut CheckResult,
 ) -> Option<&'a Event> {
     let id = id_of(record);
     let event = id.and_then(|id| index.get(&id).copied());
@@ -178,7 +178,7 @@ fn identify<'a>(
     event
 }
 
-fn compare(record: &Seen, event: &Event, verdict: &mut Verdict) {
+fn compare(record: &ConsumedRecord, event: &Event, verdict: &mut CheckResult) {
     let mut wrong = |what: &str, should: &dyn std::fmt::Debug, is: &dyn std::fmt::Debug| {
         verdict.altered.add(|| {
             format!(
@@ -207,7 +207,7 @@ fn compare(record: &Seen, event: &Event, verdict: &mut Verdict) {
     }
 }
 
-fn printable(record: &Seen) -> Vec<(&str, Option<std::borrow::Cow<'_, str>>)> {
+fn printable(record: &ConsumedRecord) -> Vec<(&str, Option<std::borrow::Cow<'_, str>>)> {
     let text = |value: &'_ Option<Vec<u8>>| {
         value.as_deref().map(|value| String::from_utf8_lossy(value).into_owned().into())
     };
@@ -215,11 +215,11 @@ fn printable(record: &Seen) -> Vec<(&str, Option<std::borrow::Cow<'_, str>>)> {
 }
 
 /// Timestamps are not compared: on a topic with append time every copy has its own.
-fn same_bytes(a: &Seen, b: &Seen) -> bool {
+fn same_bytes(a: &ConsumedRecord, b: &ConsumedRecord) -> bool {
     (&a.topic, &a.key, &a.value, &a.headers) == (&b.topic, &b.key, &b.value, &b.headers)
 }
 
-fn judge_key(key: Key<'_>, lanes: &Lanes<'_>, options: &Options, verdict: &mut Verdict) {
+fn judge_key(key: Key<'_>, lanes: &Lanes<'_>, options: &CheckOptions, verdict: &mut CheckResult) {
     let (topic, name) = key;
     if lanes.len() > 1 {
         let places: Vec<String> =
@@ -234,7 +234,7 @@ fn judge_key(key: Key<'_>, lanes: &Lanes<'_>, options: &Options, verdict: &mut V
     }
 }
 
-fn judge_order((topic, name): Key<'_>, occurrences: &[Occurrence], verdict: &mut Verdict) {
+fn judge_order((topic, name): Key<'_>, occurrences: &[Occurrence], verdict: &mut CheckResult) {
     let mut highest: Option<i64> = None;
     for one in occurrences.iter().filter(|one| one.first == First::Yes) {
         match highest {
@@ -254,8 +254,8 @@ fn judge_order((topic, name): Key<'_>, occurrences: &[Occurrence], verdict: &mut
 fn judge_runs(
     (topic, name): Key<'_>,
     occurrences: &[Occurrence],
-    options: &Options,
-    verdict: &mut Verdict,
+    options: &CheckOptions,
+    verdict: &mut CheckResult,
 ) {
     let numbers: BTreeSet<i64> = occurrences.iter().map(|one| one.seq).collect();
     let ranks: HashMap<i64, usize> = numbers.into_iter().zip(1..).collect();
@@ -276,7 +276,7 @@ fn judge_runs(
     }
 }
 
-fn place(record: &Seen) -> String {
+fn place(record: &ConsumedRecord) -> String {
     format!("record {}/{}@{}", record.topic, record.partition, record.offset)
 }
 

@@ -24,9 +24,9 @@ fn event(key: usize, seq: i64, n: usize) -> Event {
     }
 }
 
-fn record(event: &Event, n: usize, key: usize) -> Seen {
+fn record(event: &Event, n: usize, key: usize) -> ConsumedRecord {
     let headers = event.headers.iter();
-    Seen {
+    ConsumedRecord {
         topic: Arc::from(event.topic.as_str()),
         partition: i32::try_from(key % PARTITIONS).unwrap(),
         offset: 0,
@@ -41,7 +41,7 @@ fn record(event: &Event, n: usize, key: usize) -> Seen {
 }
 
 /// Events in commit order and the records that they become, position by position.
-fn source(keys: &[usize]) -> (Truth, Vec<Seen>) {
+fn source(keys: &[usize]) -> (Truth, Vec<ConsumedRecord>) {
     let mut numbers = HashMap::<usize, i64>::new();
     let mut truth = Truth::default();
     let mut records = Vec::new();
@@ -57,7 +57,7 @@ fn source(keys: &[usize]) -> (Truth, Vec<Seen>) {
 }
 
 /// Appends to partitions: an offset is a place in the log of its partition.
-fn append(records: impl IntoIterator<Item = Seen>) -> Vec<Seen> {
+fn append(records: impl IntoIterator<Item = ConsumedRecord>) -> Vec<ConsumedRecord> {
     let mut ends = HashMap::<i32, i64>::new();
     records
         .into_iter()
@@ -72,7 +72,7 @@ fn append(records: impl IntoIterator<Item = Seen>) -> Vec<Seen> {
 
 /// The records that a router leaves which is interrupted and replays from an earlier position each
 /// time.
-fn emissions(records: &[Seen], interruptions: &[(Index, Index)]) -> Vec<Seen> {
+fn emissions(records: &[ConsumedRecord], interruptions: &[(Index, Index)]) -> Vec<ConsumedRecord> {
     let mut log = Vec::new();
     let mut from = 0;
     for (at, back) in interruptions {
@@ -84,8 +84,8 @@ fn emissions(records: &[Seen], interruptions: &[(Index, Index)]) -> Vec<Seen> {
     append(log)
 }
 
-fn verdict(truth: &Truth, seen: &[Seen]) -> Verdict {
-    check(truth, seen, &Options::default())
+fn verdict(truth: &Truth, seen: &[ConsumedRecord]) -> CheckResult {
+    check(truth, seen, &CheckOptions::default())
 }
 
 fn keys() -> impl Strategy<Value = Vec<usize>> {
@@ -242,7 +242,7 @@ impl Arbitrary for Rollback {
 }
 
 /// Changes one part of a record; its id stays readable.
-fn alter(record: &mut Seen, part: usize) {
+fn alter(record: &mut ConsumedRecord, part: usize) {
     match part {
         0 => record.value.as_mut().unwrap().push(b'!'),
         1 => record.key = None,
@@ -252,7 +252,7 @@ fn alter(record: &mut Seen, part: usize) {
     }
 }
 
-fn log_of(order: &[usize]) -> Vec<Seen> {
+fn log_of(order: &[usize]) -> Vec<ConsumedRecord> {
     let (_, records) = source(&[0; 6]);
     append(order.iter().map(|n| records[*n].clone()))
 }
@@ -269,7 +269,7 @@ fn a_late_run_is_legal_only_with_two_routers() {
     let (truth, _) = source(&[0; 6]);
     let log = log_of(&[0, 1, 2, 3, 4, 1, 2, 5]);
     assert_eq!(verdict(&truth, &log).runs.count(), 1);
-    let options = Options { late_runs: LateRuns::Allowed };
+    let options = CheckOptions { late_runs: LateRuns::Allowed };
     assert!(check(&truth, &log, &options).is_clean());
 }
 

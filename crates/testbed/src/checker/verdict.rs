@@ -34,7 +34,7 @@ impl Anomalies {
 
 /// The outcome of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct CheckResult {
     /// Events committed.
     pub sent: usize,
     /// Of these, in Kafka at least once.
@@ -59,7 +59,7 @@ pub struct Verdict {
     pub contradictions: Anomalies,
 }
 
-impl Verdict {
+impl CheckResult {
     fn kinds(&self) -> [(&'static str, &Anomalies); 7] {
         [
             ("lost", &self.lost),
@@ -101,7 +101,7 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for CheckResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -13,7 +13,7 @@ pub enum Jvm {
 
 /// How many brokers to start, and how they are configured.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct KafkaOptions {
     pub(super) brokers: usize,
     pub(super) advertise: Vec<String>,
     pub(super) properties: Vec<(String, String)>,
@@ -21,7 +21,7 @@ pub struct Options {
     pub(super) family: Family,
 }
 
-impl Default for Options {
+impl Default for KafkaOptions {
     fn default() -> Self {
         Self {
             brokers: 1,
@@ -33,7 +33,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl KafkaOptions {
     /// A cluster of several brokers, with ids from 1.
     #[must_use]
     pub fn brokers(mut self, count: usize) -> Self {

@@ -10,13 +10,13 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_postgres::{Client, Statement};
 
-use super::dice::Dice;
 use super::journal::{Journal, Progress};
-use super::mix::Kind;
+use super::mix::TransactionKind;
+use super::random_choices::RandomChoices;
 use super::schema::Schema;
-use super::transaction::{Attempt, Draft, Numbered, Stage, copy, delete, insert, note, number};
+use super::transaction::{Attempt, Draft, NumberedRow, Stage, copy, delete, insert, note, number};
 use super::{Bookkeeping, Load, Pace};
-use crate::postgres::Session;
+use crate::postgres::DatabaseSession;
 use crate::wait::until_ok;
 
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ pub(super) struct Writer {
     url: String,
     schema: Schema,
     load: Load,
-    dice: Dice,
+    dice: RandomChoices,
     journal: Journal,
     progress: Arc<Progress>,
     /// Number of this writer's last event, where no ledger is kept.
@@ -47,7 +47,7 @@ impl Writer {
         Self {
             index,
             url,
-            dice: Dice::new(
+            dice: RandomChoices::new(
                 load.seed.wrapping_mul(1_000_003).wrapping_add(offset),
                 load.payload,
                 &schema,
@@ -73,7 +73,7 @@ impl Writer {
                 Some(ticks)
             }
         };
-        let mut open: Option<(Session, Statement)> = None;
+        let mut open: Option<(DatabaseSession, Statement)> = None;
         while stopped.has_changed().is_ok() && !self.enough() {
             if let Some(ticks) = &mut ticks {
                 tokio::select! {
@@ -109,8 +109,8 @@ impl Writer {
 
     /// Opens a session. What an earlier session left prepared is rolled back first, because it
     /// holds locks.
-    async fn connect(&self) -> anyhow::Result<(Session, Statement)> {
-        let session = Session::open(&self.url).await?;
+    async fn connect(&self) -> anyhow::Result<(DatabaseSession, Statement)> {
+        let session = DatabaseSession::open(&self.url).await?;
         let left = session
             .query(
                 "SELECT gid FROM pg_prepared_xacts WHERE gid LIKE $1 AND database = current_database()",
@@ -161,10 +161,10 @@ impl Writer {
         attempt: &mut Attempt,
     ) -> anyhow::Result<()> {
         let kind = match (self.load.pace, self.load.bookkeeping) {
-            (Pace::PerSecond(_), _) | (_, Bookkeeping::OutboxOnly) => Kind::Single,
+            (Pace::PerSecond(_), _) | (_, Bookkeeping::OutboxOnly) => TransactionKind::Single,
             (Pace::AsFastAsPossible { .. }, Bookkeeping::Ledger) => self.dice.kind(&self.load.mix),
         };
-        if kind == Kind::Single {
+        if kind == TransactionKind::Single {
             return self.single(client, single, attempt).await;
         }
         client.batch_execute("BEGIN").await?;
@@ -173,18 +173,18 @@ impl Writer {
         self.write(client, kind, &drafts, attempt).await?;
         self.think().await;
         match kind {
-            Kind::Rollback => {
+            TransactionKind::Rollback => {
                 attempt.roll_back_to(0);
                 client.batch_execute("ROLLBACK").await?;
             }
-            Kind::Prepared => self.prepare_and_end(client, attempt).await?,
-            Kind::Single
-            | Kind::Several
-            | Kind::MultiRow
-            | Kind::Copy
-            | Kind::Savepoint
-            | Kind::Upsert
-            | Kind::InsertDelete => {
+            TransactionKind::Prepared => self.prepare_and_end(client, attempt).await?,
+            TransactionKind::Single
+            | TransactionKind::Several
+            | TransactionKind::MultiRow
+            | TransactionKind::Copy
+            | TransactionKind::Savepoint
+            | TransactionKind::Upsert
+            | TransactionKind::InsertDelete => {
                 attempt.stage = Stage::Committing;
                 client.batch_execute("COMMIT").await?;
             }
@@ -195,7 +195,7 @@ impl Writer {
     async fn write(
         &mut self,
         client: &Client,
-        kind: Kind,
+        kind: TransactionKind,
         drafts: &[Draft],
         attempt: &mut Attempt,
     ) -> anyhow::Result<()> {
@@ -203,36 +203,38 @@ impl Writer {
         let rows = number(client, drafts).await?;
         let schema = self.schema.clone();
         match kind {
-            Kind::Several | Kind::Savepoint => {
+            TransactionKind::Several | TransactionKind::Savepoint => {
                 for row in rows.chunks(1) {
                     insert(client, &schema, row, "").await?;
                     self.think().await;
                 }
             }
-            Kind::Copy => copy(client, &schema, &rows).await?,
-            Kind::Upsert => insert(client, &schema, &rows, "ON CONFLICT (id) DO NOTHING").await?,
-            Kind::Single
-            | Kind::MultiRow
-            | Kind::Rollback
-            | Kind::InsertDelete
-            | Kind::Prepared => insert(client, &schema, &rows, "").await?,
+            TransactionKind::Copy => copy(client, &schema, &rows).await?,
+            TransactionKind::Upsert => {
+                insert(client, &schema, &rows, "ON CONFLICT (id) DO NOTHING").await?;
+            }
+            TransactionKind::Single
+            | TransactionKind::MultiRow
+            | TransactionKind::Rollback
+            | TransactionKind::InsertDelete
+            | TransactionKind::Prepared => insert(client, &schema, &rows, "").await?,
         }
         note(client, &schema, &rows).await?;
         match kind {
-            Kind::Savepoint => self.savepoint(client, drafts, attempt).await?,
-            Kind::Upsert => {
-                let again: Vec<Numbered> = rows.iter().map(Numbered::rewritten).collect();
+            TransactionKind::Savepoint => self.savepoint(client, drafts, attempt).await?,
+            TransactionKind::Upsert => {
+                let again: Vec<NumberedRow> = rows.iter().map(NumberedRow::rewritten).collect();
                 insert(client, &schema, &again, "ON CONFLICT (id) DO NOTHING").await?;
                 let update = "ON CONFLICT (id) DO UPDATE SET payload = EXCLUDED.payload";
                 insert(client, &schema, &again, update).await?;
             }
-            Kind::InsertDelete => delete(client, &schema, &rows).await?,
-            Kind::Single
-            | Kind::Several
-            | Kind::MultiRow
-            | Kind::Copy
-            | Kind::Rollback
-            | Kind::Prepared => {}
+            TransactionKind::InsertDelete => delete(client, &schema, &rows).await?,
+            TransactionKind::Single
+            | TransactionKind::Several
+            | TransactionKind::MultiRow
+            | TransactionKind::Copy
+            | TransactionKind::Rollback
+            | TransactionKind::Prepared => {}
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use tokio::process::Command;
 
 use super::SUPERUSER;
 use crate::cache::{self, Family};
-use crate::process::{Process, RunAs, Spec};
+use crate::process::{Process, ProcessSpec, RunAs};
 
 const SETTINGS_FILE: &str = "testbed.conf";
 
@@ -141,7 +141,7 @@ async fn template(
     }
     let work = own_dir(Some(&parent), run_as)?;
     let data = work.path().join("data");
-    let spec = Spec::new(binaries.join("initdb"), work.path().join("log"))
+    let spec = ProcessSpec::new(binaries.join("initdb"), work.path().join("log"))
         .args(["-D", &data.to_string_lossy(), "-U", SUPERUSER])
         .args(["-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"])
         .run_as(run_as);

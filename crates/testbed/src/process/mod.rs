@@ -38,7 +38,7 @@ pub struct RunAs {
 
 /// Which program to start, and how.
 #[derive(Debug, Clone)]
-pub struct Spec {
+pub struct ProcessSpec {
     program: PathBuf,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
@@ -46,7 +46,7 @@ pub struct Spec {
     run_as: Option<RunAs>,
 }
 
-impl Spec {
+impl ProcessSpec {
     /// `program`, whose standard output and standard error are appended to `log`.
     pub fn new(program: impl Into<PathBuf>, log: impl Into<PathBuf>) -> Self {
         Self {
@@ -159,7 +159,7 @@ impl Process {
     /// # Errors
     ///
     /// Fails when the log cannot be opened or the program cannot be started.
-    pub fn start(spec: &Spec) -> anyhow::Result<Self> {
+    pub fn start(spec: &ProcessSpec) -> anyhow::Result<Self> {
         let child = spawn_on_lasting_thread(spec.command()?)
             .with_context(|| format!("cannot start {}", spec.program.display()))?;
         let pid = Pid::from_child(&child);
@@ -298,7 +298,7 @@ mod tests {
 
     fn shell(script: &str) -> (Process, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
-        let spec = Spec::new("/bin/sh", dir.path().join("log")).args(["-c", script]);
+        let spec = ProcessSpec::new("/bin/sh", dir.path().join("log")).args(["-c", script]);
         (Process::start(&spec).unwrap(), dir)
     }
 

@@ -9,7 +9,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Control, Direction, Mode, Passed};
+use super::{Direction, ForwardedBytes, ProxyMode, ProxyState};
 
 const CHUNK: usize = 16 * 1024;
 /// Chunks kept for each direction: 64 MiB at most; then the sender has to wait.
@@ -20,16 +20,16 @@ type Chunk = (Instant, Vec<u8>);
 /// Carries one connection until either side closes it or a command ends it.
 pub(super) async fn carry(
     client: TcpStream,
-    mut orders: watch::Receiver<Control>,
-    passed: Arc<Passed>,
+    mut orders: watch::Receiver<ProxyState>,
+    passed: Arc<ForwardedBytes>,
 ) {
     let (mode, target) = {
         let control = orders.borrow_and_update();
         (control.mode, control.target.clone())
     };
-    let lost = AtomicBool::new(mode == Mode::BlackHole);
+    let lost = AtomicBool::new(mode == ProxyMode::BlackHole);
     let end = ended_by_order(orders.clone(), &lost);
-    if mode == Mode::BlackHole {
+    if mode == ProxyMode::BlackHole {
         let mut client = client;
         tokio::select! {
             () = swallow(&mut client) => {}
@@ -65,11 +65,11 @@ async fn swallow(client: &mut TcpStream) {
 
 /// Returns when the connection is cut, or when bytes were dropped and that mode is over: what comes
 /// after a hole in the stream must not arrive.
-async fn ended_by_order(mut orders: watch::Receiver<Control>, lost: &AtomicBool) {
+async fn ended_by_order(mut orders: watch::Receiver<ProxyState>, lost: &AtomicBool) {
     let epoch = orders.borrow_and_update().epoch;
     while orders.changed().await.is_ok() {
         let control = orders.borrow_and_update();
-        let holed = lost.load(Ordering::Relaxed) && control.mode != Mode::BlackHole;
+        let holed = lost.load(Ordering::Relaxed) && control.mode != ProxyMode::BlackHole;
         if control.epoch != epoch || holed {
             return;
         }
@@ -79,7 +79,7 @@ async fn ended_by_order(mut orders: watch::Receiver<Control>, lost: &AtomicBool)
 /// One direction of one connection.
 struct Pump<'a> {
     way: Direction,
-    orders: watch::Receiver<Control>,
+    orders: watch::Receiver<ProxyState>,
     lost: &'a AtomicBool,
 }
 
@@ -129,7 +129,7 @@ impl Pump<'_> {
             else {
                 return;
             };
-            if mode == Mode::BlackHole {
+            if mode == ProxyMode::BlackHole {
                 self.lost.store(true, Ordering::Relaxed);
                 continue;
             }
@@ -142,11 +142,11 @@ impl Pump<'_> {
         drop(to.shutdown().await);
     }
 
-    fn paused(&self, mode: Mode) -> bool {
-        matches!(mode, Mode::Pause(way) if way == self.way || way == Direction::Both)
+    fn paused(&self, mode: ProxyMode) -> bool {
+        matches!(mode, ProxyMode::Pause(way) if way == self.way || way == Direction::Both)
     }
 
-    fn held(&self, mode: Mode) -> bool {
-        self.paused(mode) || (mode == Mode::HoldAnswers && self.way == Direction::Answers)
+    fn held(&self, mode: ProxyMode) -> bool {
+        self.paused(mode) || (mode == ProxyMode::HoldAnswers && self.way == Direction::Answers)
     }
 }

@@ -58,10 +58,10 @@ async fn bytes_pass_and_are_counted() {
 async fn paused_bytes_arrive_later_and_complete() {
     let (_server, proxy, mut client) = echo().await;
     for way in [Direction::Requests, Direction::Answers, Direction::Both] {
-        proxy.set(Mode::Pause(way)).await.unwrap();
+        proxy.set(ProxyMode::Pause(way)).await.unwrap();
         say(&mut client, "late").await;
         hears_nothing(&mut client).await;
-        proxy.set(Mode::Forward).await.unwrap();
+        proxy.set(ProxyMode::Forward).await.unwrap();
         hear(&mut client, "late").await;
     }
 }
@@ -69,13 +69,13 @@ async fn paused_bytes_arrive_later_and_complete() {
 #[tokio::test]
 async fn held_answers_are_taken_from_the_server_and_released_in_order() {
     let (_server, proxy, mut client) = echo().await;
-    proxy.set(Mode::HoldAnswers).await.unwrap();
+    proxy.set(ProxyMode::HoldAnswers).await.unwrap();
     say(&mut client, "one ").await;
     hears_nothing(&mut client).await;
     say(&mut client, "two").await;
     hears_nothing(&mut client).await;
     assert_eq!((proxy.request_bytes(), proxy.answer_bytes()), (7, 0));
-    proxy.set(Mode::Forward).await.unwrap();
+    proxy.set(ProxyMode::Forward).await.unwrap();
     hear(&mut client, "one two").await;
 }
 
@@ -96,12 +96,12 @@ async fn refusing_hits_new_connections_only() {
     let (_server, proxy, mut client) = echo().await;
     say(&mut client, "a").await;
     hear(&mut client, "a").await;
-    proxy.set(Mode::Refuse).await.unwrap();
+    proxy.set(ProxyMode::Refuse).await.unwrap();
     let refused = TcpStream::connect(proxy.address()).await.unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
     say(&mut client, "b").await;
     hear(&mut client, "b").await;
-    proxy.set(Mode::Forward).await.unwrap();
+    proxy.set(ProxyMode::Forward).await.unwrap();
     TcpStream::connect(proxy.address()).await.unwrap();
 }
 
@@ -110,13 +110,13 @@ async fn a_black_hole_takes_bytes_and_closes_what_lost_some() {
     let (_server, proxy, mut client) = echo().await;
     say(&mut client, "a").await;
     hear(&mut client, "a").await;
-    proxy.set(Mode::BlackHole).await.unwrap();
+    proxy.set(ProxyMode::BlackHole).await.unwrap();
     let mut late = TcpStream::connect(proxy.address()).await.unwrap();
     say(&mut late, "lost").await;
     say(&mut client, "lost").await;
     hears_nothing(&mut client).await;
     hears_nothing(&mut late).await;
-    proxy.set(Mode::Forward).await.unwrap();
+    proxy.set(ProxyMode::Forward).await.unwrap();
     is_closed(&mut client).await;
     is_closed(&mut late).await;
 }

@@ -8,8 +8,8 @@ use super::*;
 const SOON: Duration = Duration::from_secs(10);
 
 /// A router whose program is a shell script.
-fn scripted(script: &str) -> Router {
-    let router = Router::with_config("name = \"x\"").unwrap();
+fn scripted(script: &str) -> RouterProcess {
+    let router = RouterProcess::with_config("name = \"x\"").unwrap();
     let program = router.dir().join("program");
     std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();

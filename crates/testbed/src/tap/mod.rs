@@ -58,7 +58,8 @@ impl Tap {
         self.port
     }
 
-    /// The highest position that was confirmed since [`take_highest_flush`](Self::take_highest_flush).
+    /// The highest position that was confirmed since
+    /// [`take_highest_flush`](Self::take_highest_flush).
     pub fn highest_flush(&self) -> PgLsn {
         PgLsn::from(self.state.flush.load(Ordering::Acquire))
     }

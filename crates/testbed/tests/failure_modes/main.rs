@@ -1,7 +1,7 @@
-//! Keeps the table of failure modes in `docs/failure-modes.md` honest. What may go wrong, and what shows
-//! that it does not, is written in `tests/failure-modes.toml`; this makes the table of it, and
-//! fails when the table is not current, when a mode is missing, or when something is named that is
-//! not in the sources.
+//! Keeps the table of failure modes in `docs/failure-modes.md` honest. What may go wrong, and what
+//! shows that it does not, is written in `tests/failure-modes.toml`; this makes the table of it,
+//! and fails when the table is not current, when a mode is missing, or when something is named that
+//! is not in the sources.
 //!
 //! `UPDATE_DOCS=1 cargo test -p testbed --test failure_modes` writes the table anew.
 

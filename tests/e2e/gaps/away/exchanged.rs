@@ -6,7 +6,7 @@ use e2e::{Broker, SOON, text};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
-use testbed::kafka::{Kafka, Options};
+use testbed::kafka::{KafkaCluster, KafkaOptions};
 use tokio::task::spawn_blocking;
 
 use super::{abandoned, expect_missing, goes_on_after_acceptance, rounds::rounds};
@@ -46,7 +46,7 @@ fn text_of(config: &str, key: &str) -> String {
 
 #[tokio::test]
 async fn another_kafka_cluster_with_a_copy_of_the_state_topic() {
-    let other = Arc::new(Kafka::start(Options::default().stranger()).await.unwrap());
+    let other = Arc::new(KafkaCluster::start(KafkaOptions::default().stranger()).await.unwrap());
     rounds("another kafka", async move || {
         let (mut stage, _) = abandoned().await;
         let state = text_of(&stage.config.to_string(), "kafka.state_topic");

@@ -2,7 +2,7 @@
 //! of it, with the slot or without.
 
 use e2e::{SLOT, SOON, Stage, postgres_version};
-use testbed::postgres::{DATABASE, Postgres, SUPERUSER, Stop};
+use testbed::postgres::{DATABASE, PostgresServer, SUPERUSER, ShutdownMode};
 use testbed::wait::eventually;
 
 use super::super::write;
@@ -14,7 +14,7 @@ use super::{
 
 /// A stage whose router streams, and a standby that has the slot by PostgreSQL's own
 /// synchronisation (from version 17).
-async fn with_a_standby() -> (Stage, Postgres) {
+async fn with_a_standby() -> (Stage, PostgresServer) {
     let mut stage =
         Stage::builder().witnessed().set("monitor.interval", "1s").prepare().await.unwrap();
     run(
@@ -26,7 +26,7 @@ async fn with_a_standby() -> (Stage, Postgres) {
         ),
     )
     .await;
-    stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
+    stage.postgres.stop(ShutdownMode::Fast, SOON).await.unwrap();
     let primary =
         format!("host=127.0.0.1 port={} user={SUPERUSER} dbname={DATABASE}", stage.postgres.port());
     let settings = [
@@ -51,7 +51,7 @@ async fn with_a_standby() -> (Stage, Postgres) {
 
 /// A slot that was synchronised for the first time counts when the primary's has moved past where
 /// the standby began.
-async fn wait_synced(stage: &Stage, standby: &Postgres) {
+async fn wait_synced(stage: &Stage, standby: &PostgresServer) {
     let primary = stage.session().await.unwrap();
     let there = standby.connect().await.unwrap();
     let synced = format!(
@@ -68,7 +68,7 @@ async fn wait_synced(stage: &Stage, standby: &Postgres) {
 }
 
 /// The primary is gone, and the router is told of the standby.
-async fn fail_over(stage: &mut Stage, standby: Postgres) {
+async fn fail_over(stage: &mut Stage, standby: PostgresServer) {
     drop(std::mem::replace(&mut stage.postgres, standby));
     let url = stage.postgres.url(e2e::ROLE, DATABASE);
     stage.config.set("postgres.url", url);
@@ -81,7 +81,7 @@ async fn fail_over(stage: &mut Stage, standby: Postgres) {
 /// A standby that was cut off, and became the primary without the last of what Kafka has.
 async fn promoted_behind() -> (Stage, AtRisk) {
     let (mut stage, mut standby) = with_a_standby().await;
-    standby.stop(Stop::Fast, SOON).await.unwrap();
+    standby.stop(ShutdownMode::Fast, SOON).await.unwrap();
     write(&mut stage, FORGOTTEN).await;
     stage.wait_confirmed(SOON).await.unwrap();
     stage.kill_router().await.unwrap();
@@ -138,7 +138,7 @@ async fn a_promotion_that_forgot_transactions_with_a_slot_made_again() {
 async fn a_promotion_that_forgot_nothing_but_the_slot() {
     rounds("promoted without the slot", async || {
         let (mut stage, confirmed) = abandoned().await;
-        stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
+        stage.postgres.stop(ShutdownMode::Fast, SOON).await.unwrap();
         std::fs::remove_dir_all(stage.postgres.data_dir().join("pg_replslot").join(SLOT)).unwrap();
         stage.postgres.start_promoted().await.unwrap();
         write(&mut stage, LOST).await;
@@ -157,12 +157,12 @@ async fn a_promotion_that_forgot_nothing_is_none_and_loses_nothing() {
             let (mut stage, standby) = with_a_standby().await;
             stage.kill_router().await.unwrap();
             // It is awaited.
-            stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
+            stage.postgres.stop(ShutdownMode::Fast, SOON).await.unwrap();
             fail_over(&mut stage, standby).await;
             stage
         } else {
             let (mut stage, _) = abandoned().await;
-            stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
+            stage.postgres.stop(ShutdownMode::Fast, SOON).await.unwrap();
             stage.postgres.start_promoted().await.unwrap();
             stage
         };

@@ -3,17 +3,17 @@
 
 use e2e::{SOON, Stage};
 use testbed::load::Load;
-use testbed::router::Router;
+use testbed::router::RouterProcess;
 
 use super::super::{flowing, write};
 
-fn errors(router: &Router) -> Vec<String> {
+fn errors(router: &RouterProcess) -> Vec<String> {
     router.log().lines().filter(|line| line.contains(" ERROR ")).map(str::to_owned).collect()
 }
 
 /// Another instance has the slot for a while, and its work is unknown to this one.
 async fn take_over(stage: &mut Stage) -> Vec<String> {
-    let mut other = Router::with_config(&stage.config.to_string()).unwrap();
+    let mut other = RouterProcess::with_config(&stage.config.to_string()).unwrap();
     other.start_again().unwrap();
     other.wait_state("standby", SOON).await.unwrap();
     stage.kill_router().await.unwrap();

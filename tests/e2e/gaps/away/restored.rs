@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use e2e::{Builder, SLOT, SOON, Stage, text};
-use testbed::postgres::Stop;
+use testbed::postgres::ShutdownMode;
 use testbed::wait::eventually;
 use tokio_postgres::types::PgLsn;
 
@@ -31,7 +31,7 @@ pub(super) async fn with_an_older_copy() -> Older {
     let mut stage = flowing(Stage::builder().witnessed()).await;
     stage.router.sigterm().unwrap();
     stage.router.wait_exit(SOON).await.unwrap();
-    stage.postgres.stop(Stop::Fast, SOON).await.unwrap();
+    stage.postgres.stop(ShutdownMode::Fast, SOON).await.unwrap();
     let data = stage.postgres.data_dir();
     let files = data.with_extension("older");
     copy_files(&data, &files);

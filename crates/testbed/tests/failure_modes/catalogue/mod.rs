@@ -21,13 +21,13 @@ const IDS: [&str; 44] = [
 #[serde(deny_unknown_fields)]
 pub(crate) struct Catalogue {
     #[serde(rename = "mode")]
-    pub(crate) modes: Vec<Mode>,
+    pub(crate) modes: Vec<FailureMode>,
 }
 
 /// One way to fail.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Mode {
+pub(crate) struct FailureMode {
     pub(crate) id: String,
     /// What may go wrong.
     pub(crate) trouble: String,
@@ -105,7 +105,7 @@ impl Catalogue {
         if complaints.is_empty() && ids != IDS {
             complaints.push("the failure modes are not in their order".to_owned());
         }
-        let unexplained = |mode: &&Mode| mode.shown_by.is_empty() && mode.not_yet.is_none();
+        let unexplained = |mode: &&FailureMode| mode.shown_by.is_empty() && mode.not_yet.is_none();
         complaints.extend(
             self.modes
                 .iter()
@@ -128,7 +128,7 @@ impl Catalogue {
         );
         for mode in &self.modes {
             let shown: Vec<String> = mode.shown_by.iter().map(Reference::link).collect();
-            let Mode { id, trouble, .. } = mode;
+            let FailureMode { id, trouble, .. } = mode;
             let not_yet = mode.not_yet.as_deref().unwrap_or_default();
             table.push_str(&format!("| {id} | {trouble} | {} | {not_yet} |\n", shown.join("<br>")));
         }

@@ -14,12 +14,12 @@ use crate::postgres::create_slot;
 
 /// A slot that watches commits, and what it has seen.
 #[derive(Debug)]
-pub struct Witness {
+pub struct CommitTracker {
     slot: String,
     commits: BTreeMap<u32, PgLsn>,
 }
 
-impl Witness {
+impl CommitTracker {
     /// Creates the slot: commits from now on are seen.
     ///
     /// # Errors
