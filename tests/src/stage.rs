@@ -95,8 +95,8 @@ impl Builder {
 
     /// A server with another system identifier than those of other scenarios.
     #[must_use]
-    pub fn stranger(mut self) -> Self {
-        self.postgres = self.postgres.stranger();
+    pub fn another_identity(mut self) -> Self {
+        self.postgres = self.postgres.another_identity();
         self
     }
 

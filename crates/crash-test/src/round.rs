@@ -118,7 +118,7 @@ pub(crate) async fn check_after_death(
     let commits = observer::committed(&system.session).await?;
     let mut observed = (Vec::new(), Vec::new());
     for record in system.tail.read_to(&ends)? {
-        let group = if ends.hold(record) { &mut observed.0 } else { &mut observed.1 };
+        let group = if ends.contain(record) { &mut observed.0 } else { &mut observed.1 };
         group.extend(event_of(record));
     }
     let (records, late) = observed;

@@ -38,7 +38,7 @@ impl StateTopicReader {
     /// The witness's position when the topic had these ends; `None` if there was no witness.
     pub(crate) fn position_at(&mut self, ends: &EndOffsets) -> anyhow::Result<Option<PgLsn>> {
         self.tail.read_to(ends)?;
-        position(self.tail.seen().iter().filter(|record| ends.hold(record)), &self.prefix)
+        position(self.tail.seen().iter().filter(|record| ends.contain(record)), &self.prefix)
     }
 
     /// The witness's present position.

@@ -1,7 +1,7 @@
 //! Commit positions, read from a second slot with another output plugin.
 //!
 //! To show that the router's slot was confirmed too early, one must know where each transaction's
-//! commit ends. This witness learns it from `test_decoding`, through SQL, without the product's
+//! commit ends. The tracker learns it from `test_decoding`, through SQL, without the product's
 //! decoder.
 
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ impl CommitTracker {
         let dropped = client
             .execute("SELECT pg_drop_replication_slot($1::text::name)", &[&self.slot])
             .await?;
-        ensure!(dropped == 1, "witness slot \"{}\" was not dropped", self.slot);
+        ensure!(dropped == 1, "slot \"{}\" of the commit tracker was not dropped", self.slot);
         Ok(())
     }
 }

@@ -50,14 +50,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_and_body_are_told_apart() {
+    fn status_and_body_are_parsed() {
         let answer =
             parse("HTTP/1.0 503 Service Unavailable\r\nx: y\r\n\r\nnot\r\n\r\nyet").unwrap();
         assert_eq!(answer, HttpResponse { status: 503, body: "not\r\n\r\nyet".to_owned() });
     }
 
     #[test]
-    fn half_an_answer_is_an_error() {
+    fn an_incomplete_response_is_an_error() {
         parse("HTTP/1.0 200 OK\r\nx: y\r\n").unwrap_err();
     }
 }

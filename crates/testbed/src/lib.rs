@@ -9,7 +9,7 @@
 //!   answers held.
 //! * [`tap`]: the positions that a router confirms, read off the wire.
 //! * [`load`]: writers that do everything an application does to an outbox table.
-//! * [`reader`], [`tail`], [`truth`], [`witness`], [`checker`]: what is in Kafka, what
+//! * [`reader`], [`tail`], [`truth`], [`commit_tracker`], [`checker`]: what is in Kafka, what
 //!   should be, when it was committed, and the verdict.
 
 pub mod checker;

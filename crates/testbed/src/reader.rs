@@ -21,7 +21,7 @@ use crate::kafka::{client_config, led_partitions};
 pub(crate) const REQUEST: Duration = Duration::from_secs(10);
 pub(crate) const POLL: Duration = Duration::from_millis(100);
 /// How long reading may make no progress.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const NO_PROGRESS_MAX: Duration = Duration::from_secs(60);
 
 /// One record as a consumer got it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,8 +134,8 @@ fn read_topic(
             }
             Some(Err(_)) | None => {
                 ensure!(
-                    progress.elapsed() < PATIENCE,
-                    "reading topic \"{topic}\" made no progress for {PATIENCE:?}"
+                    progress.elapsed() < NO_PROGRESS_MAX,
+                    "reading topic \"{topic}\" made no progress for {NO_PROGRESS_MAX:?}"
                 );
                 continue;
             }

@@ -15,7 +15,7 @@ use tokio::task::block_in_place;
 use tokio::time::Instant;
 
 use crate::kafka::led_partitions;
-use crate::reader::{ConsumedRecord, PATIENCE, POLL, REQUEST, consumer, passing};
+use crate::reader::{ConsumedRecord, NO_PROGRESS_MAX, POLL, REQUEST, consumer, passing};
 
 /// One partition, and the offset of the next record that will be read from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct EndOffsets(Vec<Position>);
 
 impl EndOffsets {
     /// Whether a record was in Kafka at that moment.
-    pub fn hold(&self, record: &ConsumedRecord) -> bool {
+    pub fn contain(&self, record: &ConsumedRecord) -> bool {
         self.0.iter().any(|end| {
             (&end.topic, end.partition) == (&record.topic, record.partition)
                 && record.offset < end.next
@@ -117,8 +117,8 @@ impl Tail {
                 }
                 Some(Err(_)) | None => {
                     ensure!(
-                        progress.elapsed() < PATIENCE,
-                        "reading made no progress for {PATIENCE:?}"
+                        progress.elapsed() < NO_PROGRESS_MAX,
+                        "reading made no progress for {NO_PROGRESS_MAX:?}"
                     );
                 }
             }
@@ -156,12 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn ends_hold_what_lies_before_them_in_the_same_partition() {
+    fn end_offsets_contain_the_records_before_them_in_the_same_partition() {
         let end =
             |topic: &str, partition, next| Position { topic: Arc::from(topic), partition, next };
         let ends = EndOffsets(vec![end("a", 0, 5), end("a", 1, 2), end("b", 0, 0)]);
-        assert!(ends.hold(&record("a", 0, 4)) && ends.hold(&record("a", 1, 1)));
-        assert!(!ends.hold(&record("a", 0, 5)) && !ends.hold(&record("b", 0, 0)));
+        assert!(ends.contain(&record("a", 0, 4)) && ends.contain(&record("a", 1, 1)));
+        assert!(!ends.contain(&record("a", 0, 5)) && !ends.contain(&record("b", 0, 0)));
         assert_eq!((ends.records_of("a"), ends.records_of("b")), (7, 0));
     }
 }

@@ -27,7 +27,7 @@ use syn::{
 const CRATES: &[&str] = &["pgoutput", "relay", "outbox-router", "simulation"];
 
 #[test]
-fn no_file_of_a_crate_imports_itself_through_others() {
+fn no_file_of_a_product_crate_imports_itself_through_other_files() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let circles: Vec<String> =
         CRATES.iter().flat_map(|name| circles(&crates.join(name).join("src"))).collect();
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_files_is_no_circle() {
+    fn a_line_of_imports_is_no_circle() {
         let none = circles_of(&[
             ("lib.rs", "mod a; pub mod b; pub use b::B; mod tests_of_a;"),
             ("a.rs", "use crate::B; pub struct A(B); #[cfg(test)] mod tests { use crate::b::C; }"),
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_through_a_re_export_is_told_with_the_names() {
+    fn a_circle_through_a_re_export_is_reported_with_its_names() {
         let told = circles_of(&[
             ("lib.rs", "mod a; mod b;"),
             ("a.rs", "use super::b::{self, Shown as Other}; pub struct A(Other, b::Shown);"),
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_builds_on_a_child_of_its_own_types_is_a_circle() {
+    fn a_parent_that_uses_a_child_which_uses_its_types_is_a_circle() {
         let told = circles_of(&[
             ("main.rs", "mod a; struct Top; fn main() { println!(\"{}\", a::Child::NAME); }"),
             ("a.rs", "use super::Top; pub struct Child(Top); impl Child { const NAME: u8 = 1; }"),
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_re_exports_and_uses_itself_is_an_import() {
+    fn a_re_export_that_the_file_itself_uses_is_an_import() {
         let told = circles_of(&[
             ("lib.rs", "mod a; pub use a::A; pub struct Top; fn f(_: A) {}"),
             ("a.rs", "pub struct A(crate::Top);"),

@@ -1,6 +1,6 @@
-//! The whole proof without the product: writers, a witness, a toy relay over another output plugin,
-//! a proxy, Kafka, readers and the judge. What the judge finds clean here is known to be clean, so
-//! what it finds wrong with the product is the product's.
+//! The whole testbed without the product: writers, a commit tracker, a minimal relay over another
+//! output plugin, a proxy, Kafka, readers and the checker. The minimal relay is correct, so the
+//! checker must find no anomaly here; what it finds with the product is the product's.
 
 #![expect(
     clippy::unwrap_used,
@@ -75,7 +75,7 @@ fn columns(mut text: &str) -> BTreeMap<String, String> {
 }
 
 /// A relay in its simplest form: everything is produced in order, then flushed; what did not arrive
-/// is for the judge to find.
+/// is for the checker to find.
 async fn relay(bootstrap: &str, rows: &[BTreeMap<String, String>], names: [&'static str; 3]) {
     let producer: BaseProducer = ClientConfig::new()
         .set("bootstrap.servers", bootstrap)
@@ -119,7 +119,7 @@ async fn slot(session: &DatabaseSession, name: &str) {
 }
 
 #[tokio::test]
-async fn a_faithful_relay_is_found_clean_though_the_server_is_killed_under_load() {
+async fn a_correct_relay_has_no_anomaly_although_the_server_is_killed_under_load() {
     let mut postgres = PostgresServer::start(postgres::PostgresOptions::version(15)).await.unwrap();
     let kafka = KafkaCluster::start(kafka::KafkaOptions::default()).await.unwrap();
     for topic in ["outbox.event.order", "outbox.event.invoice"] {
@@ -150,8 +150,8 @@ async fn a_faithful_relay_is_found_clean_though_the_server_is_killed_under_load(
     let big = big_transaction(&session, &schema, 2000, 50).await.unwrap();
     assert_eq!(big, 2000);
     let journal = running.stop().await.unwrap();
-    assert!(journal.failures > 0, "the kill was not noticed");
-    assert!(journal.never.len() > 20, "hardly anything was rolled back");
+    assert!(journal.failures > 0, "no writer noticed the kill");
+    assert!(journal.never.len() > 20, "too few events were rolled back");
 
     let truth =
         Truth::from_ledger(&session, &Mapping::default()).await.unwrap().never(journal.never);
@@ -174,7 +174,7 @@ async fn a_faithful_relay_is_found_clean_though_the_server_is_killed_under_load(
 }
 
 #[tokio::test]
-async fn a_follower_sees_records_when_the_proxy_lets_them_pass() {
+async fn a_follower_reads_the_records_that_the_proxy_forwards() {
     let proxy = Proxy::start("127.0.0.1:1").unwrap();
     let options = kafka::KafkaOptions::default().advertise(proxy.address());
     let mut kafka = KafkaCluster::start(options).await.unwrap();

@@ -12,7 +12,7 @@ use testbed::wait::until_ok;
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn postgres_comes_back_with_its_data_and_slots_after_kill9_and_stop() {
+async fn postgresql_keeps_data_and_slots_through_kill9_and_stop() {
     let mut postgres = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
     let session = postgres.connect().await.unwrap();
     session.batch_execute("CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)").await.unwrap();
@@ -43,7 +43,7 @@ async fn postgres_comes_back_with_its_data_and_slots_after_kill9_and_stop() {
 /// postmaster that was killed leaves its own behind: after enough tests no server on the machine
 /// could start any more.
 #[tokio::test]
-async fn a_dropped_postgres_leaves_no_shared_memory_behind() {
+async fn a_dropped_postgresql_server_leaves_no_shared_memory() {
     let mut killed = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
     let running = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
     let session = running.connect().await.unwrap();
@@ -70,7 +70,7 @@ fn exists(segment: &str) -> anyhow::Result<bool> {
 }
 
 #[tokio::test]
-async fn kafka_comes_back_with_its_topics_after_kill9() {
+async fn kafka_keeps_its_topics_through_kill9() {
     let mut kafka = KafkaCluster::start(kafka::KafkaOptions::default()).await.unwrap();
     kafka.create_topic("kept", 3, &[]).await.unwrap();
     kafka.kill9().await.unwrap();
@@ -86,7 +86,7 @@ async fn kafka_comes_back_with_its_topics_after_kill9() {
 }
 
 #[tokio::test]
-async fn a_cluster_places_partitions_and_survives_a_frozen_leader() {
+async fn partitions_get_the_chosen_leaders_and_the_cluster_survives_a_frozen_one() {
     let mut kafka = KafkaCluster::start(kafka::KafkaOptions::default().brokers(3)).await.unwrap();
     kafka.create_topic_on("placed", &[1, 2, 3]).await.unwrap();
     kafka.broker(3).unwrap().pause().unwrap();

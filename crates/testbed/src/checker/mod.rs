@@ -9,13 +9,12 @@
 //! * **affinity**: a key lives in one partition;
 //! * **runs**: a re-emission is a run of consecutive events of its key, as a replay from an earlier
 //!   position makes it: going back is legal, leaving one out is not;
-//! * **altered**: topic, key, value or headers are not what the row says, or a repeated record
-//!   is not
-//!   byte for byte its first occurrence.
+//! * **altered**: topic, key, value or headers are not what the row says, or a repeated record is
+//!   not byte for byte its first occurrence.
 //!
 //! Duplicates are counted and are no anomaly: each scenario decides how many it allows.
 
-mod verdict;
+mod result;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -23,7 +22,7 @@ use anyhow::Context;
 use tokio_postgres::types::PgLsn;
 use uuid::Uuid;
 
-pub use verdict::{Anomalies, CheckResult};
+pub use result::{Anomalies, CheckResult};
 
 use crate::reader::ConsumedRecord;
 use crate::truth::{Digest, Event, Truth};
@@ -53,7 +52,7 @@ pub fn check(truth: &Truth, seen: &[ConsumedRecord], options: &CheckOptions) -> 
     let mut log: Vec<&ConsumedRecord> = seen.iter().collect();
     log.sort_by(|a, b| (&a.topic, a.partition, a.offset).cmp(&(&b.topic, b.partition, b.offset)));
     let mut first: HashMap<Uuid, &ConsumedRecord> = HashMap::with_capacity(index.len());
-    let mut lanes: BTreeMap<Key<'_>, Lanes<'_>> = BTreeMap::new();
+    let mut partitions: BTreeMap<Key<'_>, Partitions<'_>> = BTreeMap::new();
     for record in log {
         verdict.records += 1;
         let Some(event) = identify(record, &index, truth, &mut verdict) else { continue };
@@ -77,15 +76,15 @@ pub fn check(truth: &Truth, seen: &[ConsumedRecord], options: &CheckOptions) -> 
                 Occurrence { seq: event.seq, id: event.id, first: First::No }
             }
         };
-        lanes
+        partitions
             .entry((&event.topic, &event.key))
             .or_default()
             .entry((&record.topic, record.partition))
             .or_default()
             .push(occurrence);
     }
-    for (key, lanes) in &lanes {
-        judge_key(*key, lanes, options, &mut verdict);
+    for (key, partitions) in &partitions {
+        check_key(*key, partitions, options, &mut verdict);
     }
     for event in index.values().filter(|event| !first.contains_key(&event.id)) {
         verdict.lost.add(|| describe(event));
@@ -96,11 +95,11 @@ pub fn check(truth: &Truth, seen: &[ConsumedRecord], options: &CheckOptions) -> 
 
 /// The events that are not in Kafka although their commit lies at or before `confirmed`, the slot's
 /// `confirmed_flush_lsn`: the server never sends them again, so they are lost. `commits` is the
-/// witness's; it must have been drained after `truth` was read, and `seen` read after `confirmed`.
+/// tracker's; it must have been read after `truth` was read, and `seen` read after `confirmed`.
 ///
 /// # Errors
 ///
-/// Fails when the witness does not know the commit of an event.
+/// Fails when the tracker does not know the commit of an event.
 pub fn confirmed_ahead(
     truth: &Truth,
     commits: &BTreeMap<u32, PgLsn>,
@@ -111,7 +110,7 @@ pub fn confirmed_ahead(
     let mut ahead = Vec::new();
     for event in &truth.events {
         let end = commits.get(&event.xid).with_context(|| {
-            format!("the witness has not seen the commit of transaction {}", event.xid)
+            format!("the commit tracker has no commit of transaction {}", event.xid)
         })?;
         if *end <= confirmed && !arrived.contains(&event.id) {
             ahead.push(event.id);
@@ -124,7 +123,7 @@ pub fn confirmed_ahead(
 type Key<'a> = (&'a str, &'a str);
 
 /// What was read of one key, by the topic and partition it was read from.
-type Lanes<'a> = BTreeMap<(&'a str, i32), Vec<Occurrence>>;
+type Partitions<'a> = BTreeMap<(&'a str, i32), Vec<Occurrence>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum First {
@@ -146,7 +145,10 @@ fn index<'a>(truth: &'a Truth, verdict: &mut CheckResult) -> HashMap<Uuid, &'a E
         let counted = !numbers.insert((&event.topic, &event.key, event.seq));
         if known || counted || truth.never.contains(&event.id) {
             verdict.contradictions.add(|| {
-                format!("{} is told twice, or as committed and rolled back", describe(event))
+                format!(
+                    "{} is in the ledger twice, or as committed and as rolled back",
+                    describe(event)
+                )
             });
         }
     }
@@ -172,7 +174,7 @@ fn identify<'a>(
             Some(id) if truth.never.contains(&id) => {
                 format!("{} is event {id}, which was rolled back", place(record))
             }
-            Some(id) => format!("{} is event {id}, which nobody committed", place(record)),
+            Some(id) => format!("{} is event {id}, which was not committed", place(record)),
         });
     }
     event
@@ -219,22 +221,27 @@ fn same_bytes(a: &ConsumedRecord, b: &ConsumedRecord) -> bool {
     (&a.topic, &a.key, &a.value, &a.headers) == (&b.topic, &b.key, &b.value, &b.headers)
 }
 
-fn judge_key(key: Key<'_>, lanes: &Lanes<'_>, options: &CheckOptions, verdict: &mut CheckResult) {
+fn check_key(
+    key: Key<'_>,
+    partitions: &Partitions<'_>,
+    options: &CheckOptions,
+    verdict: &mut CheckResult,
+) {
     let (topic, name) = key;
-    if lanes.len() > 1 {
+    if partitions.len() > 1 {
         let places: Vec<String> =
-            lanes.keys().map(|(topic, partition)| format!("{topic}/{partition}")).collect();
+            partitions.keys().map(|(topic, partition)| format!("{topic}/{partition}")).collect();
         verdict
             .affinity
             .add(|| format!("key {name} of topic {topic} is in {}", places.join(" and ")));
     }
-    for occurrences in lanes.values() {
-        judge_order(key, occurrences, verdict);
-        judge_runs(key, occurrences, options, verdict);
+    for occurrences in partitions.values() {
+        check_order(key, occurrences, verdict);
+        check_replays(key, occurrences, options, verdict);
     }
 }
 
-fn judge_order((topic, name): Key<'_>, occurrences: &[Occurrence], verdict: &mut CheckResult) {
+fn check_order((topic, name): Key<'_>, occurrences: &[Occurrence], verdict: &mut CheckResult) {
     let mut highest: Option<i64> = None;
     for one in occurrences.iter().filter(|one| one.first == First::Yes) {
         match highest {
@@ -251,7 +258,7 @@ fn judge_order((topic, name): Key<'_>, occurrences: &[Occurrence], verdict: &mut
 
 /// Ranks count only events that were seen: an event that is lost is reported as lost, and not as a
 /// gap in a run, too.
-fn judge_runs(
+fn check_replays(
     (topic, name): Key<'_>,
     occurrences: &[Occurrence],
     options: &CheckOptions,
@@ -268,7 +275,10 @@ fn judge_runs(
         };
         if rank > limit {
             verdict.runs.add(|| {
-                format!("key {name} of topic {topic}: {} skips its forerunner in a run", one.id)
+                format!(
+                    "key {name} of topic {topic}: {} is repeated without the event before it",
+                    one.id
+                )
             });
         }
         previous = rank;

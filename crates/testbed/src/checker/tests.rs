@@ -106,7 +106,7 @@ fn neighbours(keys: &[usize], pick: Index) -> Option<(usize, usize)> {
 
 proptest! {
     #[test]
-    fn a_correct_log_with_replays_is_clean(keys in keys(), interruptions in interruptions()) {
+    fn a_correct_log_with_replays_has_no_anomaly(keys in keys(), interruptions in interruptions()) {
         let (truth, records) = source(&keys);
         let log = emissions(&records, &interruptions);
         let verdict = verdict(&truth, &log);
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_in_which_records_are_listed_does_not_matter(
+    fn the_result_does_not_depend_on_the_order_of_the_list(
         keys in keys(), interruptions in interruptions(),
     ) {
         let (truth, records) = source(&keys);
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn a_missing_record_is_lost(
+    fn a_missing_record_counts_as_lost(
         keys in keys(), interruptions in interruptions(), pick in any::<Index>(),
     ) {
         let (truth, records) = source(&keys);
@@ -141,7 +141,7 @@ proptest! {
     }
 
     #[test]
-    fn swapped_records_of_a_key_violate_order(keys in keys(), pick in any::<Index>()) {
+    fn two_swapped_records_of_a_key_violate_the_order(keys in keys(), pick in any::<Index>()) {
         let (truth, mut records) = source(&keys);
         let Some((a, b)) = neighbours(&keys, pick) else { return Ok(()) };
         records.swap(a, b);
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn a_doubled_record_is_one_duplicate(keys in keys(), pick in any::<Index>()) {
+    fn a_repeated_record_counts_as_one_duplicate(keys in keys(), pick in any::<Index>()) {
         let (truth, mut records) = source(&keys);
         let at = pick.index(records.len());
         records.insert(at, records[at].clone());
@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn a_copy_that_differs_is_altered(
+    fn a_duplicate_with_other_bytes_counts_as_altered(
         keys in keys(), pick in any::<Index>(), part in 0..4_usize,
     ) {
         let (truth, mut records) = source(&keys);
@@ -174,7 +174,7 @@ proptest! {
     }
 
     #[test]
-    fn a_record_that_is_not_as_written_is_altered(
+    fn a_record_that_differs_from_its_row_counts_as_altered(
         keys in keys(), pick in any::<Index>(), part in 0..5_usize,
     ) {
         let (truth, mut records) = source(&keys);
@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn a_record_in_another_partition_breaks_affinity(keys in keys(), pick in any::<Index>()) {
+    fn a_key_in_two_partitions_violates_affinity(keys in keys(), pick in any::<Index>()) {
         let (truth, mut records) = source(&keys);
         let Some((_, moved)) = neighbours(&keys, pick) else { return Ok(()) };
         records[moved].partition += 1;
@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn a_record_that_nobody_committed_is_a_phantom(
+    fn a_record_of_an_uncommitted_event_counts_as_a_phantom(
         keys in keys(), pick in any::<Index>(), rolled_back in any::<Rollback>(),
     ) {
         let (mut truth, records) = source(&keys);
@@ -209,7 +209,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_unacknowledged_hides_behind_a_confirmed_position(
+    fn every_missing_event_before_the_confirmed_position_is_found(
         keys in keys(), pick in any::<Index>(), confirmed in any::<Index>(),
     ) {
         let (truth, records) = source(&keys);
@@ -258,14 +258,14 @@ fn log_of(order: &[usize]) -> Vec<ConsumedRecord> {
 }
 
 #[test]
-fn a_replay_that_leaves_one_out_is_a_broken_run() {
+fn a_replay_that_leaves_an_event_out_counts_as_incomplete() {
     let (truth, _) = source(&[0; 6]);
     let verdict = verdict(&truth, &log_of(&[0, 1, 2, 3, 1, 3, 4, 5]));
     assert_eq!((verdict.runs.count(), verdict.duplicates), (1, 2));
 }
 
 #[test]
-fn a_late_run_is_legal_only_with_two_routers() {
+fn records_of_an_older_session_may_arrive_late_only_with_two_routers() {
     let (truth, _) = source(&[0; 6]);
     let log = log_of(&[0, 1, 2, 3, 4, 1, 2, 5]);
     assert_eq!(verdict(&truth, &log).runs.count(), 1);
@@ -274,7 +274,7 @@ fn a_late_run_is_legal_only_with_two_routers() {
 }
 
 #[test]
-fn a_record_without_an_id_is_a_phantom() {
+fn a_record_without_an_id_counts_as_a_phantom() {
     let (truth, mut records) = source(&[0, 0]);
     records[1].headers.clear();
     let verdict = verdict(&truth, &append(records));
@@ -282,20 +282,20 @@ fn a_record_without_an_id_is_a_phantom() {
 }
 
 #[test]
-fn a_truth_that_contradicts_itself_proves_nothing() {
+fn a_contradiction_in_the_ledger_is_reported() {
     let (mut truth, records) = source(&[0, 0]);
     truth.never.insert(truth.events[0].id);
     assert!(!verdict(&truth, &append(records)).is_clean());
 }
 
 #[test]
-fn a_commit_that_the_witness_missed_is_an_error() {
+fn a_commit_that_the_tracker_missed_is_an_error() {
     let (truth, records) = source(&[0]);
     confirmed_ahead(&truth, &BTreeMap::new(), PgLsn::from(0), &records).unwrap_err();
 }
 
 #[test]
-fn the_verdict_is_one_line() {
+fn the_summary_is_one_line() {
     let (truth, mut records) = source(&[0, 0, 0]);
     records.pop();
     let verdict = verdict(&truth, &append(records));

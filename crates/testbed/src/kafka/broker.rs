@@ -9,17 +9,17 @@ use tokio::net::TcpStream;
 use tokio::process::Command;
 
 use super::options::{Jvm, KafkaOptions};
-use crate::cache::{self, Family};
+use crate::cache::{self, Identity};
 use crate::ports::free_port;
 use crate::process::{Process, ProcessSpec};
 use crate::wait::until_ok;
 
-/// All clusters but a stranger's share one id, so that storage formatted once serves every start.
-/// They never meet.
-const fn cluster_id(family: Family) -> &'static str {
+/// All clusters but those with another identity share one id, so that storage formatted once serves
+/// every start. They never meet.
+const fn cluster_id(family: Identity) -> &'static str {
     match family {
-        Family::Usual => "b3V0Ym94LXJvdXRlci10YQ",
-        Family::Stranger => "b3V0Ym94LXJvdXRlci10Yg",
+        Identity::Usual => "b3V0Ym94LXJvdXRlci10YQ",
+        Identity::Other => "b3V0Ym94LXJvdXRlci10Yg",
     }
 }
 
@@ -50,7 +50,7 @@ const DEFAULTS: &[(&str, &str)] = &[
 pub struct Broker {
     process: Option<Process>,
     id: i32,
-    family: Family,
+    family: Identity,
     port: u16,
     proxied_port: Option<u16>,
     dir: PathBuf,

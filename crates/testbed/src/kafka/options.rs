@@ -1,6 +1,6 @@
 //! How many brokers to start, and how they are configured.
 
-use crate::cache::Family;
+use crate::cache::Identity;
 
 /// How the brokers' JVM is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct KafkaOptions {
     pub(super) advertise: Vec<String>,
     pub(super) properties: Vec<(String, String)>,
     pub(super) jvm: Jvm,
-    pub(super) family: Family,
+    pub(super) family: Identity,
 }
 
 impl Default for KafkaOptions {
@@ -28,7 +28,7 @@ impl Default for KafkaOptions {
             advertise: Vec::new(),
             properties: Vec::new(),
             jvm: Jvm::Quick,
-            family: Family::Usual,
+            family: Identity::Usual,
         }
     }
 }
@@ -57,8 +57,8 @@ impl KafkaOptions {
 
     /// Gives it another cluster id than all other clusters have.
     #[must_use]
-    pub fn stranger(mut self) -> Self {
-        self.family = Family::Stranger;
+    pub fn another_identity(mut self) -> Self {
+        self.family = Identity::Other;
         self
     }
 

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_happens_and_none_that_was_left_out() {
+    fn a_mix_picks_every_kind_but_the_one_left_out() {
         let mut random = StdRng::seed_from_u64(7);
         let mix = Mix::default().without(TransactionKind::Prepared);
         let picked: BTreeSet<TransactionKind> = (0..1000).map(|_| mix.pick(&mut random)).collect();

@@ -42,18 +42,18 @@ impl NumberedRow {
 
 /// How far a transaction has come, which decides what a failure means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Stage {
+pub(super) enum CommitState {
     /// No commit was sent: a failure rolls everything back.
     #[default]
-    Open,
+    NotSent,
     /// A commit was sent: without a response to it, only the ledger shows the outcome.
-    Committing,
+    Sent,
 }
 
 /// The ids that a transaction has written.
 #[derive(Debug, Default)]
 pub(super) struct Attempt {
-    pub(super) stage: Stage,
+    pub(super) commit: CommitState,
     pub(super) written: Vec<Uuid>,
     pub(super) rolled_back: Vec<Uuid>,
 }
@@ -199,12 +199,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copy_keeps_backslashes_and_line_ends() {
+    fn copy_escapes_backslashes_tabs_and_line_ends() {
         assert_eq!(copy_escaped("a\\n\tb\nc"), "a\\\\n\\tb\\nc");
     }
 
     #[test]
-    fn what_a_savepoint_takes_back_was_never_written() {
+    fn events_rolled_back_to_a_savepoint_count_as_rolled_back() {
         let [kept, gone] = [Uuid::from_u128(1), Uuid::from_u128(2)];
         let mut attempt = Attempt { written: vec![kept, gone], ..Attempt::default() };
         attempt.roll_back_to(1);

@@ -14,7 +14,9 @@ use super::journal::{Journal, Progress};
 use super::mix::TransactionKind;
 use super::random_choices::RandomChoices;
 use super::schema::Schema;
-use super::transaction::{Attempt, Draft, NumberedRow, Stage, copy, delete, insert, note, number};
+use super::transaction::{
+    Attempt, CommitState, Draft, NumberedRow, copy, delete, insert, note, number,
+};
 use super::{Bookkeeping, Load, Pace};
 use crate::postgres::DatabaseSession;
 use crate::wait::until_ok;
@@ -27,7 +29,7 @@ pub(super) struct Writer {
     url: String,
     schema: Schema,
     load: Load,
-    dice: RandomChoices,
+    random: RandomChoices,
     journal: Journal,
     progress: Arc<Progress>,
     /// Number of this writer's last event, where no ledger is kept.
@@ -47,7 +49,7 @@ impl Writer {
         Self {
             index,
             url,
-            dice: RandomChoices::new(
+            random: RandomChoices::new(
                 load.seed.wrapping_mul(1_000_003).wrapping_add(offset),
                 load.payload,
                 &schema,
@@ -129,7 +131,7 @@ impl Writer {
         let mut attempt = Attempt::default();
         let outcome = self.attempt(client, single, &mut attempt).await;
         self.journal.never.append(&mut attempt.rolled_back);
-        match (outcome, attempt.stage) {
+        match (outcome, attempt.commit) {
             (Ok(()), _) => {
                 let count = u64::try_from(attempt.written.len())?;
                 self.journal.committed += count;
@@ -137,11 +139,11 @@ impl Writer {
                 self.progress.committed.fetch_add(count, Ordering::Relaxed);
                 return Ok(());
             }
-            (Err(error), Stage::Open) => {
+            (Err(error), CommitState::NotSent) => {
                 self.journal.never.append(&mut attempt.written);
                 self.progress.note_error(&error);
             }
-            (Err(error), Stage::Committing) => {
+            (Err(error), CommitState::Sent) => {
                 self.journal.unknown.append(&mut attempt.written);
                 self.progress.note_error(&error);
             }
@@ -162,14 +164,16 @@ impl Writer {
     ) -> anyhow::Result<()> {
         let kind = match (self.load.pace, self.load.bookkeeping) {
             (Pace::PerSecond(_), _) | (_, Bookkeeping::OutboxOnly) => TransactionKind::Single,
-            (Pace::AsFastAsPossible { .. }, Bookkeeping::Ledger) => self.dice.kind(&self.load.mix),
+            (Pace::AsFastAsPossible { .. }, Bookkeeping::Ledger) => {
+                self.random.kind(&self.load.mix)
+            }
         };
         if kind == TransactionKind::Single {
             return self.single(client, single, attempt).await;
         }
         client.batch_execute("BEGIN").await?;
         self.think().await;
-        let drafts = self.dice.drafts(kind);
+        let drafts = self.random.drafts(kind);
         self.write(client, kind, &drafts, attempt).await?;
         self.think().await;
         match kind {
@@ -185,7 +189,7 @@ impl Writer {
             | TransactionKind::Savepoint
             | TransactionKind::Upsert
             | TransactionKind::InsertDelete => {
-                attempt.stage = Stage::Committing;
+                attempt.commit = CommitState::Sent;
                 client.batch_execute("COMMIT").await?;
             }
         }
@@ -251,7 +255,7 @@ impl Writer {
         client.batch_execute("SAVEPOINT s").await?;
         for ending in ["ROLLBACK TO SAVEPOINT s", "RELEASE SAVEPOINT s"] {
             let more: Vec<Draft> =
-                drafts.iter().map(|draft| self.dice.draft(draft.aggregate)).collect();
+                drafts.iter().map(|draft| self.random.draft(draft.aggregate)).collect();
             attempt.written.extend(more.iter().map(|draft| draft.id));
             let rows = number(client, &more).await?;
             insert(client, &self.schema, &rows, "").await?;
@@ -272,10 +276,10 @@ impl Writer {
     ) -> anyhow::Result<()> {
         self.prepared += 1;
         let gid = format!("testbed-{}-{}", self.index, self.prepared);
-        attempt.stage = Stage::Committing;
+        attempt.commit = CommitState::Sent;
         client.batch_execute(&format!("PREPARE TRANSACTION '{gid}'")).await?;
         self.think().await;
-        if self.dice.one_in(5) {
+        if self.random.one_in(5) {
             client.batch_execute(&format!("ROLLBACK PREPARED '{gid}'")).await?;
             attempt.roll_back_to(0);
         } else {
@@ -288,7 +292,7 @@ impl Writer {
         if let Pace::AsFastAsPossible { think } = self.load.pace
             && !think.is_zero()
         {
-            sleep(self.dice.part_of(think)).await;
+            sleep(self.random.part_of(think)).await;
         }
     }
 
@@ -299,10 +303,10 @@ impl Writer {
         statement: &Statement,
         attempt: &mut Attempt,
     ) -> anyhow::Result<()> {
-        let aggregate = self.dice.aggregate();
-        let mut draft = self.dice.draft(aggregate);
+        let aggregate = self.random.aggregate();
+        let mut draft = self.random.draft(aggregate);
         attempt.written.push(draft.id);
-        attempt.stage = Stage::Committing;
+        attempt.commit = CommitState::Sent;
         let id = draft.id.to_string();
         let written = match self.load.bookkeeping {
             Bookkeeping::Ledger => {
@@ -321,7 +325,7 @@ impl Writer {
             }
         };
         if written != 1 {
-            bail!("one event was to be written, {written} were");
+            bail!("one event had to be written, and {written} were");
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use super::SUPERUSER;
-use crate::cache::{self, Family};
+use crate::cache::{self, Identity};
 use crate::process::{Process, ProcessSpec, RunAs};
 
 const SETTINGS_FILE: &str = "testbed.conf";
@@ -55,7 +55,7 @@ pub(super) async fn create(
     version: u16,
     run_as: Option<RunAs>,
     hba: &[String],
-    family: Family,
+    family: Identity,
 ) -> anyhow::Result<TempDir> {
     let template = template(binaries, version, run_as, family).await?;
     let dir = copy_of(&template, run_as).await?;
@@ -128,7 +128,7 @@ async fn template(
     binaries: &Path,
     version: u16,
     run_as: Option<RunAs>,
-    family: Family,
+    family: Identity,
 ) -> anyhow::Result<PathBuf> {
     let parent = cache::dir()?;
     std::fs::create_dir_all(&parent)

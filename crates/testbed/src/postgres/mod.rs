@@ -23,7 +23,7 @@ use tokio_postgres::types::PgLsn;
 pub use session::DatabaseSession;
 pub use slot::{SlotRow, create_slot};
 
-use crate::cache::Family;
+use crate::cache::Identity;
 use crate::ports::free_port;
 use crate::process::{Process, ProcessSpec, RunAs};
 use crate::wait::until_ok;
@@ -42,14 +42,14 @@ pub struct PostgresOptions {
     version: u16,
     settings: Vec<(String, String)>,
     hba: Vec<String>,
-    family: Family,
+    family: Identity,
 }
 
 impl PostgresOptions {
     /// PostgreSQL of a major version. Its binaries are taken from `OUTBOX_PG_BIN_<version>`, from
     /// `PATH`, from `/usr/lib/postgresql`, or fetched by `scripts/postgres.sh`.
     pub fn version(version: u16) -> Self {
-        Self { version, settings: Vec::new(), hba: Vec::new(), family: Family::Usual }
+        Self { version, settings: Vec::new(), hba: Vec::new(), family: Identity::Usual }
     }
 
     /// Sets a parameter in `postgresql.conf`; it overrides the defaults of this crate.
@@ -61,8 +61,8 @@ impl PostgresOptions {
 
     /// Gives it another system identifier than all other servers of its version have.
     #[must_use]
-    pub fn stranger(mut self) -> Self {
-        self.family = Family::Stranger;
+    pub fn another_identity(mut self) -> Self {
+        self.family = Identity::Other;
         self
     }
 
@@ -129,7 +129,7 @@ impl PostgresServer {
     /// Fails when this one runs, or cannot be copied.
     pub async fn copied(&self, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         if self.server.is_some() {
-            bail!("PostgreSQL on port {} runs, and its files change", self.port);
+            bail!("PostgreSQL on port {} runs, so its files cannot be copied", self.port);
         }
         let own = settings.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         Ok(Self {

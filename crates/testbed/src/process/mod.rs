@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn kill9_takes_the_descendants_along() {
+    async fn kill9_kills_the_descendants_too() {
         let (mut process, _dir) = shell("sleep 600 & wait");
         let child = child_of(&process).await;
         process.kill9().await.unwrap();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dropped_process_is_gone() {
+    async fn dropping_a_process_kills_it() {
         let (process, _dir) = shell("sleep 600");
         let pid = process.pid;
         drop(process);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_and_exit_code_are_kept() {
+    async fn output_and_exit_code_of_an_ended_process_can_be_read() {
         let (mut process, _dir) = shell("echo out; echo err >&2; exit 7");
         let status = process.wait_exit(Duration::from_secs(10)).await.unwrap();
         assert_eq!(status.code(), Some(7));

@@ -91,16 +91,16 @@ impl Proxy {
     pub fn start(target: impl Into<String>) -> anyhow::Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
         let listener = listen(address)?;
-        let (control, orders) = watch::channel(ProxyState {
+        let (control, state) = watch::channel(ProxyState {
             target: target.into(),
             mode: ProxyMode::Forward,
             delay: Duration::ZERO,
             epoch: 0,
         });
-        let (tell, listening) = watch::channel(Listening::Yes);
+        let (listening_sender, listening) = watch::channel(Listening::Yes);
         let passed = Arc::new(ForwardedBytes::default());
         let mut tasks = JoinSet::new();
-        tasks.spawn(serve(address, listener, orders, tell, Arc::clone(&passed)));
+        tasks.spawn(serve(address, listener, state, listening_sender, Arc::clone(&passed)));
         Ok(Self { address, control, listening, passed, _tasks: tasks })
     }
 
@@ -168,14 +168,14 @@ fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 async fn serve(
     address: SocketAddr,
     listener: TcpListener,
-    mut orders: watch::Receiver<ProxyState>,
-    tell: watch::Sender<Listening>,
+    mut state: watch::Receiver<ProxyState>,
+    listening_sender: watch::Sender<Listening>,
     passed: Arc<ForwardedBytes>,
 ) {
     let mut listener = Some(listener);
     let mut links = JoinSet::new();
     loop {
-        let refuse = orders.borrow_and_update().mode == ProxyMode::Refuse;
+        let refuse = state.borrow_and_update().mode == ProxyMode::Refuse;
         if refuse {
             listener = None;
         } else if listener.is_none() {
@@ -184,13 +184,17 @@ async fn serve(
             });
             listener = again.await.ok();
         }
-        tell.send_replace(if listener.is_some() { Listening::Yes } else { Listening::No });
+        listening_sender.send_replace(if listener.is_some() {
+            Listening::Yes
+        } else {
+            Listening::No
+        });
         tokio::select! {
             accepted = accept(listener.as_ref()) => if let Some(client) = accepted {
                 passed.connections.fetch_add(1, Ordering::Relaxed);
-                links.spawn(link::carry(client, orders.clone(), Arc::clone(&passed)));
+                links.spawn(link::forward(client, state.clone(), Arc::clone(&passed)));
             },
-            changed = orders.changed() => if changed.is_err() { return },
+            changed = state.changed() => if changed.is_err() { return },
             Some(_) = links.join_next() => {}
         }
     }

@@ -47,7 +47,7 @@ async fn is_closed(client: &mut TcpStream) {
 }
 
 #[tokio::test]
-async fn bytes_pass_and_are_counted() {
+async fn bytes_are_forwarded_and_counted() {
     let (_server, proxy, mut client) = echo().await;
     say(&mut client, "hello").await;
     hear(&mut client, "hello").await;
@@ -55,7 +55,7 @@ async fn bytes_pass_and_are_counted() {
 }
 
 #[tokio::test]
-async fn paused_bytes_arrive_later_and_complete() {
+async fn paused_bytes_arrive_later_and_completely() {
     let (_server, proxy, mut client) = echo().await;
     for way in [Direction::Requests, Direction::Answers, Direction::Both] {
         proxy.set(ProxyMode::Pause(way)).await.unwrap();
@@ -67,7 +67,7 @@ async fn paused_bytes_arrive_later_and_complete() {
 }
 
 #[tokio::test]
-async fn held_answers_are_taken_from_the_server_and_released_in_order() {
+async fn held_responses_are_read_from_the_server_and_released_in_order() {
     let (_server, proxy, mut client) = echo().await;
     proxy.set(ProxyMode::HoldAnswers).await.unwrap();
     say(&mut client, "one ").await;
@@ -80,7 +80,7 @@ async fn held_answers_are_taken_from_the_server_and_released_in_order() {
 }
 
 #[tokio::test]
-async fn a_cut_closes_connections_and_welcomes_new_ones() {
+async fn a_cut_closes_connections_and_new_ones_are_accepted() {
     let (_server, proxy, mut client) = echo().await;
     say(&mut client, "a").await;
     hear(&mut client, "a").await;
@@ -92,7 +92,7 @@ async fn a_cut_closes_connections_and_welcomes_new_ones() {
 }
 
 #[tokio::test]
-async fn refusing_hits_new_connections_only() {
+async fn refusing_affects_new_connections_only() {
     let (_server, proxy, mut client) = echo().await;
     say(&mut client, "a").await;
     hear(&mut client, "a").await;
@@ -106,7 +106,7 @@ async fn refusing_hits_new_connections_only() {
 }
 
 #[tokio::test]
-async fn a_black_hole_takes_bytes_and_closes_what_lost_some() {
+async fn a_black_hole_discards_bytes_and_closes_the_connections_that_lost_some() {
     let (_server, proxy, mut client) = echo().await;
     say(&mut client, "a").await;
     hear(&mut client, "a").await;
@@ -122,7 +122,7 @@ async fn a_black_hole_takes_bytes_and_closes_what_lost_some() {
 }
 
 #[tokio::test]
-async fn a_delay_postpones_each_way() {
+async fn a_delay_applies_to_each_direction() {
     let (_server, proxy, mut client) = echo().await;
     proxy.delay(Duration::from_millis(100));
     let sent = Instant::now();

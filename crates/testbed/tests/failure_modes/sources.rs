@@ -187,13 +187,13 @@ bugs! {
 ";
 
     #[test]
-    fn tests_are_functions_with_the_attribute() {
+    fn tests_are_the_functions_with_a_test_attribute() {
         let found: Vec<&str> = tests(SOURCE).into_iter().collect();
         assert_eq!(found, ["nested", "plain", "the_one_behind_it", "with_attributes"]);
     }
 
     #[test]
-    fn variants_are_those_of_the_enum_that_was_asked_for() {
+    fn variants_are_those_of_the_named_enum() {
         let of = |name| variants(SOURCE, name).into_iter().collect::<Vec<_>>();
         assert_eq!(of("Fault"), ["KillRouter", "Struct", "Tuple"]);
         assert_eq!(of("Other"), ["Foreign"]);

@@ -46,7 +46,8 @@ fn text_of(config: &str, key: &str) -> String {
 
 #[tokio::test]
 async fn another_kafka_cluster_with_a_copy_of_the_state_topic() {
-    let other = Arc::new(KafkaCluster::start(KafkaOptions::default().stranger()).await.unwrap());
+    let other =
+        Arc::new(KafkaCluster::start(KafkaOptions::default().another_identity()).await.unwrap());
     rounds("another kafka", async move || {
         let (mut stage, _) = abandoned().await;
         let state = text_of(&stage.config.to_string(), "kafka.state_topic");

@@ -181,7 +181,7 @@ async fn another_database_cluster_behind_the_same_name() {
         let (mut stage, _) = abandoned().await;
         let committed = committed(&mut stage).await;
         // The same names, made by the same hands, and another server.
-        let mut other = Stage::builder().stranger().prepare().await.unwrap();
+        let mut other = Stage::builder().another_identity().prepare().await.unwrap();
         std::mem::swap(&mut stage.postgres, &mut other.postgres);
         stage
             .config

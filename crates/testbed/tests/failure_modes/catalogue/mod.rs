@@ -95,7 +95,7 @@ impl Catalogue {
         complaints.extend(
             IDS.iter()
                 .filter(|id| count(id) != 1)
-                .map(|id| format!("{id}: there {} times", count(id))),
+                .map(|id| format!("{id}: listed {} times", count(id))),
         );
         complaints.extend(
             ids.iter()
@@ -103,14 +103,14 @@ impl Catalogue {
                 .map(|id| format!("{id}: no such failure mode")),
         );
         if complaints.is_empty() && ids != IDS {
-            complaints.push("the failure modes are not in their order".to_owned());
+            complaints.push("the failure modes are out of order".to_owned());
         }
         let unexplained = |mode: &&FailureMode| mode.shown_by.is_empty() && mode.not_yet.is_none();
         complaints.extend(
             self.modes
                 .iter()
                 .filter(unexplained)
-                .map(|mode| format!("{}: neither shown nor explained", mode.id)),
+                .map(|mode| format!("{}: has neither a test nor an explanation", mode.id)),
         );
         complaints
     }
@@ -202,7 +202,7 @@ impl TryFrom<String> for Reference {
     /// file as seen from the crate's directory, `simulation:FAULT`, `crash-test:FAILPOINT`,
     /// `mutant:NAME`.
     fn try_from(text: String) -> Result<Self, String> {
-        let malformed = || format!("\"{text}\" is no reference");
+        let malformed = || format!("\"{text}\" is not a reference");
         let (kind, rest) = text.split_once(':').ok_or_else(malformed)?;
         let variant = |of| Ok(Self::Variant { of, name: rest.to_owned() });
         match kind {

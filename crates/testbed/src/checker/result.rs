@@ -66,9 +66,9 @@ impl CheckResult {
             ("order violations", &self.order),
             ("phantoms", &self.phantom),
             ("keys in several partitions", &self.affinity),
-            ("broken runs", &self.runs),
+            ("incomplete replays", &self.runs),
             ("altered", &self.altered),
-            ("contradictions in the truth", &self.contradictions),
+            ("contradictions in the ledger", &self.contradictions),
         ]
     }
 
