@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::Duration;
 
-use e2e::{SOON, Stage, committed};
+use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
 use testbed::checker::{CheckOptions, check};
 use testbed::kafka;
 use testbed::load::{LEDGER, Load, Pace};
@@ -20,7 +20,7 @@ fn load() -> Load {
 
 #[tokio::test]
 async fn too_few_replicas_and_a_rolling_restart_lose_nothing_and_keep_the_order() {
-    let mut stage = Stage::builder()
+    let mut fixture = Fixture::builder()
         .own_kafka(kafka::KafkaOptions::default().brokers(3).set("min.insync.replicas", "2"))
         .without_topics()
         .set("kafka.create_topics.partitions", 3)
@@ -28,40 +28,40 @@ async fn too_few_replicas_and_a_rolling_restart_lose_nothing_and_keep_the_order(
         .start()
         .await
         .unwrap();
-    let running = stage.load(load());
-    committed(&running, 200).await.unwrap();
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    let walsender = stage.slot().await.unwrap().active_pid;
+    let running = fixture.load(load());
+    wait_committed(&running, 200).await.unwrap();
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    let walsender = fixture.slot().await.unwrap().active_pid;
 
     // One of three is left, which takes nothing: `acks=all` asks for two.
     for id in [2, 3] {
-        stage.kafka.mine().unwrap().broker(id).unwrap().stop().await.unwrap();
+        fixture.kafka.owned().unwrap().broker(id).unwrap().stop().await.unwrap();
     }
-    let blocked = stage.router.wait_state("blocked", SOON).await.unwrap();
+    let blocked = fixture.router.wait_state("blocked", SHORT_DEADLINE).await.unwrap();
     assert_eq!(blocked["blame"], "kafka", "{blocked}");
-    let held = stage.confirmed().await.unwrap();
-    committed(&running, 200).await.unwrap();
-    assert_eq!(stage.confirmed().await.unwrap(), held, "confirmed without acknowledgements");
-    stage.kafka.mine().unwrap().start_again().await.unwrap();
-    stage.router.wait_state("streaming", SOON).await.unwrap();
+    let held = fixture.confirmed().await.unwrap();
+    wait_committed(&running, 200).await.unwrap();
+    assert_eq!(fixture.confirmed().await.unwrap(), held, "confirmed without acknowledgements");
+    fixture.kafka.owned().unwrap().start_again().await.unwrap();
+    fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
 
     // One is gone without a word, one in order. Broker 1 is the controller, too.
     for id in [3, 1] {
-        let broker = stage.kafka.mine().unwrap().broker(id).unwrap();
+        let broker = fixture.kafka.owned().unwrap().broker(id).unwrap();
         match id {
             3 => broker.kill9().await.unwrap(),
             _ => broker.stop().await.unwrap(),
         }
-        committed(&running, 100).await.unwrap();
-        stage.kafka.mine().unwrap().start_again().await.unwrap();
-        stage.wait_delivered(DEADLINE).await.unwrap();
+        wait_committed(&running, 100).await.unwrap();
+        fixture.kafka.owned().unwrap().start_again().await.unwrap();
+        fixture.wait_delivered(DEADLINE).await.unwrap();
     }
-    stage.note(running.stop().await.unwrap());
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    let verdict = stage.verdict().await.unwrap().clean().unwrap();
+    fixture.note(running.stop().await.unwrap());
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
     println!("{verdict}");
-    assert_eq!(stage.slot().await.unwrap().active_pid, walsender, "no reason to reconnect");
+    assert_eq!(fixture.slot().await.unwrap().active_pid, walsender, "no reason to reconnect");
 }
 
 /// The last copy of each event: what somebody who reads on and lets later copies overwrite earlier
@@ -96,35 +96,35 @@ async fn what_is_written_while_a_topic_is_deleted_arrives_when_it_is_made_again(
     // takes first is another each time.
     const TIMES: usize = 6;
     const PARTITIONS: i32 = 1;
-    let mut stage = Stage::builder()
+    let mut fixture = Fixture::builder()
         .partitions(PARTITIONS)
         .set("kafka.properties.\"batch.num.messages\"", "1")
         .set("kafka.properties.\"retry.backoff.ms\"", "1")
         .start()
         .await
         .unwrap();
-    let topic = stage.topics[0].clone();
-    let session = stage.session().await.unwrap();
+    let topic = fixture.topics[0].clone();
+    let session = fixture.session().await.unwrap();
     for time in 0..TIMES {
-        let journal = stage.load(Load { events: Some(100), ..load() }).finished().await.unwrap();
-        stage.note(journal);
-        stage.wait_confirmed(SOON).await.unwrap();
-        stage.kafka.delete_topic(&topic).await.unwrap();
+        let journal = fixture.load(Load { events: Some(100), ..load() }).finished().await.unwrap();
+        fixture.note(journal);
+        fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+        fixture.kafka.delete_topic(&topic).await.unwrap();
         // What was in it went with it.
         session.batch_execute(&format!("DELETE FROM {LEDGER}")).await.unwrap();
 
-        let running = stage.load(load());
+        let running = fixture.load(load());
         if time == 0 {
-            let blocked = stage.router.wait_state("blocked", SOON).await.unwrap();
+            let blocked = fixture.router.wait_state("blocked", SHORT_DEADLINE).await.unwrap();
             assert_eq!(blocked["blame"], "kafka", "{blocked}");
         }
-        committed(&running, 100).await.unwrap();
-        stage.kafka.create_topic(&topic, PARTITIONS, &[]).await.unwrap();
-        stage.router.wait_state("streaming", SOON).await.unwrap();
-        stage.note(running.stop().await.unwrap());
+        wait_committed(&running, 100).await.unwrap();
+        fixture.kafka.create_topic(&topic, PARTITIONS, &[]).await.unwrap();
+        fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
+        fixture.note(running.stop().await.unwrap());
         // Everything counts as acknowledged by now, so everything has to be there.
-        stage.wait_confirmed(SOON).await.unwrap();
-        let (truth, seen) = (stage.truth().await.unwrap(), stage.seen().await.unwrap());
+        fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+        let (truth, seen) = (fixture.truth().await.unwrap(), fixture.seen().await.unwrap());
         let copies = seen.len();
         let verdict = check(&truth, &last_copies(seen), &CheckOptions::default()).clean().unwrap();
         println!("{verdict} · {} earlier copies", copies - verdict.records);
@@ -132,48 +132,48 @@ async fn what_is_written_while_a_topic_is_deleted_arrives_when_it_is_made_again(
 }
 
 /// Whether the broker has a topic; asking does not make one.
-async fn exists(stage: &Stage, topic: &str) -> bool {
-    stage.kafka.end_offsets(topic).await.is_ok()
+async fn exists(fixture: &Fixture, topic: &str) -> bool {
+    fixture.kafka.end_offsets(topic).await.is_ok()
 }
 
 #[tokio::test]
 async fn a_topic_that_the_broker_would_make_by_itself_is_not_made_for_the_router() {
-    let mut stage = Stage::builder()
+    let mut fixture = Fixture::builder()
         .own_kafka(kafka::KafkaOptions::default().set("auto.create.topics.enable", "true"))
         .without_topics()
         .prepare()
         .await
         .unwrap();
-    let topic = stage.topics[0].clone();
+    let topic = fixture.topics[0].clone();
     // Somebody else's producer, as it comes, has one made by asking for it.
     let theirs = format!("{topic}-theirs");
-    let (bootstrap, asked) = (stage.kafka.bootstrap(), theirs.clone());
+    let (bootstrap, asked) = (fixture.kafka.bootstrap(), theirs.clone());
     let asking = tokio::task::spawn_blocking(move || {
         use rdkafka::producer::{BaseProducer, Producer};
         let mut config = rdkafka::ClientConfig::new();
         let producer: BaseProducer = config.set("bootstrap.servers", bootstrap).create().unwrap();
-        drop(producer.client().fetch_metadata(Some(&asked), SOON));
+        drop(producer.client().fetch_metadata(Some(&asked), SHORT_DEADLINE));
     });
     asking.await.unwrap();
-    eventually(SOON, "a topic that nobody made", async || {
-        Ok(exists(&stage, &theirs).await.then_some(()))
+    eventually(SHORT_DEADLINE, "a topic that nobody made", async || {
+        Ok(exists(&fixture, &theirs).await.then_some(()))
     })
     .await
     .unwrap();
 
-    stage.restart().await.unwrap();
-    let journal = stage.load(Load { events: Some(50), ..load() }).finished().await.unwrap();
-    stage.note(journal);
-    let status = stage.router.wait_state("blocked", SOON).await.unwrap();
+    fixture.restart().await.unwrap();
+    let journal = fixture.load(Load { events: Some(50), ..load() }).finished().await.unwrap();
+    fixture.note(journal);
+    let status = fixture.router.wait_state("blocked", SHORT_DEADLINE).await.unwrap();
     assert_eq!(status["reason"]["code"], "K010", "{status}");
     let often = |status: &serde_json::Value| {
         status["totals"]["errors"]["K010"].as_u64().is_some_and(|looks| looks >= 3)
     };
-    stage.router.wait_status("three looks for the topic", SOON, often).await.unwrap();
-    assert!(!exists(&stage, &topic).await, "the router's question made the topic");
+    fixture.router.wait_status("three looks for the topic", SHORT_DEADLINE, often).await.unwrap();
+    assert!(!exists(&fixture, &topic).await, "the router's question made the topic");
 
-    stage.kafka.create_topic(&topic, 3, &[]).await.unwrap();
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    stage.verdict().await.unwrap().clean().unwrap();
+    fixture.kafka.create_topic(&topic, 3, &[]).await.unwrap();
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.verdict().await.unwrap().clean().unwrap();
 }

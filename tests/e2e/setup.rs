@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use e2e::{PUBLICATION, ROLE, SLOT, SOON, Stage};
+use e2e::{Fixture, PUBLICATION, ROLE, SHORT_DEADLINE, SLOT};
 use serde_json::Value;
 use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
 use testbed::reader::ConsumedRecord;
@@ -17,8 +17,8 @@ fn said(output: &Output, exit_code: i32) -> String {
     stdout
 }
 
-async fn type_in(stage: &Stage, arguments: &[&str], exit_code: i32) -> String {
-    said(&stage.router.command(arguments).await.unwrap(), exit_code)
+async fn type_in(fixture: &Fixture, arguments: &[&str], exit_code: i32) -> String {
+    said(&fixture.router.command(arguments).await.unwrap(), exit_code)
 }
 
 async fn count(session: &DatabaseSession, query: &str) -> i64 {
@@ -26,12 +26,12 @@ async fn count(session: &DatabaseSession, query: &str) -> i64 {
 }
 
 /// Inserts one order as an application would, and gives the record that it becomes.
-async fn first_record(stage: &Stage, session: &DatabaseSession) -> (String, ConsumedRecord) {
+async fn first_record(fixture: &Fixture, session: &DatabaseSession) -> (String, ConsumedRecord) {
     let sql = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES \
                ('order', 'order-1', 'OrderPlaced', '{\"total\": 10}') RETURNING id::text";
     let id: String = session.query_one(sql, &[]).await.unwrap().get(0);
-    stage.wait_confirmed(SOON).await.unwrap();
-    let mut seen = stage.seen().await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let mut seen = fixture.seen().await.unwrap();
     assert_eq!(seen.len(), 1, "{seen:?}");
     (id, seen.remove(0))
 }
@@ -45,45 +45,45 @@ fn expect_order(id: &str, record: &ConsumedRecord) {
 
 #[tokio::test]
 async fn a_new_user_gets_from_an_empty_database_to_a_record_and_back() {
-    let mut stage = Stage::builder().empty_database().prepare().await.unwrap();
-    let admin = stage.postgres.url(SUPERUSER, DATABASE);
-    let session = stage.session().await.unwrap();
+    let mut fixture = Fixture::builder().empty_database().prepare().await.unwrap();
+    let admin = fixture.postgres.url(SUPERUSER, DATABASE);
+    let session = fixture.session().await.unwrap();
 
-    let checked = type_in(&stage, &["check"], 0).await;
+    let checked = type_in(&fixture, &["check"], 0).await;
     assert!(checked.contains("window_events"), "no defaults are shown: {checked}");
     let apply =
         ["setup", "--apply", "--create-table", "--role", ROLE, "--admin-url", admin.as_str()];
-    let made = type_in(&stage, &apply, 0).await;
+    let made = type_in(&fixture, &apply, 0).await;
     assert_eq!(made.matches("created").count(), 5, "{made}");
-    let again = type_in(&stage, &apply, 0).await;
+    let again = type_in(&fixture, &apply, 0).await;
     assert_eq!(again.matches("there already").count(), 5, "{again}");
 
-    stage.restart().await.unwrap();
-    let (id, record) = first_record(&stage, &session).await;
+    fixture.restart().await.unwrap();
+    let (id, record) = first_record(&fixture, &session).await;
     expect_order(&id, &record);
 
-    let up = type_in(&stage, &["status"], 0).await;
+    let up = type_in(&fixture, &["status"], 0).await;
     assert!(up.contains("nobody: it keeps up") && up.contains("streaming"), "{up}");
     let json: Value =
-        serde_json::from_str(&type_in(&stage, &["status", "--json"], 0).await).unwrap();
+        serde_json::from_str(&type_in(&fixture, &["status", "--json"], 0).await).unwrap();
     assert_eq!((&json["blame"], &json["router"]["state"]), (&"nobody".into(), &"streaming".into()));
     let teardown = ["teardown", "--apply", "--yes", "--role", ROLE, "--admin-url", admin.as_str()];
-    type_in(&stage, &teardown, 1).await;
+    type_in(&fixture, &teardown, 1).await;
     assert_eq!(count(&session, "pg_replication_slots").await, 1, "dropped under a running router");
 
-    stage.router.sigterm().unwrap();
-    assert_eq!(stage.router.wait_exit(SOON).await.unwrap().code(), Some(0));
-    let log = stage.router.log();
+    fixture.router.sigterm().unwrap();
+    assert_eq!(fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap().code(), Some(0));
+    let log = fixture.router.log();
     assert!(!log.contains('\u{1b}'), "colours in a file: {log}");
     assert!(!log.contains("experimental"), "a warning that nobody can act on: {log}");
-    let down = type_in(&stage, &["status"], 1).await;
+    let down = type_in(&fixture, &["status"], 1).await;
     assert!(down.contains(&format!("nobody reads the slot {SLOT}")), "{down}");
     assert!(down.contains("outbox-router run") && down.contains("does not answer"), "{down}");
 
-    let dropped = type_in(&stage, &teardown, 0).await;
+    let dropped = type_in(&fixture, &teardown, 0).await;
     assert_eq!(dropped.matches("dropped").count(), 3, "{dropped}");
     assert!(dropped.contains("record: deleted"), "{dropped}");
-    let gone = type_in(&stage, &["status", "--set", &format!("postgres.url={admin}")], 1).await;
+    let gone = type_in(&fixture, &["status", "--set", &format!("postgres.url={admin}")], 1).await;
     assert!(gone.contains(&format!("the slot {SLOT} does not exist")), "{gone}");
     assert_eq!(count(&session, "pg_replication_slots").await, 0);
     assert_eq!(
@@ -95,37 +95,37 @@ async fn a_new_user_gets_from_an_empty_database_to_a_record_and_back() {
 
 #[tokio::test]
 async fn the_sql_that_setup_prints_does_what_setup_does() {
-    let mut stage = Stage::builder().empty_database().prepare().await.unwrap();
-    let session = stage.session().await.unwrap();
-    let sql = type_in(&stage, &["setup", "--create-table", "--role", ROLE], 0).await;
+    let mut fixture = Fixture::builder().empty_database().prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
+    let sql = type_in(&fixture, &["setup", "--create-table", "--role", ROLE], 0).await;
     assert_eq!(count(&session, "pg_replication_slots").await, 0, "printing is not doing");
     // One by one, as psql sends them.
     for statement in sql.split_inclusive(";\n") {
         session.batch_execute(statement).await.unwrap();
     }
-    stage.restart().await.unwrap();
-    let (id, record) = first_record(&stage, &session).await;
+    fixture.restart().await.unwrap();
+    let (id, record) = first_record(&fixture, &session).await;
     expect_order(&id, &record);
 }
 
 #[tokio::test]
 async fn setup_names_the_session_that_keeps_the_slot_waiting() {
-    let stage = Stage::builder().prepare().await.unwrap();
-    let session = stage.session().await.unwrap();
+    let fixture = Fixture::builder().prepare().await.unwrap();
+    let session = fixture.session().await.unwrap();
     session.batch_execute("SELECT pg_drop_replication_slot('outbox_router')").await.unwrap();
     session.batch_execute("DROP PUBLICATION outbox_router").await.unwrap();
-    let open = stage.session().await.unwrap();
+    let open = fixture.session().await.unwrap();
     open.batch_execute("BEGIN; SELECT pg_current_xact_id()").await.unwrap();
     let pid: i32 = open.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
 
-    let admin = stage.postgres.url(SUPERUSER, DATABASE);
+    let admin = fixture.postgres.url(SUPERUSER, DATABASE);
     let mut apply = vec!["setup", "--apply", "--admin-url", &admin, "--wait", "3s"];
-    let output = stage.router.command(&apply).await.unwrap();
+    let output = fixture.router.command(&apply).await.unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains(&format!("pg_terminate_backend({pid})")), "{stderr}");
     // The server tells of the cancelled statement a moment before it has removed the slot.
-    eventually(SOON, "the end of the half-made slot", async || {
+    eventually(SHORT_DEADLINE, "the end of the half-made slot", async || {
         Ok((count(&session, "pg_replication_slots").await == 0).then_some(()))
     })
     .await
@@ -133,7 +133,7 @@ async fn setup_names_the_session_that_keeps_the_slot_waiting() {
 
     open.batch_execute("ROLLBACK").await.unwrap();
     apply.truncate(4);
-    type_in(&stage, &apply, 0).await;
+    type_in(&fixture, &apply, 0).await;
     assert_eq!(count(&session, "pg_replication_slots").await, 1);
 }
 

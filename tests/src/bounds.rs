@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use testbed::reader::ConsumedRecord;
 use testbed::truth::Truth;
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 /// Resident memory stays below 40 MB and three windows, whatever happens.
 pub const fn memory_limit(window_bytes: u64) -> u64 {
@@ -33,10 +33,10 @@ impl Interruptions {
     /// # Errors
     ///
     /// Fails when Kafka cannot be reached.
-    pub async fn note(&mut self, stage: &Stage) -> anyhow::Result<()> {
+    pub async fn note(&mut self, fixture: &Fixture) -> anyhow::Result<()> {
         let mut ends = BTreeMap::new();
-        for topic in &stage.topics {
-            let offsets = stage.kafka.end_offsets(topic).await?;
+        for topic in &fixture.topics {
+            let offsets = fixture.kafka.end_offsets(topic).await?;
             ends.extend(
                 (0..).zip(offsets).map(|(partition, end)| ((topic.clone(), partition), end)),
             );

@@ -1,6 +1,6 @@
 //! The stage that end-to-end scenarios play on: real PostgreSQL, real Kafka, the real binary.
 //!
-//! A scenario says what is special about its [`Stage`], lets something happen, and has the checker
+//! A scenario says what is special about its [`Fixture`], lets something happen, and has the checker
 //! of `testbed` judge what is in Kafka. Nothing here knows the product's code: only the
 //! configuration contract, the admin endpoint and the exit codes. A stage that goes down in a panic
 //! prints the end of the router's log, because that is where the story is.
@@ -8,15 +8,15 @@
 //! `OUTBOX_PG_VERSION` chooses the major version of PostgreSQL, `OUTBOX_ROUTER_BIN` the binary.
 
 mod bounds;
-mod broker;
+mod checks;
+mod fixture;
+mod kafka;
 mod load;
-mod proof;
-mod stage;
 
 pub use bounds::{Interruptions, largest_transaction, memory_limit};
-pub use broker::Broker;
-pub use load::{committed, make_event_function};
-pub use stage::{Builder, Stage};
+pub use fixture::{Fixture, FixtureBuilder};
+pub use kafka::FixtureKafka;
+pub use load::{create_event_function, wait_committed};
 pub use testbed::router::RouterConfig;
 
 use std::time::Duration;
@@ -25,7 +25,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 /// For what should happen at once, on a machine that is busy with other things.
-pub const SOON: Duration = Duration::from_secs(30);
+pub const SHORT_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The slot of every stage.
 pub const SLOT: &str = "outbox_router";

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use e2e::{SOON, Stage, text};
+use e2e::{Fixture, SHORT_DEADLINE, text};
 use serde_json::Value;
 use testbed::postgres::DatabaseSession;
 use testbed::router::RouterProcess;
@@ -65,27 +65,27 @@ async fn insert(session: &DatabaseSession, row: Row<'_>) -> String {
 }
 
 /// The ids of the records in a topic of one partition, in order.
-async fn ids(stage: &Stage, topic: &str) -> Vec<String> {
+async fn ids(fixture: &Fixture, topic: &str) -> Vec<String> {
     let topics = [topic];
-    let seen = testbed::reader::read_all(&stage.kafka.bootstrap(), &topics).await.unwrap();
+    let seen = testbed::reader::read_all(&fixture.kafka.bootstrap(), &topics).await.unwrap();
     seen.iter().map(|record| record.header("id").unwrap().to_owned()).collect()
 }
 
 /// Waits until a topic holds exactly these records.
-async fn expect_ids(stage: &Stage, topic: &str, expected: &[String]) {
-    eventually(SOON, format!("{} records in {topic}", expected.len()), async || {
-        Ok((ids(stage, topic).await.len() >= expected.len()).then_some(()))
+async fn expect_ids(fixture: &Fixture, topic: &str, expected: &[String]) {
+    eventually(SHORT_DEADLINE, format!("{} records in {topic}", expected.len()), async || {
+        Ok((ids(fixture, topic).await.len() >= expected.len()).then_some(()))
     })
     .await
     .unwrap();
-    assert_eq!(ids(stage, topic).await, expected);
+    assert_eq!(ids(fixture, topic).await, expected);
 }
 
 /// Waits until everything before a position is confirmed. Where the session ended before its record
 /// was stored, the next one does it.
-async fn expect_confirmed(stage: &Stage, settled: PgLsn) {
+async fn expect_confirmed(fixture: &Fixture, settled: PgLsn) {
     eventually(MENDED, format!("what came before {settled} to be confirmed"), async || {
-        Ok((stage.confirmed().await? >= settled).then_some(()))
+        Ok((fixture.confirmed().await? >= settled).then_some(()))
     })
     .await
     .unwrap();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use e2e::{SOON, Stage, committed, text};
+use e2e::{Fixture, SHORT_DEADLINE, text, wait_committed};
 use serde_json::{Value, json};
 use testbed::load::{LEDGER, Load, Mix, Preset, Schema, TransactionKind};
 use testbed::postgres::DatabaseSession;
@@ -49,15 +49,18 @@ async fn insert_into(session: &DatabaseSession, table: &str, key: &str) {
 
 #[tokio::test]
 async fn columns_come_and_go_under_load_and_every_row_arrives_in_order() {
-    let mut stage =
-        Stage::builder().schema(Schema::new(Preset::Default).aggregates(40)).start().await.unwrap();
-    let session = stage.session().await.unwrap();
+    let mut fixture = Fixture::builder()
+        .schema(Schema::new(Preset::Default).aggregates(40))
+        .start()
+        .await
+        .unwrap();
+    let session = fixture.session().await.unwrap();
     own_aggregate(&session).await;
     // A single statement locks the table before its aggregate, the others after it: with a waiting
     // ALTER TABLE between them that is a deadlock, of which this is not about.
     let mix = Mix::default().without(TransactionKind::Single);
-    let running = stage.load(Load { writers: 6, mix, ..Load::default() });
-    committed(&running, 100).await.unwrap();
+    let running = fixture.load(Load { writers: 6, mix, ..Load::default() });
+    wait_committed(&running, 100).await.unwrap();
     for change in [
         "ADD COLUMN tenant int DEFAULT 7",
         "RENAME COLUMN tenant TO customer",
@@ -68,7 +71,7 @@ async fn columns_come_and_go_under_load_and_every_row_arrives_in_order() {
         "DROP COLUMN created_at",
     ] {
         session.batch_execute(&format!("ALTER TABLE outbox {change}")).await.unwrap();
-        committed(&running, 50).await.unwrap();
+        wait_committed(&running, 50).await.unwrap();
     }
     for number in 0..3 {
         session.batch_execute("BEGIN").await.unwrap();
@@ -82,29 +85,29 @@ async fn columns_come_and_go_under_load_and_every_row_arrives_in_order() {
             insert(&session, "aggregate_id").await;
         }
         session.batch_execute(if number == 1 { "ROLLBACK" } else { "COMMIT" }).await.unwrap();
-        committed(&running, 20).await.unwrap();
+        wait_committed(&running, 20).await.unwrap();
     }
     let journal = running.stop().await.unwrap();
     assert_eq!(journal.failures, 0);
-    stage.note(journal);
+    fixture.note(journal);
 
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    let verdict = stage.verdict().await.unwrap().clean().unwrap();
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
     assert_eq!(verdict.duplicates, 0, "duplicates without any fault");
 }
 
 #[tokio::test]
 async fn a_mapped_column_that_is_renamed_stops_the_router_until_the_mapping_knows_it() {
-    let mut stage = Stage::builder().start().await.unwrap();
-    let session = stage.session().await.unwrap();
+    let mut fixture = Fixture::builder().start().await.unwrap();
+    let session = fixture.session().await.unwrap();
     own_aggregate(&session).await;
     let load = Load { events: Some(300), ..Load::default() };
-    let journal = stage.load(load).finished().await.unwrap();
-    stage.note(journal);
+    let journal = fixture.load(load).finished().await.unwrap();
+    fixture.note(journal);
     insert(&session, "aggregate_id").await;
-    let before = stage.truth().await.unwrap().events.len();
-    let settled = stage.postgres.current_wal_lsn().await.unwrap();
+    let before = fixture.truth().await.unwrap().events.len();
+    let settled = fixture.postgres.current_wal_lsn().await.unwrap();
 
     // Its first row still has the old name.
     session.batch_execute("BEGIN").await.unwrap();
@@ -114,29 +117,29 @@ async fn a_mapped_column_that_is_renamed_stops_the_router_until_the_mapping_know
     session.batch_execute("COMMIT").await.unwrap();
     insert(&session, "agg_id").await;
 
-    let status = stage.router.wait_state("failed", SOON).await.unwrap();
+    let status = fixture.router.wait_state("failed", SHORT_DEADLINE).await.unwrap();
     let reason = &status["reason"];
     let told = reason["message"].as_str().unwrap();
     assert!(told.contains("public.outbox") && told.contains("aggregate_id"), "{status}");
     assert!(reason["hint"].as_str().unwrap().contains("columns."), "{status}");
-    assert!(stage.router.log().contains(reason["code"].as_str().unwrap()));
+    assert!(fixture.router.log().contains(reason["code"].as_str().unwrap()));
     let is_confirmed = async || {
-        let confirmed = stage.confirmed().await?;
+        let confirmed = fixture.confirmed().await?;
         Ok((confirmed >= settled).then_some(confirmed))
     };
     let confirmed =
-        testbed::wait::eventually(SOON, "what came before", is_confirmed).await.unwrap();
-    let seen = stage.seen().await.unwrap();
+        testbed::wait::eventually(SHORT_DEADLINE, "what came before", is_confirmed).await.unwrap();
+    let seen = fixture.seen().await.unwrap();
     assert_eq!(seen.len(), before + 1, "something newer was produced");
-    assert_eq!(stage.confirmed().await.unwrap(), confirmed);
+    assert_eq!(fixture.confirmed().await.unwrap(), confirmed);
 
-    stage.kill_router().await.unwrap();
-    stage.config.set_outbox("columns.aggregate_id", json!(["aggregate_id", "agg_id"]));
-    stage.rewrite_config().unwrap();
-    stage.restart().await.unwrap();
+    fixture.kill_router().await.unwrap();
+    fixture.config.set_outbox("columns.aggregate_id", json!(["aggregate_id", "agg_id"]));
+    fixture.rewrite_config().unwrap();
+    fixture.restart().await.unwrap();
     insert(&session, "agg_id").await;
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    let verdict = stage.verdict().await.unwrap().clean().unwrap();
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
     assert_eq!(verdict.duplicates, 1, "the first row of the transaction that was open");
 }

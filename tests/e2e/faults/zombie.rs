@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use e2e::{ROLE, SOON, Stage, committed, largest_transaction};
+use e2e::{Fixture, ROLE, SHORT_DEADLINE, largest_transaction, wait_committed};
 use serde_json::Value;
 use testbed::checker::LateRuns;
 use testbed::load::Load;
@@ -22,66 +22,66 @@ fn acked(status: &Value) -> u64 {
 
 #[tokio::test]
 async fn a_frozen_router_that_wakes_up_behind_its_successor_stands_by_and_breaks_no_order() {
-    let mut stage = Stage::builder().set("limits.window_events", WINDOW).start().await.unwrap();
-    stage.late_runs = LateRuns::Allowed;
-    let mut successor = RouterProcess::start(&stage.config.to_string()).unwrap();
-    successor.wait_state("standby", SOON).await.unwrap();
-    let running = stage.load(Load { writers: 6, ..load() });
-    committed(&running, 300).await.unwrap();
+    let mut fixture = Fixture::builder().set("limits.window_events", WINDOW).start().await.unwrap();
+    fixture.late_runs = LateRuns::Allowed;
+    let mut successor = RouterProcess::start(&fixture.config.to_string()).unwrap();
+    successor.wait_state("standby", SHORT_DEADLINE).await.unwrap();
+    let running = fixture.load(Load { writers: 6, ..load() });
+    wait_committed(&running, 300).await.unwrap();
 
-    stage.router.pause().unwrap();
+    fixture.router.pause().unwrap();
     let taken_over = |status: &Value| acked(status) > 0;
-    successor.wait_status("the successor at work", SOON, taken_over).await.unwrap();
-    let holder = stage.slot().await.unwrap().active_pid;
+    successor.wait_status("the successor at work", SHORT_DEADLINE, taken_over).await.unwrap();
+    let holder = fixture.slot().await.unwrap().active_pid;
     let before = acked(&successor.status().await.unwrap());
-    stage.router.resume().unwrap();
-    let waiting = stage.router.wait_state("standby", SOON).await.unwrap();
+    fixture.router.resume().unwrap();
+    let waiting = fixture.router.wait_state("standby", SHORT_DEADLINE).await.unwrap();
     assert_eq!(waiting["positions"]["holder_pid"].as_i64(), holder.map(i64::from), "{waiting}");
 
     // The one that has the slot goes on, undisturbed.
-    committed(&running, 500).await.unwrap();
+    wait_committed(&running, 500).await.unwrap();
     let journal = running.stop().await.unwrap();
-    stage.note(journal);
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    assert_eq!(stage.slot().await.unwrap().active_pid, holder, "the slot changed hands again");
+    fixture.note(journal);
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    assert_eq!(fixture.slot().await.unwrap().active_pid, holder, "the slot changed hands again");
     assert!(acked(&successor.status().await.unwrap()) > before);
-    let verdict = stage.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
     println!("{verdict}");
     // What the one had under way is sent by the other once more, and nothing else.
-    let limit = WINDOW + largest_transaction(&stage.truth().await.unwrap());
+    let limit = WINDOW + largest_transaction(&fixture.truth().await.unwrap());
     assert!(verdict.duplicates <= limit, "more than {limit} duplicates");
 
     // Neither is left in a state from which it could not take over.
     successor.sigterm().unwrap();
-    assert_eq!(successor.wait_exit(SOON).await.unwrap().code(), Some(0));
-    stage.router.wait_state("streaming", Duration::from_secs(10)).await.unwrap();
+    assert_eq!(successor.wait_exit(SHORT_DEADLINE).await.unwrap().code(), Some(0));
+    fixture.router.wait_state("streaming", Duration::from_secs(10)).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_router_that_was_cut_off_for_a_moment_stands_by_for_the_one_that_took_over() {
-    let mut stage = Stage::builder().proxied_postgres().start().await.unwrap();
-    stage.late_runs = LateRuns::Allowed;
-    let direct = format!("postgres://{ROLE}@127.0.0.1:{}/{DATABASE}", stage.postgres.port());
-    let config = stage.config.clone().set("postgres.url", direct).to_string();
+    let mut fixture = Fixture::builder().proxied_postgres().start().await.unwrap();
+    fixture.late_runs = LateRuns::Allowed;
+    let direct = format!("postgres://{ROLE}@127.0.0.1:{}/{DATABASE}", fixture.postgres.port());
+    let config = fixture.config.clone().set("postgres.url", direct).to_string();
     let mut successor = RouterProcess::start(&config).unwrap();
-    successor.wait_state("standby", SOON).await.unwrap();
-    let running = stage.load(load());
-    committed(&running, 300).await.unwrap();
+    successor.wait_state("standby", SHORT_DEADLINE).await.unwrap();
+    let running = fixture.load(load());
+    wait_committed(&running, 300).await.unwrap();
 
-    let proxy = stage.postgres_proxy().unwrap();
+    let proxy = fixture.postgres_proxy().unwrap();
     proxy.set(ProxyMode::Refuse).await.unwrap();
     proxy.cut();
     let taken_over = |status: &Value| acked(status) > 0;
-    successor.wait_status("the successor at work", SOON, taken_over).await.unwrap();
-    let left = stage.confirmed().await.unwrap();
-    let moved = || async { Ok((stage.confirmed().await? > left).then_some(())) };
-    eventually(SOON, "a position confirmed by the successor", moved).await.unwrap();
-    stage.postgres_proxy().unwrap().set(ProxyMode::Forward).await.unwrap();
-    stage.router.wait_state("standby", SOON).await.unwrap();
+    successor.wait_status("the successor at work", SHORT_DEADLINE, taken_over).await.unwrap();
+    let left = fixture.confirmed().await.unwrap();
+    let moved = || async { Ok((fixture.confirmed().await? > left).then_some(())) };
+    eventually(SHORT_DEADLINE, "a position confirmed by the successor", moved).await.unwrap();
+    fixture.postgres_proxy().unwrap().set(ProxyMode::Forward).await.unwrap();
+    fixture.router.wait_state("standby", SHORT_DEADLINE).await.unwrap();
 
-    stage.note(running.stop().await.unwrap());
-    stage.wait_delivered(DEADLINE).await.unwrap();
-    stage.wait_confirmed(SOON).await.unwrap();
-    println!("{}", stage.verdict().await.unwrap().clean().unwrap());
+    fixture.note(running.stop().await.unwrap());
+    fixture.wait_delivered(DEADLINE).await.unwrap();
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    println!("{}", fixture.verdict().await.unwrap().clean().unwrap());
 }

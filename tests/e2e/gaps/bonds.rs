@@ -2,7 +2,7 @@
 //! rows that were written meanwhile are missing, and identities are all that tells it. What leaves
 //! no row out stops nothing.
 
-use e2e::{PUBLICATION, SOON, Stage, text};
+use e2e::{Fixture, PUBLICATION, SHORT_DEADLINE, text};
 use serde_json::Value;
 use testbed::wait::eventually;
 
@@ -10,57 +10,57 @@ use super::{expect_told, has_interval, looked_again, write};
 
 /// A stage whose publication and table were altered before the first router; its events are
 /// confirmed, and the router is gone.
-async fn abandoned(before: &[&str]) -> Stage {
-    let mut stage = Stage::builder().set("monitor.interval", "1s").prepare().await.unwrap();
-    run(&stage, before).await;
-    stage.restart().await.unwrap();
-    write(&mut stage, 100).await;
-    stage.wait_confirmed(SOON).await.unwrap();
-    stage.verdict().await.unwrap().clean().unwrap();
-    stage.kill_router().await.unwrap();
-    stage
+async fn abandoned(before: &[&str]) -> Fixture {
+    let mut fixture = Fixture::builder().set("monitor.interval", "1s").prepare().await.unwrap();
+    run(&fixture, before).await;
+    fixture.restart().await.unwrap();
+    write(&mut fixture, 100).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.verdict().await.unwrap().clean().unwrap();
+    fixture.kill_router().await.unwrap();
+    fixture
 }
 
 /// Each in a transaction of its own.
-async fn run(stage: &Stage, statements: &[&str]) {
-    let session = stage.session().await.unwrap();
+async fn run(fixture: &Fixture, statements: &[&str]) {
+    let session = fixture.session().await.unwrap();
     for statement in statements {
         session.batch_execute(statement).await.unwrap_or_else(|e| panic!("{statement}: {e}"));
     }
 }
 
 /// The next router stops with the interval, and goes on when a person has accepted it.
-async fn expect_gap(stage: &mut Stage, said: &str) {
-    stage.router.start_again().unwrap();
+async fn expect_gap(fixture: &mut Fixture, said: &str) {
+    fixture.router.start_again().unwrap();
     let is_told = |status: &Value| text(status, "/state") == Some("failed");
-    let status = stage.router.wait_status("P021", SOON, is_told).await.unwrap();
+    let status = fixture.router.wait_status("P021", SHORT_DEADLINE, is_told).await.unwrap();
     assert_eq!(text(&status, "/reason/code"), Some("P021"), "{status}");
     let message = text(&status, "/reason/message").unwrap();
     assert!(message.contains(said) && has_interval(&status), "{status}");
     assert!(text(&status, "/reason/hint").unwrap().contains("outbox-router accept"), "{status}");
-    expect_told(stage, &["P021"]).await;
-    stage.accept().await.unwrap();
-    write(stage, 10).await;
-    stage.wait_confirmed(SOON).await.unwrap();
-    let now = stage.router.wait_state("streaming", SOON).await.unwrap();
+    expect_told(fixture, &["P021"]).await;
+    fixture.accept().await.unwrap();
+    write(fixture, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let now = fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
     assert_eq!(now.pointer("/monitor/findings/0"), None, "{now}");
 }
 
 /// Nothing is missing, nobody is called, and nobody is told anything.
-async fn expect_no_gap(stage: &mut Stage) {
-    write(stage, 20).await;
-    stage.restart().await.unwrap();
-    write(stage, 20).await;
-    stage.wait_confirmed(SOON).await.unwrap();
-    stage.verdict().await.unwrap().clean().unwrap();
+async fn expect_no_gap(fixture: &mut Fixture) {
+    write(fixture, 20).await;
+    fixture.restart().await.unwrap();
+    write(fixture, 20).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    fixture.verdict().await.unwrap().clean().unwrap();
     // Rows that are gone are nothing to compare with any more.
-    stage.kill_router().await.unwrap();
-    run(stage, &["TRUNCATE outbox"]).await;
-    stage.restart().await.unwrap();
-    looked_again(stage, 2.0).await;
-    let status = stage.router.wait_state("streaming", SOON).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    run(fixture, &["TRUNCATE outbox"]).await;
+    fixture.restart().await.unwrap();
+    looked_again(fixture, 2.0).await;
+    let status = fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
     assert_eq!(status.pointer("/monitor/findings/0"), None, "{status}");
-    let log = stage.router.log();
+    let log = fixture.router.log();
     let told = log.lines().find(|line| line.contains(" ERROR ") || line.contains("P02"));
     assert_eq!(told, None);
 }
@@ -75,19 +75,19 @@ const BY_SCHEMA: [&str; 2] = [
 
 #[tokio::test]
 async fn a_schema_that_left_the_publication_and_came_back() {
-    let mut stage = abandoned(&BY_SCHEMA).await;
+    let mut fixture = abandoned(&BY_SCHEMA).await;
     let out_and_back = [
         "ALTER PUBLICATION outbox_router DROP TABLES IN SCHEMA public",
         INSERT,
         "ALTER PUBLICATION outbox_router ADD TABLES IN SCHEMA public",
     ];
-    run(&stage, &out_and_back).await;
-    expect_gap(&mut stage, "the schema of table public.outbox was taken out").await;
+    run(&fixture, &out_and_back).await;
+    expect_gap(&mut fixture, "the schema of table public.outbox was taken out").await;
 }
 
 #[tokio::test]
 async fn a_table_that_left_a_published_schema_and_came_back() {
-    let mut stage = abandoned(&BY_SCHEMA).await;
+    let mut fixture = abandoned(&BY_SCHEMA).await;
     let out_and_back = [
         "CREATE SCHEMA elsewhere",
         "ALTER TABLE outbox SET SCHEMA elsewhere",
@@ -95,20 +95,20 @@ async fn a_table_that_left_a_published_schema_and_came_back() {
          VALUES ('order', 'order-1', 'Lost')",
         "ALTER TABLE elsewhere.outbox SET SCHEMA public",
     ];
-    run(&stage, &out_and_back).await;
-    expect_gap(&mut stage, "was moved out of that and back").await;
+    run(&fixture, &out_and_back).await;
+    expect_gap(&mut fixture, "was moved out of that and back").await;
 }
 
 #[tokio::test]
 async fn a_filter_that_was_there_for_a_while() {
-    let mut stage = abandoned(&[]).await;
+    let mut fixture = abandoned(&[]).await;
     let filtered = [
         "ALTER PUBLICATION outbox_router SET TABLE outbox WHERE (aggregate_id <> 'order-1')",
         INSERT,
         "ALTER PUBLICATION outbox_router SET TABLE outbox",
     ];
-    run(&stage, &filtered).await;
-    expect_gap(&mut stage, "another filter or column list").await;
+    run(&fixture, &filtered).await;
+    expect_gap(&mut fixture, "another filter or column list").await;
 }
 
 /// What is done to tables on ordinary days.
@@ -130,19 +130,19 @@ const ORDINARY: [&str; 13] = [
 
 #[tokio::test]
 async fn what_is_done_to_a_table_of_a_published_schema_on_ordinary_days_is_no_gap() {
-    let mut stage = abandoned(&BY_SCHEMA).await;
-    run(&stage, &ORDINARY).await;
-    run(&stage, &["ALTER TABLE outbox SET LOGGED", "CLUSTER outbox USING later"]).await;
-    expect_no_gap(&mut stage).await;
+    let mut fixture = abandoned(&BY_SCHEMA).await;
+    run(&fixture, &ORDINARY).await;
+    run(&fixture, &["ALTER TABLE outbox SET LOGGED", "CLUSTER outbox USING later"]).await;
+    expect_no_gap(&mut fixture).await;
 }
 
 /// Another table may have borne the name meanwhile, and may have been given rows.
 #[tokio::test]
 async fn a_table_that_got_its_name_back_is_told_once_and_is_no_gap() {
-    let mut stage = abandoned(&[]).await;
+    let mut fixture = abandoned(&[]).await;
     let renamed = ["ALTER TABLE outbox RENAME TO passing", "ALTER TABLE passing RENAME TO outbox"];
-    run(&stage, &renamed).await;
-    expect_told_once(&mut stage, "P029", "was renamed and renamed back").await;
+    run(&fixture, &renamed).await;
+    expect_told_once(&mut fixture, "P029", "was renamed and renamed back").await;
 }
 
 const ALL_TABLES: [&str; 2] = [
@@ -152,18 +152,18 @@ const ALL_TABLES: [&str; 2] = [
 
 #[tokio::test]
 async fn a_table_that_was_unlogged_for_a_while() {
-    let mut stage = abandoned(&ALL_TABLES).await;
+    let mut fixture = abandoned(&ALL_TABLES).await;
     let unlogged = ["ALTER TABLE outbox SET UNLOGGED", INSERT, "ALTER TABLE outbox SET LOGGED"];
-    run(&stage, &unlogged).await;
-    run(&stage, &["VACUUM FULL outbox"]).await;
-    expect_gap(&mut stage, "table public.outbox was unlogged for a while").await;
+    run(&fixture, &unlogged).await;
+    run(&fixture, &["VACUUM FULL outbox"]).await;
+    expect_gap(&mut fixture, "table public.outbox was unlogged for a while").await;
 }
 
 #[tokio::test]
 async fn rows_that_were_written_anew_for_a_new_column_are_told_once_and_are_no_gap() {
-    let mut stage = abandoned(&ALL_TABLES).await;
-    run(&stage, &["ALTER TABLE outbox ADD COLUMN chance text DEFAULT random()::text"]).await;
-    expect_told_once(&mut stage, "P021", "was written anew by alter table").await;
+    let mut fixture = abandoned(&ALL_TABLES).await;
+    run(&fixture, &["ALTER TABLE outbox ADD COLUMN chance text DEFAULT random()::text"]).await;
+    expect_told_once(&mut fixture, "P021", "was written anew by alter table").await;
 }
 
 /// A partitioned outbox of two levels.
@@ -181,38 +181,38 @@ const PARTITIONED: [&str; 8] = [
 
 #[tokio::test]
 async fn a_partition_that_was_detached_and_attached_again() {
-    let mut stage = abandoned(&PARTITIONED).await;
+    let mut fixture = abandoned(&PARTITIONED).await;
     let out_and_back = [
         "ALTER TABLE part_1 DETACH PARTITION part_1_other",
         "INSERT INTO part_1_other (aggregate_type, aggregate_id, event_type) \
          SELECT aggregate_type, aggregate_id, 'Lost' FROM part_1_other LIMIT 1",
         "ALTER TABLE part_1 ATTACH PARTITION part_1_other DEFAULT",
     ];
-    run(&stage, &out_and_back).await;
+    run(&fixture, &out_and_back).await;
     let said = "partition public.part_1_other of table public.outbox was detached";
-    expect_gap(&mut stage, said).await;
+    expect_gap(&mut fixture, said).await;
 }
 
 #[tokio::test]
 async fn a_partition_that_was_unlogged_for_a_while_and_one_that_is() {
-    let mut stage = abandoned(&PARTITIONED).await;
+    let mut fixture = abandoned(&PARTITIONED).await;
     let unlogged =
         ["ALTER TABLE part_1_other SET UNLOGGED", INSERT, "ALTER TABLE part_1_other SET LOGGED"];
-    run(&stage, &unlogged).await;
+    run(&fixture, &unlogged).await;
     let said = "partition public.part_1_other of table public.outbox was unlogged";
-    expect_gap(&mut stage, said).await;
+    expect_gap(&mut fixture, said).await;
 
-    stage.kill_router().await.unwrap();
-    run(&stage, &["ALTER TABLE part_0 SET UNLOGGED"]).await;
-    stage.router.start_again().unwrap();
-    let status = stage.router.wait_state("failed", SOON).await.unwrap();
+    fixture.kill_router().await.unwrap();
+    run(&fixture, &["ALTER TABLE part_0 SET UNLOGGED"]).await;
+    fixture.router.start_again().unwrap();
+    let status = fixture.router.wait_state("failed", SHORT_DEADLINE).await.unwrap();
     let said = "partition public.part_0 of table public.outbox is unlogged";
     assert!(text(&status, "/reason/message").unwrap().contains(said), "{status}");
 }
 
 #[tokio::test]
 async fn partitions_that_come_and_go_and_ordinary_days_are_no_gap() {
-    let mut stage = abandoned(&PARTITIONED).await;
+    let mut fixture = abandoned(&PARTITIONED).await;
     let come_and_go = [
         "CREATE TABLE part_1_rare PARTITION OF part_1 FOR VALUES IN ('Rare')",
         "CREATE TABLE part_1_never PARTITION OF part_1 FOR VALUES IN ('Never')",
@@ -220,47 +220,47 @@ async fn partitions_that_come_and_go_and_ordinary_days_are_no_gap() {
         "CREATE TABLE made_before (LIKE outbox INCLUDING DEFAULTS)",
         "ALTER TABLE part_1 ATTACH PARTITION made_before FOR VALUES IN ('Before')",
     ];
-    run(&stage, &come_and_go).await;
-    run(&stage, &["VACUUM FULL part_0", "ALTER TABLE part_0 RENAME TO part_zero"]).await;
-    run(&stage, &ORDINARY).await;
-    run(&stage, &["DROP TABLE part_1_rare"]).await;
-    expect_no_gap(&mut stage).await;
+    run(&fixture, &come_and_go).await;
+    run(&fixture, &["VACUUM FULL part_0", "ALTER TABLE part_0 RENAME TO part_zero"]).await;
+    run(&fixture, &ORDINARY).await;
+    run(&fixture, &["DROP TABLE part_1_rare"]).await;
+    expect_no_gap(&mut fixture).await;
 }
 
 /// The router goes on, and says once what it found.
-async fn expect_told_once(stage: &mut Stage, code: &str, said: &str) {
-    stage.restart().await.unwrap();
+async fn expect_told_once(fixture: &mut Fixture, code: &str, said: &str) {
+    fixture.restart().await.unwrap();
     let announced = |log: &str| {
         let lines = log.lines().filter(|line| line.contains(said) && line.contains("WARN"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
-    let line = eventually(SOON, "a warning in the log", async || {
-        Ok(announced(&stage.router.log()).into_iter().next())
+    let line = eventually(SHORT_DEADLINE, "a warning in the log", async || {
+        Ok(announced(&fixture.router.log()).into_iter().next())
     });
     let line = line.await.unwrap();
     assert!(line.contains(code) && line.contains("rows committed after"), "{line}");
-    looked_again(stage, 2.0).await;
-    let status = stage.router.wait_state("streaming", SOON).await.unwrap();
+    looked_again(fixture, 2.0).await;
+    let status = fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
     let shown = text(&status, "/monitor/alterations/0/message").unwrap();
     assert!(shown.contains(said), "{status}");
-    assert_eq!(announced(&stage.router.log()).len(), 1, "{}", stage.router.log());
-    write(stage, 20).await;
-    stage.wait_confirmed(SOON).await.unwrap();
+    assert_eq!(announced(&fixture.router.log()).len(), 1, "{}", fixture.router.log());
+    write(fixture, 20).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
 
     // The next process has nothing to say of it.
-    stage.kill_router().await.unwrap();
-    stage.restart().await.unwrap();
-    looked_again(stage, 2.0).await;
-    assert_eq!(announced(&stage.router.log()).len(), 1, "{}", stage.router.log());
+    fixture.kill_router().await.unwrap();
+    fixture.restart().await.unwrap();
+    looked_again(fixture, 2.0).await;
+    assert_eq!(announced(&fixture.router.log()).len(), 1, "{}", fixture.router.log());
 }
 
 #[tokio::test]
 async fn an_alteration_that_explains_itself_while_no_router_ran_is_told_once() {
-    let mut stage = abandoned(&[]).await;
+    let mut fixture = abandoned(&[]).await;
     let altered = [
         format!("ALTER PUBLICATION {PUBLICATION} SET (publish = 'update')"),
         format!("ALTER PUBLICATION {PUBLICATION} SET (publish = 'insert, update')"),
     ];
-    run(&stage, &altered.each_ref().map(String::as_str)).await;
-    expect_told_once(&mut stage, "P032", "was altered between two looks").await;
+    run(&fixture, &altered.each_ref().map(String::as_str)).await;
+    expect_told_once(&mut fixture, "P032", "was altered between two looks").await;
 }

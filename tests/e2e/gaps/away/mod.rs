@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use e2e::{SLOT, SOON, Stage, text};
+use e2e::{Fixture, SHORT_DEADLINE, SLOT, text};
 use serde_json::Value;
 use tokio_postgres::types::PgLsn;
 
@@ -29,20 +29,20 @@ const LOST: u64 = 20;
 type AtRisk = BTreeMap<String, PgLsn>;
 
 /// Everything committed in the server's present history, and where.
-async fn committed(stage: &mut Stage) -> AtRisk {
-    let commits = stage.commits().await.unwrap();
-    let events = stage.truth().await.unwrap().events;
+async fn committed(fixture: &mut Fixture) -> AtRisk {
+    let commits = fixture.commits().await.unwrap();
+    let events = fixture.truth().await.unwrap().events;
     let commit = |xid| *commits.get(&xid).unwrap_or_else(|| panic!("{xid} was not seen to commit"));
     events.iter().map(|event| (event.id.to_string(), commit(event.xid))).collect()
 }
 
-async fn ids_in_kafka(stage: &Stage) -> HashSet<String> {
-    let seen = stage.seen().await.unwrap();
+async fn ids_in_kafka(fixture: &Fixture) -> HashSet<String> {
+    let seen = fixture.seen().await.unwrap();
     seen.iter().map(|record| record.header("id").unwrap().to_owned()).collect()
 }
 
-async fn ids_in_the_database(stage: &Stage) -> HashSet<String> {
-    let events = stage.truth().await.unwrap().events;
+async fn ids_in_the_database(fixture: &Fixture) -> HashSet<String> {
+    let events = fixture.truth().await.unwrap().events;
     events.iter().map(|event| event.id.to_string()).collect()
 }
 
@@ -53,24 +53,24 @@ fn without(mut committed: AtRisk, there: &HashSet<String>) -> AtRisk {
 }
 
 /// The router starts, stops for this gap, and stops again when it is started again.
-async fn expect_stop(stage: &mut Stage, code: &str) -> Value {
-    stage.router.start_again().unwrap();
+async fn expect_stop(fixture: &mut Fixture, code: &str) -> Value {
+    fixture.router.start_again().unwrap();
     // It is told before it is written: what is killed or accepted sooner is another story.
     let is_told = |status: &Value| {
         text(status, "/state") == Some("failed")
             && text(status, "/reason/code") == Some(code)
             && status.pointer("/witness/gaps_recorded") == Some(&Value::Bool(true))
     };
-    let status = stage.router.wait_status(code, SOON, is_told).await.unwrap();
+    let status = fixture.router.wait_status(code, SHORT_DEADLINE, is_told).await.unwrap();
     assert!(has_interval(&status), "{status}");
     let hint = text(&status, "/reason/hint").unwrap();
     assert!(hint.contains("outbox-router accept"), "{hint}");
-    expect_told(stage, &[code]).await;
+    expect_told(fixture, &[code]).await;
 
     // It survives the process: the record is there before anybody restarts.
-    stage.router.kill9().await.unwrap();
-    stage.router.start_again().unwrap();
-    stage.router.wait_status(code, SOON, is_told).await.unwrap();
+    fixture.router.kill9().await.unwrap();
+    fixture.router.start_again().unwrap();
+    fixture.router.wait_status(code, SHORT_DEADLINE, is_told).await.unwrap();
     status
 }
 
@@ -92,34 +92,34 @@ fn expect_covered(status: &Value, at_risk: &AtRisk) {
 }
 
 /// The router stops, and says where the events are that Kafka lacks.
-async fn expect_missing(stage: &mut Stage, code: &str) -> (Value, AtRisk) {
-    let status = expect_stop(stage, code).await;
-    let missing = without(committed(stage).await, &ids_in_kafka(stage).await);
+async fn expect_missing(fixture: &mut Fixture, code: &str) -> (Value, AtRisk) {
+    let status = expect_stop(fixture, code).await;
+    let missing = without(committed(fixture).await, &ids_in_kafka(fixture).await);
     assert!(u64::try_from(missing.len()).unwrap() >= LOST, "{} are missing", missing.len());
     expect_covered(&status, &missing);
     (status, missing)
 }
 
 /// A person accepts the gap; the router goes on, and Kafka lacks nothing that was not at risk.
-async fn goes_on_after_acceptance(stage: &mut Stage, at_risk: &AtRisk) {
-    stage.accept().await.unwrap();
-    write(stage, 10).await;
-    stage.wait_confirmed(SOON).await.unwrap();
-    let (committed, there) = tokio::join!(ids_in_the_database(stage), ids_in_kafka(stage));
+async fn goes_on_after_acceptance(fixture: &mut Fixture, at_risk: &AtRisk) {
+    fixture.accept().await.unwrap();
+    write(fixture, 10).await;
+    fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
+    let (committed, there) = tokio::join!(ids_in_the_database(fixture), ids_in_kafka(fixture));
     let missing = committed.difference(&there).find(|id| !at_risk.contains_key(*id));
     assert_eq!(missing, None, "it was not at risk");
 }
 
 /// A stage without a router, everything confirmed, and where.
-async fn abandoned() -> (Stage, PgLsn) {
-    let mut stage = flowing(Stage::builder().witnessed()).await;
-    stage.kill_router().await.unwrap();
-    let confirmed = stage.confirmed().await.unwrap();
-    (stage, confirmed)
+async fn abandoned() -> (Fixture, PgLsn) {
+    let mut fixture = flowing(Fixture::builder().track_commits()).await;
+    fixture.kill_router().await.unwrap();
+    let confirmed = fixture.confirmed().await.unwrap();
+    (fixture, confirmed)
 }
 
-async fn run(stage: &Stage, sql: &str) {
-    stage.session().await.unwrap().batch_execute(sql).await.unwrap();
+async fn run(fixture: &Fixture, sql: &str) {
+    fixture.session().await.unwrap().batch_execute(sql).await.unwrap();
 }
 
 /// As `setup` makes it.
@@ -129,14 +129,14 @@ fn create_slot() -> String {
 
 /// Rows are written, and then the slot is brought past them.
 async fn expect_moved(how: &[String]) {
-    let (mut stage, confirmed) = abandoned().await;
-    write(&mut stage, LOST).await;
+    let (mut fixture, confirmed) = abandoned().await;
+    write(&mut fixture, LOST).await;
     for statement in how {
-        run(&stage, statement).await;
+        run(&fixture, statement).await;
     }
-    let (status, missing) = expect_missing(&mut stage, "P014").await;
+    let (status, missing) = expect_missing(&mut fixture, "P014").await;
     assert!(interval(&status)[0] >= confirmed, "what was confirmed is in kafka: {status}");
-    goes_on_after_acceptance(&mut stage, &missing).await;
+    goes_on_after_acceptance(&mut fixture, &missing).await;
 }
 
 #[tokio::test]
@@ -161,12 +161,12 @@ async fn a_slot_that_was_advanced() {
 #[tokio::test]
 async fn a_publication_that_left_rows_out_and_is_as_before() {
     rounds("publication altered and altered back", async || {
-        let (mut stage, _) = abandoned().await;
-        run(&stage, "ALTER PUBLICATION outbox_router SET (publish = 'update')").await;
-        write(&mut stage, LOST).await;
-        run(&stage, "ALTER PUBLICATION outbox_router SET (publish = 'insert')").await;
-        let (_, missing) = expect_missing(&mut stage, "P032").await;
-        goes_on_after_acceptance(&mut stage, &missing).await;
+        let (mut fixture, _) = abandoned().await;
+        run(&fixture, "ALTER PUBLICATION outbox_router SET (publish = 'update')").await;
+        write(&mut fixture, LOST).await;
+        run(&fixture, "ALTER PUBLICATION outbox_router SET (publish = 'insert')").await;
+        let (_, missing) = expect_missing(&mut fixture, "P032").await;
+        goes_on_after_acceptance(&mut fixture, &missing).await;
     })
     .await;
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use e2e::Broker;
+use e2e::FixtureKafka;
 use tokio::task::LocalSet;
 
 /// Scenarios that are over, with the rounds in which all was as it should be, and all rounds.
@@ -13,7 +13,7 @@ static TALLY: Mutex<Vec<(&str, usize, usize)>> = Mutex::new(Vec::new());
 pub(super) async fn rounds(what: &'static str, round: impl AsyncFn() + Clone + 'static) {
     let wanted: usize = std::env::var("OUTBOX_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
     // Otherwise it would be stopped between two rounds.
-    let kafka = Broker::shared().await.unwrap();
+    let kafka = FixtureKafka::shared().await.unwrap();
     let tasks = LocalSet::new();
     let mut well = 0;
     for _ in 0..wanted {

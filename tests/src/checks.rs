@@ -17,17 +17,17 @@ use testbed::wait::{eventually, until_ok};
 use tokio::task::spawn_blocking;
 use tokio_postgres::types::PgLsn;
 
-use crate::stage::Stage;
-use crate::{SLOT, SOON};
+use crate::fixture::Fixture;
+use crate::{SHORT_DEADLINE, SLOT};
 
-impl Stage {
+impl Fixture {
     /// Waits until the router says that rows flow.
     ///
     /// # Errors
     ///
     /// Fails when that does not happen soon, with the last status and the end of the log.
     pub async fn wait_streaming(&mut self) -> anyhow::Result<()> {
-        self.router.wait_state("streaming", SOON).await.map(drop)
+        self.router.wait_state("streaming", SHORT_DEADLINE).await.map(drop)
     }
 
     /// Everything committed so far, and what writers rolled back.
@@ -65,7 +65,8 @@ impl Stage {
         spawn_blocking(move || {
             let consumer: BaseConsumer =
                 ClientConfig::new().set("bootstrap.servers", bootstrap).create()?;
-            let end = |partition: &i32| consumer.fetch_watermarks(&topic, *partition, SOON);
+            let end =
+                |partition: &i32| consumer.fetch_watermarks(&topic, *partition, SHORT_DEADLINE);
             partitions.iter().map(|partition| Ok(end(partition)?.1)).collect()
         })
         .await?
@@ -111,7 +112,7 @@ impl Stage {
         // else.
         let is_recorded =
             |status: &Value| status.pointer("/witness/gaps_recorded") == Some(&Value::Bool(true));
-        self.router.wait_status("a gap that is written down", SOON, is_recorded).await?;
+        self.router.wait_status("a gap that is written down", SHORT_DEADLINE, is_recorded).await?;
         let url = self.postgres.url(SUPERUSER, DATABASE);
         let output = self.router.command(&["accept", "--yes", "--admin-url", &url]).await?;
         let [said, complained] =
@@ -174,7 +175,7 @@ impl Stage {
     }
 
     async fn wait_slot_free(&self) -> anyhow::Result<()> {
-        eventually(SOON, "the slot to be free", async || {
+        eventually(SHORT_DEADLINE, "the slot to be free", async || {
             Ok((!self.slot().await?.active).then_some(()))
         })
         .await
@@ -185,8 +186,8 @@ impl Stage {
     ///
     /// # Errors
     ///
-    /// Fails when one is missing, naming some, or when the builder was not told `witnessed`.
-    pub async fn confirmed_is_honest(&mut self) -> anyhow::Result<usize> {
+    /// Fails when one is missing, naming some, or when the builder was not told `track_commits`.
+    pub async fn check_confirmed_events_are_in_kafka(&mut self) -> anyhow::Result<usize> {
         self.wait_slot_free().await?;
         let confirmed = self.confirmed().await?;
         let truth = self.truth().await?;
@@ -205,7 +206,7 @@ impl Stage {
     ///
     /// # Errors
     ///
-    /// Fails when the database cannot be read, or when the builder was not told `witnessed`.
+    /// Fails when the database cannot be read, or when the builder was not told `track_commits`.
     pub async fn events_until(&mut self, position: PgLsn) -> anyhow::Result<usize> {
         let truth = self.truth().await?;
         Ok(count_until(&truth, &self.commits().await?, position))
@@ -215,10 +216,11 @@ impl Stage {
     ///
     /// # Errors
     ///
-    /// Fails when the database cannot be read, or when the builder was not told `witnessed`.
+    /// Fails when the database cannot be read, or when the builder was not told `track_commits`.
     pub async fn commits(&mut self) -> anyhow::Result<BTreeMap<u32, PgLsn>> {
         let session = self.session().await?;
-        let witness = self.witness.as_mut().context("the builder was not told `witnessed`")?;
+        let witness =
+            self.commit_tracker.as_mut().context("the builder was not told `track_commits`")?;
         witness.drain(&session).await?;
         Ok(witness.commits().clone())
     }

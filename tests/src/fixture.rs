@@ -12,18 +12,18 @@ use testbed::proxy::Proxy;
 use testbed::router::{RouterConfig, RouterProcess};
 use testbed::truth::{Format, Mapping};
 
-use crate::broker::{Broker, topic_prefix};
+use crate::kafka::{FixtureKafka, topic_prefix};
 use crate::{PUBLICATION, ROLE, SLOT, postgres_version};
 
 /// Where a connection that can be disturbed is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Link {
+enum NetworkPath {
     Direct,
     Proxied,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Witnessing {
+enum CommitTracking {
     Off,
     On,
 }
@@ -37,20 +37,20 @@ enum Database {
 
 /// What is special about a stage.
 #[derive(Debug)]
-pub struct Builder {
+pub struct FixtureBuilder {
     schema: Schema,
     database: Database,
     format: Format,
     partitions: Option<i32>,
     postgres: postgres::PostgresOptions,
-    postgres_link: Link,
+    postgres_link: NetworkPath,
     own_kafka: Option<kafka::KafkaOptions>,
-    kafka_link: Link,
+    kafka_link: NetworkPath,
     config: RouterConfig,
-    witnessing: Witnessing,
+    commit_tracking: CommitTracking,
 }
 
-impl Builder {
+impl FixtureBuilder {
     /// Another outbox table than `public.outbox` of the preset `default`.
     #[must_use]
     pub fn schema(mut self, schema: Schema) -> Self {
@@ -107,10 +107,10 @@ impl Builder {
         self
     }
 
-    /// Lets the router reach PostgreSQL through [`Stage::postgres_proxy`].
+    /// Lets the router reach PostgreSQL through [`Fixture::postgres_proxy`].
     #[must_use]
     pub fn proxied_postgres(mut self) -> Self {
-        self.postgres_link = Link::Proxied;
+        self.postgres_link = NetworkPath::Proxied;
         self
     }
 
@@ -121,10 +121,10 @@ impl Builder {
         self
     }
 
-    /// A Kafka of its own, of one broker, which the router reaches through [`Stage::kafka_proxy`].
+    /// A Kafka of its own, of one broker, which the router reaches through [`Fixture::kafka_proxy`].
     #[must_use]
     pub fn proxied_kafka(mut self) -> Self {
-        self.kafka_link = Link::Proxied;
+        self.kafka_link = NetworkPath::Proxied;
         self
     }
 
@@ -142,10 +142,10 @@ impl Builder {
         self
     }
 
-    /// Watches commits from the start, for [`Stage::confirmed_is_honest`].
+    /// Watches commits from the start, for [`Fixture::check_confirmed_events_are_in_kafka`].
     #[must_use]
-    pub fn witnessed(mut self) -> Self {
-        self.witnessing = Witnessing::On;
+    pub fn track_commits(mut self) -> Self {
+        self.commit_tracking = CommitTracking::On;
         self
     }
 
@@ -154,10 +154,10 @@ impl Builder {
     /// # Errors
     ///
     /// Fails when a server is missing or the router does not get to stream.
-    pub async fn start(self) -> anyhow::Result<Stage> {
-        let mut stage = self.prepare().await?;
-        stage.restart().await?;
-        Ok(stage)
+    pub async fn start(self) -> anyhow::Result<Fixture> {
+        let mut fixture = self.prepare().await?;
+        fixture.restart().await?;
+        Ok(fixture)
     }
 
     /// Sets everything up; the router is not started.
@@ -165,7 +165,7 @@ impl Builder {
     /// # Errors
     ///
     /// Fails when a server is missing.
-    pub async fn prepare(self) -> anyhow::Result<Stage> {
+    pub async fn prepare(self) -> anyhow::Result<Fixture> {
         let (kafka, postgres) =
             tokio::try_join!(start_kafka(self.own_kafka, self.kafka_link), async {
                 let postgres = PostgresServer::start(self.postgres).await?;
@@ -183,21 +183,21 @@ impl Builder {
                 kafka.create_topic(topic, partitions, &[]).await?;
             }
         }
-        let witness = match self.witnessing {
-            Witnessing::Off => None,
-            Witnessing::On => {
+        let commit_tracker = match self.commit_tracking {
+            CommitTracking::Off => None,
+            CommitTracking::On => {
                 Some(CommitTracker::create(&*postgres.connect().await?, "witness").await?)
             }
         };
         let postgres_proxy = match self.postgres_link {
-            Link::Direct => None,
-            Link::Proxied => Some(Proxy::start(postgres.address())?),
+            NetworkPath::Direct => None,
+            NetworkPath::Proxied => Some(Proxy::start(postgres.address())?),
         };
         let port = postgres_proxy.as_ref().map_or(postgres.port(), Proxy::port);
         let bootstrap = kafka_proxy.as_ref().map_or_else(|| kafka.bootstrap(), Proxy::address);
         let mut config = base(port, &bootstrap, &self.schema, &mapping);
         config.add(self.config);
-        Ok(Stage {
+        Ok(Fixture {
             router: RouterProcess::with_config(&config.to_string())?,
             postgres_proxy,
             kafka_proxy,
@@ -207,7 +207,7 @@ impl Builder {
             schema: self.schema,
             mapping,
             topics,
-            witness,
+            commit_tracker,
             journals: Vec::new(),
             late_runs: LateRuns::Forbidden,
         })
@@ -216,13 +216,13 @@ impl Builder {
 
 /// Everything that a scenario has. Fields are dropped in order: the router first.
 #[derive(Debug)]
-pub struct Stage {
+pub struct Fixture {
     /// The process under test.
     pub router: RouterProcess,
     /// The source.
     pub postgres: PostgresServer,
     /// The destination.
-    pub kafka: Broker,
+    pub kafka: FixtureKafka,
     /// What the router's file says; [`rewrite_config`](Self::rewrite_config) after a change.
     pub config: RouterConfig,
     /// The outbox.
@@ -235,11 +235,11 @@ pub struct Stage {
     pub late_runs: LateRuns,
     pub(crate) postgres_proxy: Option<Proxy>,
     pub(crate) kafka_proxy: Option<Proxy>,
-    pub(crate) witness: Option<CommitTracker>,
+    pub(crate) commit_tracker: Option<CommitTracker>,
     pub(crate) journals: Vec<Journal>,
 }
 
-impl Stage {
+impl Fixture {
     /// The usual one: `public.outbox` of the preset `default`, one aggregate type, a topic of three
     /// partitions on the shared Kafka.
     ///
@@ -247,8 +247,8 @@ impl Stage {
     ///
     /// Panics when `OUTBOX_PG_VERSION` is no number.
     #[expect(clippy::expect_used, reason = "a wrong environment ends the whole suite")]
-    pub fn builder() -> Builder {
-        Builder {
+    pub fn builder() -> FixtureBuilder {
+        FixtureBuilder {
             schema: Schema::new(Preset::Default),
             database: Database::Prepared,
             format: Format::Plain,
@@ -256,11 +256,11 @@ impl Stage {
             postgres: postgres::PostgresOptions::version(
                 postgres_version().expect("a major version"),
             ),
-            postgres_link: Link::Direct,
+            postgres_link: NetworkPath::Direct,
             own_kafka: None,
-            kafka_link: Link::Direct,
+            kafka_link: NetworkPath::Direct,
             config: RouterConfig::default(),
-            witnessing: Witnessing::Off,
+            commit_tracking: CommitTracking::Off,
         }
     }
 
@@ -321,7 +321,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for Fixture {
     #[expect(clippy::print_stderr, reason = "the harness of a test, which captures it")]
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -340,17 +340,17 @@ fn tail(log: &str) -> String {
 
 async fn start_kafka(
     own: Option<kafka::KafkaOptions>,
-    link: Link,
-) -> anyhow::Result<(Broker, Option<Proxy>)> {
+    link: NetworkPath,
+) -> anyhow::Result<(FixtureKafka, Option<Proxy>)> {
     match (link, own) {
-        (Link::Direct, None) => Ok((Broker::shared().await?, None)),
-        (Link::Direct, Some(options)) => Ok((Broker::own(options).await?, None)),
-        (Link::Proxied, own) => {
+        (NetworkPath::Direct, None) => Ok((FixtureKafka::shared().await?, None)),
+        (NetworkPath::Direct, Some(options)) => Ok((FixtureKafka::own(options).await?, None)),
+        (NetworkPath::Proxied, own) => {
             // The proxy comes first: the broker has to be told what to advertise.
             let proxy = Proxy::start("127.0.0.1:1")?;
             let options = own.unwrap_or_default().advertise(proxy.address());
-            let mut broker = Broker::own(options).await?;
-            proxy.set_target(broker.mine()?.broker(1)?.proxied_address()?);
+            let mut broker = FixtureKafka::own(options).await?;
+            proxy.set_target(broker.owned()?.broker(1)?.proxied_address()?);
             Ok((broker, Some(proxy)))
         }
     }

@@ -10,14 +10,14 @@ use tokio::sync::Mutex;
 
 /// A cluster, shared or not.
 #[derive(Debug)]
-pub enum Broker {
+pub enum FixtureKafka {
     /// Used by other scenarios at the same time.
     Shared(Arc<KafkaCluster>),
     /// For one scenario alone, which may do with it what it likes.
     Own(Box<KafkaCluster>),
 }
 
-impl Broker {
+impl FixtureKafka {
     /// The one that scenarios share: started by the first, and stopped when the last lets go of it,
     /// in a panic too, so that no JVM outlives the tests.
     ///
@@ -46,7 +46,7 @@ impl Broker {
     /// # Errors
     ///
     /// Fails when it is shared.
-    pub fn mine(&mut self) -> anyhow::Result<&mut KafkaCluster> {
+    pub fn owned(&mut self) -> anyhow::Result<&mut KafkaCluster> {
         match self {
             Self::Own(kafka) => Ok(kafka),
             Self::Shared(_) => bail!("this Kafka is shared: ask the builder for an own one"),
@@ -54,7 +54,7 @@ impl Broker {
     }
 }
 
-impl Deref for Broker {
+impl Deref for FixtureKafka {
     type Target = KafkaCluster;
 
     fn deref(&self) -> &KafkaCluster {
