@@ -19,7 +19,7 @@ fn load() -> Load {
 }
 
 #[tokio::test]
-async fn too_few_replicas_and_a_rolling_restart_lose_nothing_and_keep_the_order() {
+async fn too_few_in_sync_replicas_and_a_rolling_restart_lose_nothing_and_keep_the_order() {
     let mut fixture = Fixture::builder()
         .own_kafka(kafka::KafkaOptions::default().brokers(3).set("min.insync.replicas", "2"))
         .without_topics()
@@ -41,7 +41,11 @@ async fn too_few_replicas_and_a_rolling_restart_lose_nothing_and_keep_the_order(
     assert_eq!(blocked["blame"], "kafka", "{blocked}");
     let held = fixture.confirmed().await.unwrap();
     wait_committed(&running, 200).await.unwrap();
-    assert_eq!(fixture.confirmed().await.unwrap(), held, "confirmed without acknowledgements");
+    assert_eq!(
+        fixture.confirmed().await.unwrap(),
+        held,
+        "a position was confirmed without acknowledgements"
+    );
     fixture.kafka.owned().unwrap().start_again().await.unwrap();
     fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
 
@@ -61,12 +65,16 @@ async fn too_few_replicas_and_a_rolling_restart_lose_nothing_and_keep_the_order(
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     let verdict = fixture.verdict().await.unwrap().clean().unwrap();
     println!("{verdict}");
-    assert_eq!(fixture.slot().await.unwrap().active_pid, walsender, "no reason to reconnect");
+    assert_eq!(
+        fixture.slot().await.unwrap().active_pid,
+        walsender,
+        "the router reconnected to PostgreSQL"
+    );
 }
 
 /// The last copy of each event: what somebody who reads on and lets later copies overwrite earlier
 /// ones ends up with.
-fn last_copies(seen: Vec<ConsumedRecord>) -> Vec<ConsumedRecord> {
+fn last_record_of_each_event(seen: Vec<ConsumedRecord>) -> Vec<ConsumedRecord> {
     let mut last = HashMap::new();
     for record in seen {
         let id = record.header("id").expect("a header id").to_owned();
@@ -90,7 +98,7 @@ fn last_copies(seen: Vec<ConsumedRecord>) -> Vec<ConsumedRecord> {
 /// spoke for these, and sends again from the first of them on. So an event may be there before its
 /// forerunner, once; then both come again, in order.
 #[tokio::test]
-async fn what_is_written_while_a_topic_is_deleted_arrives_when_it_is_made_again() {
+async fn rows_written_while_a_topic_is_deleted_arrive_when_it_is_recreated() {
     // One record in a request and hardly a pause between attempts, that the topic comes into being
     // while some are in flight; and one partition, that they are all for the same. Which of them it
     // takes first is another each time.
@@ -126,7 +134,9 @@ async fn what_is_written_while_a_topic_is_deleted_arrives_when_it_is_made_again(
         fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
         let (truth, seen) = (fixture.truth().await.unwrap(), fixture.seen().await.unwrap());
         let copies = seen.len();
-        let verdict = check(&truth, &last_copies(seen), &CheckOptions::default()).clean().unwrap();
+        let verdict = check(&truth, &last_record_of_each_event(seen), &CheckOptions::default())
+            .clean()
+            .unwrap();
         println!("{verdict} · {} earlier copies", copies - verdict.records);
     }
 }
@@ -137,7 +147,7 @@ async fn exists(fixture: &Fixture, topic: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_topic_that_the_broker_would_make_by_itself_is_not_made_for_the_router() {
+async fn the_router_does_not_make_the_broker_auto_create_a_topic() {
     let mut fixture = Fixture::builder()
         .own_kafka(kafka::KafkaOptions::default().set("auto.create.topics.enable", "true"))
         .without_topics()
@@ -155,7 +165,7 @@ async fn a_topic_that_the_broker_would_make_by_itself_is_not_made_for_the_router
         drop(producer.client().fetch_metadata(Some(&asked), SHORT_DEADLINE));
     });
     asking.await.unwrap();
-    eventually(SHORT_DEADLINE, "a topic that nobody made", async || {
+    eventually(SHORT_DEADLINE, "the topic that the broker creates automatically", async || {
         Ok(exists(&fixture, &theirs).await.then_some(()))
     })
     .await
@@ -169,8 +179,8 @@ async fn a_topic_that_the_broker_would_make_by_itself_is_not_made_for_the_router
     let often = |status: &serde_json::Value| {
         status["totals"]["errors"]["K010"].as_u64().is_some_and(|looks| looks >= 3)
     };
-    fixture.router.wait_status("three looks for the topic", SHORT_DEADLINE, often).await.unwrap();
-    assert!(!exists(&fixture, &topic).await, "the router's question made the topic");
+    fixture.router.wait_status("three lookups of the topic", SHORT_DEADLINE, often).await.unwrap();
+    assert!(!exists(&fixture, &topic).await, "the router's metadata request created the topic");
 
     fixture.kafka.create_topic(&topic, 3, &[]).await.unwrap();
     fixture.wait_delivered(DEADLINE).await.unwrap();

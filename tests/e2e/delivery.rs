@@ -41,7 +41,7 @@ async fn thirty_writers_and_a_transaction_of_200000_rows_arrive_once_and_in_orde
     wait_committed(&running, 500).await.unwrap();
     let journal = running.stop().await.unwrap();
     assert_eq!(journal.failures, 0);
-    assert!(journal.never.len() > 20, "hardly anything was rolled back");
+    assert!(journal.never.len() > 20, "too few events were rolled back");
     fixture.note(journal);
 
     expect_exactly_once(&fixture).await;
@@ -51,7 +51,7 @@ async fn thirty_writers_and_a_transaction_of_200000_rows_arrive_once_and_in_orde
 }
 
 #[tokio::test]
-async fn a_partitioned_outbox_is_one_outbox() {
+async fn a_partitioned_table_is_one_outbox() {
     let schema = Schema::new(Preset::Default).types(&["order", "invoice"]);
     let schema = schema.partitioned(Partitioning::Hash).aggregates(40);
     let mut fixture = Fixture::builder().schema(schema).start().await.unwrap();
@@ -63,7 +63,7 @@ async fn a_partitioned_outbox_is_one_outbox() {
 }
 
 #[tokio::test]
-async fn a_debezium_outbox_becomes_the_records_that_its_consumers_know() {
+async fn a_debezium_outbox_gives_the_records_of_debeziums_event_router() {
     let schema = Schema::new(Preset::Debezium).types(&["order", "invoice"]);
     let mut fixture =
         Fixture::builder().schema(schema).format(Format::Debezium).start().await.unwrap();
@@ -80,7 +80,7 @@ async fn a_debezium_outbox_becomes_the_records_that_its_consumers_know() {
 }
 
 #[tokio::test]
-async fn one_silent_leader_holds_everything_back_within_the_window() {
+async fn one_leader_without_responses_holds_back_everything_past_the_window() {
     const WINDOW: u64 = 1_000;
     // A transaction of the load, or what commits while a look is taken.
     const SLACK: u64 = 200;
@@ -115,9 +115,13 @@ async fn one_silent_leader_holds_everything_back_within_the_window() {
     let (held, confirmed) = (healthy().await, fixture.confirmed().await.unwrap());
     let in_kafka = u64::try_from(held.iter().sum::<i64>()).unwrap();
     let limit = before_pause + WINDOW + SLACK;
-    assert!(in_kafka <= limit, "{in_kafka} records ran on, more than {limit}");
+    assert!(in_kafka <= limit, "{in_kafka} records were delivered past the window of {limit}");
     wait_committed(&running, WINDOW).await.unwrap();
-    assert_eq!(healthy().await, held, "the other partitions ran on");
+    assert_eq!(
+        healthy().await,
+        held,
+        "records were delivered to the other partitions past the window"
+    );
     assert_eq!(fixture.confirmed().await.unwrap(), confirmed);
     let status = fixture.router.wait_state("blocked", SHORT_DEADLINE).await.unwrap();
     let window = status["window"]["events"].as_u64().unwrap();
@@ -162,7 +166,7 @@ async fn a_topic_that_grows_under_load_keeps_the_order_of_every_key() {
 
     // The judge calls a key in two partitions an anomaly; here each may have moved, once, and only
     // after all that was produced before had arrived.
-    let moved = keys_that_moved(&fixture).await;
+    let moved = count_moved_keys(&fixture).await;
     assert!(moved > 10, "only {moved} keys moved");
     let mut verdict = fixture.verdict().await.unwrap();
     assert_eq!((verdict.affinity.count(), verdict.duplicates), (moved, 0));
@@ -175,7 +179,7 @@ type Arrivals = BTreeMap<i32, Vec<(i64, i64)>>;
 
 /// How many keys are in an old and a new partition; everything in the old one precedes everything
 /// in the new one by commit order and by the broker's clock.
-async fn keys_that_moved(fixture: &Fixture) -> usize {
+async fn count_moved_keys(fixture: &Fixture) -> usize {
     let truth = fixture.truth().await.unwrap();
     let numbers: HashMap<String, i64> =
         truth.events.iter().map(|event| (event.id.to_string(), event.seq)).collect();
@@ -196,9 +200,18 @@ async fn keys_that_moved(fixture: &Fixture) -> usize {
         let first = |part| partitions.get(&part).unwrap().iter().min().unwrap();
         let last = |part| partitions.get(&part).unwrap().iter().max().unwrap();
         let (old, new) = if first(a) < first(b) { (a, b) } else { (b, a) };
-        assert!(old < 2, "key {key} was in partition {old} before there was one");
-        assert!(last(old).0 < first(new).0, "key {key} is in {old} and {new} by turns");
-        assert!(last(old).1 <= first(new).1, "key {key} was in {new} before {old} had all of it");
+        assert!(
+            old < 2,
+            "key {key} has its first records in partition {old}, which did not exist then"
+        );
+        assert!(
+            last(old).0 < first(new).0,
+            "records of key {key} alternate between partitions {old} and {new}"
+        );
+        assert!(
+            last(old).1 <= first(new).1,
+            "a record of key {key} reached partition {new} before the last one reached {old}"
+        );
     }
     moved
 }
@@ -207,7 +220,7 @@ async fn keys_that_moved(fixture: &Fixture) -> usize {
 const STATUS_INTERVAL: Duration = Duration::from_millis(3_334);
 
 #[tokio::test]
-async fn an_idle_outbox_pins_no_wal_while_another_database_writes() {
+async fn an_idle_outbox_retains_no_wal_while_another_database_writes() {
     const CHUNKS: usize = 40;
     let mut fixture = Fixture::builder().start().await.unwrap();
     fixture.session().await.unwrap().batch_execute("CREATE DATABASE other").await.unwrap();
@@ -235,10 +248,13 @@ async fn an_idle_outbox_pins_no_wal_while_another_database_writes() {
         let earlier = looks.iter().rfind(|(then, ..)| *then + 2 * STATUS_INTERVAL <= *at);
         if let Some((_, written, _)) = earlier {
             judged += 1;
-            assert!(confirmed >= written, "{confirmed} confirmed at {current}: {written} is old");
+            assert!(
+                confirmed >= written,
+                "{confirmed} is confirmed and WAL ends at {current}: {written} should be confirmed by now"
+            );
         }
     }
-    assert!(judged >= CHUNKS / 4, "only {judged} looks could be judged");
+    assert!(judged >= CHUNKS / 4, "only {judged} samples could be compared");
     fixture.wait_confirmed(2 * STATUS_INTERVAL).await.unwrap();
     fixture
         .router

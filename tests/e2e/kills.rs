@@ -28,7 +28,7 @@ fn load() -> Load {
 }
 
 /// Another part of `span` each time: kills must hit other moments in every run.
-fn some_part_of(span: Duration) -> Duration {
+fn random_part_of(span: Duration) -> Duration {
     let parts = u32::try_from(RandomState::new().hash_one(0) % 1000).unwrap_or_default();
     span * parts / 1000
 }
@@ -48,7 +48,7 @@ async fn a_router_killed_thirty_times_loses_nothing_and_repeats_at_most_its_wind
     let mut kills = Interruptions::default();
     let mut confirmed = Vec::new();
     for kill in 0..KILLS {
-        sleep(some_part_of(Duration::from_millis(400))).await;
+        sleep(random_part_of(Duration::from_millis(400))).await;
         fixture.kill_router().await.unwrap();
         confirmed.push(fixture.check_confirmed_events_are_in_kafka().await.unwrap());
         kills.note(&fixture).await.unwrap();
@@ -69,7 +69,10 @@ async fn a_router_killed_thirty_times_loses_nothing_and_repeats_at_most_its_wind
     );
     assert!(confirmed.is_sorted(), "confirmed_flush_lsn went back");
     assert_eq!(duplicates[0], 0, "duplicates before the first kill");
-    assert!(verdict.duplicates > 0, "every kill hit an idle router: the run proves nothing");
+    assert!(
+        verdict.duplicates > 0,
+        "no kill caused a duplicate, so every kill hit an idle router: the run is invalid"
+    );
     let limit = WINDOW + largest_transaction(&fixture.truth().await.unwrap());
     assert!(duplicates.iter().all(|count| *count <= limit), "more than {limit} after one kill");
 }
@@ -92,7 +95,7 @@ async fn a_server_killed_five_times_loses_nothing_and_repeats_at_most_the_window
         // Only here the server saves its slots: without it, every kill would have all sent again.
         fixture.session().await.unwrap().batch_execute("CHECKPOINT").await.unwrap();
         wait_committed(&running, 150).await.unwrap();
-        sleep(some_part_of(Duration::from_millis(300))).await;
+        sleep(random_part_of(Duration::from_millis(300))).await;
         fixture.postgres.kill9().await.unwrap();
         let status =
             fixture.router.wait_status("the loss of its server", SHORT_DEADLINE, is_starting).await;
@@ -116,7 +119,10 @@ async fn a_server_killed_five_times_loses_nothing_and_repeats_at_most_the_window
     let duplicates = kills.duplicates(&fixture.seen().await.unwrap());
     println!("{verdict}\nforgotten by the slot: {forgotten:?}\nduplicates: {duplicates:?}");
     assert_eq!(duplicates[0], 0, "duplicates before the first kill");
-    assert!(forgotten.iter().any(|events| *events > 0), "the run proves nothing");
+    assert!(
+        forgotten.iter().any(|events| *events > 0),
+        "the slot lost no position in any crash: the run is invalid"
+    );
     // What the slot forgot is sent again by the server, and the witness says that Kafka has it.
     let limit = WINDOW + largest_transaction(&fixture.truth().await.unwrap());
     assert!(duplicates.iter().all(|count| *count <= limit), "more than {limit} after one kill");
@@ -133,7 +139,7 @@ fn told(status: &Value) -> Option<PgLsn> {
 }
 
 #[tokio::test]
-async fn a_broker_gone_for_thirty_seconds_blocks_the_router_and_costs_nothing() {
+async fn a_broker_down_for_thirty_seconds_blocks_the_router_and_loses_nothing() {
     const OUTAGE: Duration = Duration::from_secs(30);
     const WINDOW_BYTES: u64 = 16 * 1024 * 1024;
     const WINDOW: usize = 4_000;
@@ -165,7 +171,10 @@ async fn a_broker_gone_for_thirty_seconds_blocks_the_router_and_costs_nothing() 
         looks.tick().await;
         let slot = fixture.slot().await.unwrap();
         assert_eq!(slot.active_pid, held.active_pid, "the walsender was timed out");
-        assert_eq!(slot.confirmed_flush_lsn, held.confirmed_flush_lsn, "confirmed without acks");
+        assert_eq!(
+            slot.confirmed_flush_lsn, held.confirmed_flush_lsn,
+            "a position was confirmed without acknowledgements"
+        );
         assert_eq!(fixture.status().await.unwrap()["state"], "blocked");
     }
     let grown = fixture.router.process().unwrap().resident_bytes().unwrap().saturating_sub(memory);
@@ -181,8 +190,12 @@ async fn a_broker_gone_for_thirty_seconds_blocks_the_router_and_costs_nothing() 
     let verdict = fixture.verdict().await.unwrap().clean().unwrap();
     let peak = fixture.router.process().unwrap().peak_resident_bytes().unwrap();
     println!("{verdict}\npeak of memory: {peak} B");
-    assert_eq!(fixture.slot().await.unwrap().active_pid, held.active_pid, "no reason to reconnect");
+    assert_eq!(
+        fixture.slot().await.unwrap().active_pid,
+        held.active_pid,
+        "the router reconnected to PostgreSQL"
+    );
     let limit = WINDOW + largest_transaction(&fixture.truth().await.unwrap());
     assert!(verdict.duplicates <= limit, "more than {limit} duplicates");
-    assert!(peak <= memory_limit(WINDOW_BYTES), "too much memory");
+    assert!(peak <= memory_limit(WINDOW_BYTES), "the peak of resident memory is above its limit");
 }

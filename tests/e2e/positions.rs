@@ -9,7 +9,7 @@ use testbed::wait::eventually;
 use tokio_postgres::types::PgLsn;
 
 /// WAL that is no event.
-async fn other_wal(session: &DatabaseSession) {
+async fn write_other_wal(session: &DatabaseSession) {
     let sql = "CREATE TABLE IF NOT EXISTS other (text text);
                INSERT INTO other SELECT repeat(md5(g::text), 8) FROM generate_series(1, 100) g";
     session.batch_execute(sql).await.unwrap();
@@ -20,7 +20,7 @@ async fn position(session: &DatabaseSession, query: &str) -> PgLsn {
 }
 
 #[tokio::test]
-async fn a_transaction_whose_commit_is_the_next_record_after_the_confirmed_position_is_sent() {
+async fn a_transaction_whose_commit_record_starts_at_the_confirmed_position_is_sent() {
     const ATTEMPTS: usize = 10;
     // Nothing may write between the position that is confirmed and the commit.
     let mut fixture = Fixture::builder()
@@ -40,17 +40,20 @@ async fn a_transaction_whose_commit_is_the_next_record_after_the_confirmed_posit
     // commits.
     let mut attempt = 0;
     loop {
-        other_wal(&session).await;
+        write_other_wal(&session).await;
         fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
         fixture.kill_router().await.unwrap();
         let confirmed = fixture.confirmed().await.unwrap();
         let end = position(&open, "SELECT pg_current_wal_insert_lsn()").await;
-        assert!(confirmed <= end, "{confirmed} is confirmed, the next record begins at {end}");
+        assert!(confirmed <= end, "{confirmed} is confirmed, and the next record begins at {end}");
         if confirmed == end {
             break;
         }
         attempt += 1;
-        assert!(attempt < ATTEMPTS, "{confirmed} is confirmed and {end} is the end, once more");
+        assert!(
+            attempt < ATTEMPTS,
+            "{ATTEMPTS} attempts, and {confirmed} is confirmed again where {end} is the end"
+        );
         fixture.restart().await.unwrap();
     }
     open.batch_execute("COMMIT").await.unwrap();
@@ -70,7 +73,7 @@ async fn told(session: &DatabaseSession) -> Option<(PgLsn, PgLsn)> {
 }
 
 #[tokio::test]
-async fn a_keepalive_is_not_confirmed_while_an_event_before_it_is_not_acknowledged() {
+async fn a_keepalive_is_not_confirmed_while_an_event_before_it_is_unacknowledged() {
     let mut fixture = Fixture::builder().proxied_kafka().track_commits().start().await.unwrap();
     let session = fixture.session().await.unwrap();
     create_event_function(&session).await.unwrap();
@@ -88,7 +91,7 @@ async fn a_keepalive_is_not_confirmed_while_an_event_before_it_is_not_acknowledg
         .wait_status("an event without an acknowledgement", SHORT_DEADLINE, waits)
         .await
         .unwrap();
-    other_wal(&session).await;
+    write_other_wal(&session).await;
     let end = fixture.postgres.current_wal_lsn().await.unwrap();
     // The stream goes on, and the server hears that it was received: the same message says what is
     // safe.
@@ -97,7 +100,10 @@ async fn a_keepalive_is_not_confirmed_while_an_event_before_it_is_not_acknowledg
     })
     .await
     .unwrap();
-    assert!(flushed < after, "{flushed} of {written} was confirmed, the event lies after {before}");
+    assert!(
+        flushed < after,
+        "{flushed} of {written} was confirmed, and the unacknowledged event lies after {before}"
+    );
     fixture.kill_router().await.unwrap();
     assert!(fixture.confirmed().await.unwrap() < after);
     assert_eq!(fixture.check_confirmed_events_are_in_kafka().await.unwrap(), 1);
@@ -139,7 +145,7 @@ fn acked(status: &Value) -> usize {
 }
 
 #[tokio::test]
-async fn a_router_killed_inside_a_copy_sends_all_of_it_again() {
+async fn a_router_killed_during_a_copy_sends_the_whole_transaction_again() {
     const ROWS: usize = 20_000;
     let mut fixture = Fixture::builder()
         .set("limits.window_events", 200)
@@ -159,9 +165,13 @@ async fn a_router_killed_inside_a_copy_sends_all_of_it_again() {
         assert_eq!(
             fixture.check_confirmed_events_are_in_kafka().await.unwrap(),
             0,
-            "the transaction was over"
+            "the transaction had been confirmed"
         );
-        assert_eq!(fixture.confirmed().await.unwrap(), start, "a position inside a transaction");
+        assert_eq!(
+            fixture.confirmed().await.unwrap(),
+            start,
+            "a position inside the transaction was confirmed"
+        );
         kills.note(&fixture).await.unwrap();
     }
     fixture.restart().await.unwrap();
@@ -199,7 +209,7 @@ const NESTED: &str = "
     COMMIT";
 
 #[tokio::test]
-async fn a_large_transaction_is_not_streamed_and_what_its_savepoints_took_back_never_arrives() {
+async fn a_large_transaction_is_sent_after_its_commit_without_the_rows_of_rolled_back_savepoints() {
     const SURVIVE: usize = 700;
     let mut fixture =
         Fixture::builder().postgres("logical_decoding_work_mem", "64kB").start().await.unwrap();
@@ -224,8 +234,8 @@ async fn a_large_transaction_is_not_streamed_and_what_its_savepoints_took_back_n
         })
         .await
         .unwrap();
-    assert!(spilled >= 2, "{spilled} transactions were too large for the server's memory");
-    assert_eq!(streamed, 0, "transactions were streamed before their commit");
+    assert!(spilled >= 2, "only {spilled} transactions exceeded logical_decoding_work_mem");
+    assert_eq!(streamed, 0, "the server streamed transactions before their commit");
     fixture.router.sigterm().unwrap();
     assert_eq!(fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap().code(), Some(0));
 }

@@ -17,7 +17,7 @@ fn said(output: &Output, exit_code: i32) -> String {
     stdout
 }
 
-async fn type_in(fixture: &Fixture, arguments: &[&str], exit_code: i32) -> String {
+async fn run_command(fixture: &Fixture, arguments: &[&str], exit_code: i32) -> String {
     said(&fixture.router.command(arguments).await.unwrap(), exit_code)
 }
 
@@ -44,61 +44,70 @@ fn expect_order(id: &str, record: &ConsumedRecord) {
 }
 
 #[tokio::test]
-async fn a_new_user_gets_from_an_empty_database_to_a_record_and_back() {
+async fn setup_run_and_teardown_take_an_empty_database_to_a_record_and_back() {
     let mut fixture = Fixture::builder().empty_database().prepare().await.unwrap();
     let admin = fixture.postgres.url(SUPERUSER, DATABASE);
     let session = fixture.session().await.unwrap();
 
-    let checked = type_in(&fixture, &["check"], 0).await;
-    assert!(checked.contains("window_events"), "no defaults are shown: {checked}");
+    let checked = run_command(&fixture, &["check"], 0).await;
+    assert!(checked.contains("window_events"), "check does not print the defaults: {checked}");
     let apply =
         ["setup", "--apply", "--create-table", "--role", ROLE, "--admin-url", admin.as_str()];
-    let made = type_in(&fixture, &apply, 0).await;
+    let made = run_command(&fixture, &apply, 0).await;
     assert_eq!(made.matches("created").count(), 5, "{made}");
-    let again = type_in(&fixture, &apply, 0).await;
+    let again = run_command(&fixture, &apply, 0).await;
     assert_eq!(again.matches("there already").count(), 5, "{again}");
 
     fixture.restart().await.unwrap();
     let (id, record) = first_record(&fixture, &session).await;
     expect_order(&id, &record);
 
-    let up = type_in(&fixture, &["status"], 0).await;
+    let up = run_command(&fixture, &["status"], 0).await;
     assert!(up.contains("nobody: it keeps up") && up.contains("streaming"), "{up}");
     let json: Value =
-        serde_json::from_str(&type_in(&fixture, &["status", "--json"], 0).await).unwrap();
+        serde_json::from_str(&run_command(&fixture, &["status", "--json"], 0).await).unwrap();
     assert_eq!((&json["blame"], &json["router"]["state"]), (&"nobody".into(), &"streaming".into()));
     let teardown = ["teardown", "--apply", "--yes", "--role", ROLE, "--admin-url", admin.as_str()];
-    type_in(&fixture, &teardown, 1).await;
-    assert_eq!(count(&session, "pg_replication_slots").await, 1, "dropped under a running router");
+    run_command(&fixture, &teardown, 1).await;
+    assert_eq!(
+        count(&session, "pg_replication_slots").await,
+        1,
+        "teardown dropped the slot of a running router"
+    );
 
     fixture.router.sigterm().unwrap();
     assert_eq!(fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap().code(), Some(0));
     let log = fixture.router.log();
     assert!(!log.contains('\u{1b}'), "colours in a file: {log}");
-    assert!(!log.contains("experimental"), "a warning that nobody can act on: {log}");
-    let down = type_in(&fixture, &["status"], 1).await;
+    assert!(!log.contains("experimental"), "the log has a warning without a remedy: {log}");
+    let down = run_command(&fixture, &["status"], 1).await;
     assert!(down.contains(&format!("nobody reads the slot {SLOT}")), "{down}");
     assert!(down.contains("outbox-router run") && down.contains("does not answer"), "{down}");
 
-    let dropped = type_in(&fixture, &teardown, 0).await;
+    let dropped = run_command(&fixture, &teardown, 0).await;
     assert_eq!(dropped.matches("dropped").count(), 3, "{dropped}");
     assert!(dropped.contains("record: deleted"), "{dropped}");
-    let gone = type_in(&fixture, &["status", "--set", &format!("postgres.url={admin}")], 1).await;
+    let gone =
+        run_command(&fixture, &["status", "--set", &format!("postgres.url={admin}")], 1).await;
     assert!(gone.contains(&format!("the slot {SLOT} does not exist")), "{gone}");
     assert_eq!(count(&session, "pg_replication_slots").await, 0);
     assert_eq!(
         count(&session, &format!("pg_publication WHERE pubname = '{PUBLICATION}'")).await,
         0
     );
-    assert_eq!(count(&session, "outbox").await, 1, "teardown is not to touch the table");
+    assert_eq!(count(&session, "outbox").await, 1, "teardown removed rows of the table");
 }
 
 #[tokio::test]
-async fn the_sql_that_setup_prints_does_what_setup_does() {
+async fn the_sql_that_setup_prints_does_the_same_as_setup_apply() {
     let mut fixture = Fixture::builder().empty_database().prepare().await.unwrap();
     let session = fixture.session().await.unwrap();
-    let sql = type_in(&fixture, &["setup", "--create-table", "--role", ROLE], 0).await;
-    assert_eq!(count(&session, "pg_replication_slots").await, 0, "printing is not doing");
+    let sql = run_command(&fixture, &["setup", "--create-table", "--role", ROLE], 0).await;
+    assert_eq!(
+        count(&session, "pg_replication_slots").await,
+        0,
+        "setup without --apply created a slot"
+    );
     // One by one, as psql sends them.
     for statement in sql.split_inclusive(";\n") {
         session.batch_execute(statement).await.unwrap();
@@ -109,7 +118,7 @@ async fn the_sql_that_setup_prints_does_what_setup_does() {
 }
 
 #[tokio::test]
-async fn setup_names_the_session_that_keeps_the_slot_waiting() {
+async fn setup_names_the_session_that_blocks_the_creation_of_the_slot() {
     let fixture = Fixture::builder().prepare().await.unwrap();
     let session = fixture.session().await.unwrap();
     session.batch_execute("SELECT pg_drop_replication_slot('outbox_router')").await.unwrap();
@@ -133,12 +142,12 @@ async fn setup_names_the_session_that_keeps_the_slot_waiting() {
 
     open.batch_execute("ROLLBACK").await.unwrap();
     apply.truncate(4);
-    type_in(&fixture, &apply, 0).await;
+    run_command(&fixture, &apply, 0).await;
     assert_eq!(count(&session, "pg_replication_slots").await, 1);
 }
 
 #[tokio::test]
-async fn a_wrong_configuration_ends_at_once_and_says_what_to_write() {
+async fn an_invalid_configuration_ends_the_router_at_once_and_names_the_correction() {
     let router = RouterProcess::with_config("[limits]\nwindw_events = 10\n").unwrap();
     for command in ["run", "check"] {
         let output = router.command(&[command]).await.unwrap();

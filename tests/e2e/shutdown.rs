@@ -30,7 +30,7 @@ async fn write(fixture: &mut Fixture, events: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn owes_acks(status: &Value) -> bool {
+fn has_unacked_events(status: &Value) -> bool {
     status.pointer("/window/unacked_events").and_then(Value::as_u64).is_some_and(|owed| owed > 0)
 }
 
@@ -59,7 +59,7 @@ async fn sigterm_under_load_drains_and_the_next_start_repeats_nothing() {
 }
 
 #[tokio::test]
-async fn sigterm_while_kafka_is_silent_gives_up_at_the_deadline_and_says_so() {
+async fn sigterm_while_kafka_does_not_respond_exits_at_the_deadline_with_code_75() {
     let mut fixture = Fixture::builder()
         .own_kafka(kafka::KafkaOptions::default())
         .set("limits.shutdown", "2s")
@@ -72,16 +72,16 @@ async fn sigterm_while_kafka_is_silent_gives_up_at_the_deadline_and_says_so() {
     write(&mut fixture, 50).await.unwrap();
     fixture
         .router
-        .wait_status("events without an acknowledgement", SHORT_DEADLINE, owes_acks)
+        .wait_status("events without an acknowledgement", SHORT_DEADLINE, has_unacked_events)
         .await
         .unwrap();
 
     let asked = Instant::now();
     fixture.router.sigterm().unwrap();
     let status = fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap();
-    println!("gave up after {:?}", asked.elapsed());
+    println!("exited after {:?}", asked.elapsed());
     assert_eq!(status.code(), Some(75));
-    assert!(asked.elapsed() >= Duration::from_secs(2), "it gave up before the deadline");
+    assert!(asked.elapsed() >= Duration::from_secs(2), "the router exited before its deadline");
 
     fixture.kafka.owned().unwrap().resume().unwrap();
     fixture.restart().await.unwrap();
@@ -90,7 +90,7 @@ async fn sigterm_while_kafka_is_silent_gives_up_at_the_deadline_and_says_so() {
 }
 
 #[tokio::test]
-async fn an_idle_router_lets_postgresql_stop_within_two_seconds() {
+async fn postgresql_stops_within_two_seconds_while_the_router_is_idle() {
     let mut fixture = Fixture::builder().start().await.unwrap();
     write(&mut fixture, 100).await.unwrap();
     fixture.wait_delivered(DEADLINE).await.unwrap();
@@ -112,7 +112,7 @@ async fn an_idle_router_lets_postgresql_stop_within_two_seconds() {
 }
 
 #[tokio::test]
-async fn a_router_that_waits_for_kafka_lets_postgresql_stop_within_ten_seconds() {
+async fn postgresql_stops_within_ten_seconds_while_the_router_waits_for_kafka() {
     let mut fixture =
         Fixture::builder().own_kafka(kafka::KafkaOptions::default()).start().await.unwrap();
     write(&mut fixture, 50).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_router_that_waits_for_kafka_lets_postgresql_stop_within_ten_seconds()
     write(&mut fixture, 50).await.unwrap();
     fixture
         .router
-        .wait_status("events without an acknowledgement", SHORT_DEADLINE, owes_acks)
+        .wait_status("events without an acknowledgement", SHORT_DEADLINE, has_unacked_events)
         .await
         .unwrap();
 
@@ -137,7 +137,7 @@ async fn a_router_that_waits_for_kafka_lets_postgresql_stop_within_ten_seconds()
 }
 
 #[tokio::test]
-async fn a_standby_takes_over_when_the_router_that_streams_is_killed() {
+async fn a_standby_takes_over_when_the_streaming_router_is_killed() {
     let mut fixture = Fixture::builder().start().await.unwrap();
     let mut standby = RouterProcess::start(&fixture.config.to_string()).unwrap();
     let waiting = standby.wait_state("standby", SHORT_DEADLINE).await.unwrap();

@@ -112,7 +112,9 @@ impl Fixture {
         // else.
         let is_recorded =
             |status: &Value| status.pointer("/witness/gaps_recorded") == Some(&Value::Bool(true));
-        self.router.wait_status("a gap that is written down", SHORT_DEADLINE, is_recorded).await?;
+        self.router
+            .wait_status("a gap that is recorded in the state topic", SHORT_DEADLINE, is_recorded)
+            .await?;
         let url = self.postgres.url(SUPERUSER, DATABASE);
         let output = self.router.command(&["accept", "--yes", "--admin-url", &url]).await?;
         let [said, complained] =
@@ -219,8 +221,10 @@ impl Fixture {
     /// Fails when the database cannot be read, or when the builder was not told `track_commits`.
     pub async fn commits(&mut self) -> anyhow::Result<BTreeMap<u32, PgLsn>> {
         let session = self.session().await?;
-        let witness =
-            self.commit_tracker.as_mut().context("the builder was not told `track_commits`")?;
+        let witness = self
+            .commit_tracker
+            .as_mut()
+            .context("commits are not tracked: call `track_commits` on the builder")?;
         witness.drain(&session).await?;
         Ok(witness.commits().clone())
     }

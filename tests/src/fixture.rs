@@ -289,7 +289,9 @@ impl Fixture {
     ///
     /// Fails unless the builder was told to put a proxy there.
     pub fn postgres_proxy(&self) -> anyhow::Result<&Proxy> {
-        self.postgres_proxy.as_ref().context("the builder was not told `proxied_postgres`")
+        self.postgres_proxy
+            .as_ref()
+            .context("there is no proxy: call `proxied_postgres` on the builder")
     }
 
     /// The connections between the router and Kafka.
@@ -298,7 +300,7 @@ impl Fixture {
     ///
     /// Fails unless the builder was told to put a proxy there.
     pub fn kafka_proxy(&self) -> anyhow::Result<&Proxy> {
-        self.kafka_proxy.as_ref().context("the builder was not told `proxied_kafka`")
+        self.kafka_proxy.as_ref().context("there is no proxy: call `proxied_kafka` on the builder")
     }
 
     /// Writes the router's file again, for its next start.

@@ -49,7 +49,7 @@ impl FixtureKafka {
     pub fn owned(&mut self) -> anyhow::Result<&mut KafkaCluster> {
         match self {
             Self::Own(kafka) => Ok(kafka),
-            Self::Shared(_) => bail!("this Kafka is shared: ask the builder for an own one"),
+            Self::Shared(_) => bail!("this Kafka is shared: call `own_kafka` on the builder"),
         }
     }
 }

@@ -92,7 +92,7 @@ async fn expect_confirmed(fixture: &Fixture, settled: PgLsn) {
 }
 
 /// Waits for a state with a reason, which `/status.json`, `/readyz` and the log must all tell.
-async fn expect_told(
+async fn expect_reported(
     router: &mut RouterProcess,
     state: &str,
     code: &str,
@@ -104,7 +104,8 @@ async fn expect_told(
         })
         .await
         .unwrap();
-    let hint = text(&status, "/reason/hint").unwrap_or_else(|| panic!("no remedy: {status}"));
+    let hint =
+        text(&status, "/reason/hint").unwrap_or_else(|| panic!("the reason has no hint: {status}"));
     let ready = router.get("/readyz").await.unwrap();
     assert_eq!(ready.status, 503, "{}", ready.body);
     assert!(ready.body.contains(code), "{}", ready.body);

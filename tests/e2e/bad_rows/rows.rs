@@ -5,7 +5,7 @@ use e2e::{Fixture, RouterConfig, SHORT_DEADLINE};
 use serde_json::json;
 use testbed::load::{Preset, Schema};
 
-use super::{GOOD, Payload, Row, expect_confirmed, expect_ids, expect_told, insert};
+use super::{GOOD, Payload, Row, expect_confirmed, expect_ids, expect_reported, insert};
 
 struct Case {
     row: Row<'static>,
@@ -69,7 +69,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_become_a_record_stops_the_router_there_until_it_can() {
+async fn a_row_that_cannot_become_a_record_stops_the_router_until_it_can() {
     // The topic is the aggregate type itself, so that `..` is no part of a legal name.
     let schema = Schema::new(Preset::Default).types(&["rows-of-every-kind"]);
     let topic = "rows-of-every-kind";
@@ -105,7 +105,8 @@ async fn a_row_that_cannot_become_a_record_stops_the_router_there_until_it_can()
         let id = insert(&session, bad).await;
         let newer = insert(&session, good).await;
 
-        let status = expect_told(&mut fixture.router, "failed", case.code, SHORT_DEADLINE).await;
+        let status =
+            expect_reported(&mut fixture.router, "failed", case.code, SHORT_DEADLINE).await;
         let message = status["reason"]["message"].as_str().unwrap();
         assert!(message.contains(&id) && message.contains(case.names), "{status}");
         assert!(status["reason"]["lsn"].is_string(), "{status}");

@@ -7,21 +7,21 @@ use e2e::{Fixture, PUBLICATION, ROLE, RouterConfig, SHORT_DEADLINE, SLOT, text};
 use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER, ShutdownMode};
 use testbed::router::RouterProcess;
 
-use super::{GOOD, MENDED, expect_ids, expect_told, insert};
+use super::{GOOD, MENDED, expect_ids, expect_reported, insert};
 
 /// Passwords that may appear nowhere.
 const SECRETS: [&str; 2] = ["canary-of-postgresql", "canary-of-kafka"];
 
 /// One router on a server that others are tried on, too: with a slot, a role and a topic of its
 /// own.
-struct Candidate {
+struct RouterUnderTest {
     name: &'static str,
     code: &'static str,
     router: RouterProcess,
     topic: String,
 }
 
-impl Candidate {
+impl RouterUnderTest {
     async fn start(fixture: &Fixture, name: &'static str, code: &'static str, login: &str) -> Self {
         let mut config: RouterConfig = fixture.config.clone();
         let topic = format!("{}{name}", fixture.mapping.topic_prefix);
@@ -39,7 +39,7 @@ impl Candidate {
 
     /// It is up, and says what is wrong and what to type.
     async fn expect_failed(&mut self, remedy: &str) {
-        let status = expect_told(&mut self.router, "failed", self.code, SHORT_DEADLINE).await;
+        let status = expect_reported(&mut self.router, "failed", self.code, SHORT_DEADLINE).await;
         let hint = text(&status, "/reason/hint").unwrap();
         assert!(hint.contains(remedy), "{}: {hint}", self.name);
     }
@@ -60,7 +60,7 @@ async fn make_slot(session: &DatabaseSession, name: &str, plugin: &str) {
 }
 
 #[tokio::test]
-async fn what_a_start_lacks_is_told_and_once_it_is_there_the_router_goes_on_by_itself() {
+async fn a_missing_precondition_is_reported_and_the_router_starts_by_itself_once_it_is_met() {
     let fixture = Fixture::builder()
         .hba("host all locked 127.0.0.1/32 scram-sha-256")
         .prepare()
@@ -78,12 +78,12 @@ async fn what_a_start_lacks_is_told_and_once_it_is_there_the_router_goes_on_by_i
     }
     make_slot(&session, "foreign", "test_decoding").await;
 
-    let mut absent = Candidate::start(&fixture, "absent", "P010", ROLE).await;
-    let mut foreign = Candidate::start(&fixture, "foreign", "P013", ROLE).await;
+    let mut absent = RouterUnderTest::start(&fixture, "absent", "P010", ROLE).await;
+    let mut foreign = RouterUnderTest::start(&fixture, "foreign", "P013", ROLE).await;
     let [of_postgresql, _] = SECRETS;
     let login = format!("locked:{of_postgresql}");
-    let mut locked = Candidate::start(&fixture, "locked", "P002", &login).await;
-    let mut plain = Candidate::start(&fixture, "plain", "P003", "plain").await;
+    let mut locked = RouterUnderTest::start(&fixture, "locked", "P002", &login).await;
+    let mut plain = RouterUnderTest::start(&fixture, "plain", "P003", "plain").await;
     absent.expect_failed("outbox-router setup --apply").await;
     foreign.expect_failed("postgres.slot").await;
     locked.expect_failed("password").await;
@@ -118,7 +118,7 @@ async fn what_a_start_lacks_is_told_and_once_it_is_there_the_router_goes_on_by_i
 }
 
 #[tokio::test]
-async fn a_server_without_logical_wal_is_told_and_used_once_it_has_it() {
+async fn a_server_without_logical_wal_is_reported_and_used_once_it_has_it() {
     let mut fixture = Fixture::builder()
         .empty_database()
         .partitions(1)
@@ -131,7 +131,7 @@ async fn a_server_without_logical_wal_is_told_and_used_once_it_has_it() {
     let role = format!("CREATE ROLE {ROLE} LOGIN REPLICATION");
     session.batch_execute(&role).await.unwrap();
     fixture.router.start_again().unwrap();
-    let status = expect_told(&mut fixture.router, "failed", "P004", SHORT_DEADLINE).await;
+    let status = expect_reported(&mut fixture.router, "failed", "P004", SHORT_DEADLINE).await;
     let reason = &status["reason"];
     assert!(reason["message"].as_str().unwrap().contains("replica"), "{status}");
     assert!(reason["hint"].as_str().unwrap().contains("wal_level = logical"), "{status}");

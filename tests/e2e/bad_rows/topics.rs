@@ -5,10 +5,10 @@ use e2e::{Fixture, SHORT_DEADLINE, text};
 use serde_json::Value;
 use testbed::load::{Preset, Schema};
 
-use super::{GOOD, MENDED, Payload, Row, expect_confirmed, expect_ids, expect_told, insert};
+use super::{GOOD, MENDED, Payload, Row, expect_confirmed, expect_ids, expect_reported, insert};
 
 #[tokio::test]
-async fn a_missing_topic_blocks_until_somebody_makes_it() {
+async fn a_missing_topic_blocks_the_router_until_it_is_created() {
     let schema = Schema::new(Preset::Default).types(&["order", "invoice"]);
     let mut fixture =
         Fixture::builder().schema(schema).without_topics().partitions(1).prepare().await.unwrap();
@@ -20,9 +20,9 @@ async fn a_missing_topic_blocks_until_somebody_makes_it() {
     let stuck = insert(&session, Row { aggregate_type: Some("invoice"), ..GOOD }).await;
     let behind = insert(&session, GOOD).await;
 
-    let status = expect_told(&mut fixture.router, "blocked", "K010", SHORT_DEADLINE).await;
+    let status = expect_reported(&mut fixture.router, "blocked", "K010", SHORT_DEADLINE).await;
     let reason = status["reason"].to_string();
-    assert!(reason.contains(&invoices), "which topic? {reason}");
+    assert!(reason.contains(&invoices), "the reason does not name the topic: {reason}");
     assert_eq!(status["blame"], "kafka", "{status}");
     expect_ids(&fixture, &orders, std::slice::from_ref(&before)).await;
     let looks = |status: &Value| status["totals"]["errors"]["K010"].as_u64();
@@ -40,7 +40,7 @@ async fn a_missing_topic_blocks_until_somebody_makes_it() {
 }
 
 #[tokio::test]
-async fn a_missing_topic_is_made_where_the_configuration_says_so() {
+async fn a_missing_topic_is_created_if_create_topics_is_set() {
     let mut fixture = Fixture::builder()
         .without_topics()
         .set("kafka.create_topics.partitions", 2)
@@ -59,7 +59,7 @@ async fn a_missing_topic_is_made_where_the_configuration_says_so() {
 
 /// Without compression the router knows that a record is too large before it produces it; with it,
 /// the broker alone can tell.
-async fn expect_room_is_waited_for(compression: &str) {
+async fn expect_waits_for_a_larger_limit(compression: &str) {
     let mut fixture = Fixture::builder()
         .without_topics()
         .set("kafka.properties.\"compression.type\"", compression)
@@ -75,8 +75,11 @@ async fn expect_room_is_waited_for(compression: &str) {
     let large = insert(&session, Row { payload: Payload::Noise(100_000), ..GOOD }).await;
     let behind = insert(&session, GOOD).await;
 
-    let status = expect_told(&mut fixture.router, "failed", "K012", SHORT_DEADLINE).await;
-    assert!(text(&status, "/reason/message").unwrap().contains(&topic), "which topic? {status}");
+    let status = expect_reported(&mut fixture.router, "failed", "K012", SHORT_DEADLINE).await;
+    assert!(
+        text(&status, "/reason/message").unwrap().contains(&topic),
+        "the message does not name the topic: {status}"
+    );
     let hint = text(&status, "/reason/hint").unwrap();
     assert!(hint.contains("max.message.bytes"), "{hint}");
     assert!(text(&status, "/reason/lsn").is_some(), "{status}");
@@ -91,6 +94,6 @@ async fn expect_room_is_waited_for(compression: &str) {
 }
 
 #[tokio::test]
-async fn a_record_above_what_its_topic_takes_waits_until_the_topic_takes_it() {
-    tokio::join!(expect_room_is_waited_for("none"), expect_room_is_waited_for("lz4"));
+async fn a_record_larger_than_the_topics_limit_waits_until_the_limit_is_raised() {
+    tokio::join!(expect_waits_for_a_larger_limit("none"), expect_waits_for_a_larger_limit("lz4"));
 }

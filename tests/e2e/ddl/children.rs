@@ -15,14 +15,14 @@ async fn prepared() -> (Fixture, DatabaseSession) {
     (fixture, session)
 }
 
-async fn expect_everything(fixture: &Fixture) {
+async fn expect_all_rows_delivered(fixture: &Fixture) {
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     fixture.verdict().await.unwrap().clean().unwrap();
 }
 
 #[tokio::test]
-async fn a_child_that_is_there_before_the_first_session_is_refused_until_it_is_gone() {
+async fn an_inheriting_table_before_the_first_session_is_refused_until_it_is_gone() {
     let (mut fixture, session) = prepared().await;
     session.batch_execute(CHILD).await.unwrap();
     insert_into(&session, "outbox", "aggregate_id").await;
@@ -41,15 +41,15 @@ async fn a_child_that_is_there_before_the_first_session_is_refused_until_it_is_g
     // Looked at again by itself, as anything that a person mends.
     session.batch_execute("ALTER TABLE outbox_2026 NO INHERIT outbox").await.unwrap();
     fixture.router.wait_state("streaming", 2 * SHORT_DEADLINE).await.unwrap();
-    expect_everything(&fixture).await;
+    expect_all_rows_delivered(&fixture).await;
 }
 
 #[tokio::test]
-async fn a_child_that_appears_while_the_router_runs_is_a_gap() {
+async fn an_inheriting_table_created_while_the_router_runs_is_a_gap() {
     let (mut fixture, session) = prepared().await;
     fixture.restart().await.unwrap();
     insert_into(&session, "outbox", "aggregate_id").await;
-    expect_everything(&fixture).await;
+    expect_all_rows_delivered(&fixture).await;
     session.batch_execute(CHILD).await.unwrap();
     insert_into(&session, "outbox_2026", "aggregate_id").await;
     let is_told = |status: &serde_json::Value| {
@@ -66,7 +66,7 @@ async fn a_child_that_appears_while_the_router_runs_is_a_gap() {
 }
 
 #[tokio::test]
-async fn a_child_that_is_an_outbox_of_its_own_is_followed() {
+async fn an_inheriting_table_that_is_configured_as_an_outbox_is_followed() {
     let (mut fixture, session) = prepared().await;
     session
         .batch_execute(&format!("{CHILD}; ALTER PUBLICATION {PUBLICATION} ADD TABLE outbox_2026"))
@@ -85,5 +85,5 @@ async fn a_child_that_is_an_outbox_of_its_own_is_followed() {
     for table in ["outbox_2026", "outbox"] {
         insert_into(&session, table, "aggregate_id").await;
     }
-    expect_everything(&fixture).await;
+    expect_all_rows_delivered(&fixture).await;
 }

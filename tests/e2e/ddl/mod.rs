@@ -48,7 +48,7 @@ async fn insert_into(session: &DatabaseSession, table: &str, key: &str) {
 }
 
 #[tokio::test]
-async fn columns_come_and_go_under_load_and_every_row_arrives_in_order() {
+async fn columns_added_and_dropped_under_load_leave_every_row_delivered_in_order() {
     let mut fixture = Fixture::builder()
         .schema(Schema::new(Preset::Default).aggregates(40))
         .start()
@@ -98,7 +98,7 @@ async fn columns_come_and_go_under_load_and_every_row_arrives_in_order() {
 }
 
 #[tokio::test]
-async fn a_mapped_column_that_is_renamed_stops_the_router_until_the_mapping_knows_it() {
+async fn a_renamed_mapped_column_stops_the_router_until_the_mapping_names_it() {
     let mut fixture = Fixture::builder().start().await.unwrap();
     let session = fixture.session().await.unwrap();
     own_aggregate(&session).await;
@@ -130,7 +130,7 @@ async fn a_mapped_column_that_is_renamed_stops_the_router_until_the_mapping_know
     let confirmed =
         testbed::wait::eventually(SHORT_DEADLINE, "what came before", is_confirmed).await.unwrap();
     let seen = fixture.seen().await.unwrap();
-    assert_eq!(seen.len(), before + 1, "something newer was produced");
+    assert_eq!(seen.len(), before + 1, "a later row was produced");
     assert_eq!(fixture.confirmed().await.unwrap(), confirmed);
 
     fixture.kill_router().await.unwrap();
@@ -141,5 +141,5 @@ async fn a_mapped_column_that_is_renamed_stops_the_router_until_the_mapping_know
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     let verdict = fixture.verdict().await.unwrap().clean().unwrap();
-    assert_eq!(verdict.duplicates, 1, "the first row of the transaction that was open");
+    assert_eq!(verdict.duplicates, 1, "only the first row of the open transaction may come again");
 }

@@ -33,7 +33,7 @@ async fn expect_records(fixture: &Fixture, count: usize) {
 }
 
 #[tokio::test]
-async fn rows_that_may_move_between_partitions_are_told_and_stop_nothing() {
+async fn rows_that_may_move_between_partitions_are_reported_and_the_router_continues() {
     let mut fixture = Fixture::builder().set("monitor.interval", "1s").prepare().await.unwrap();
     let session = fixture.session().await.unwrap();
     partition_by_processed(&session).await;
@@ -48,7 +48,11 @@ async fn rows_that_may_move_between_partitions_are_told_and_stop_nothing() {
         |status: &Value| status.pointer("/monitor/polled_at").is_some_and(|at| !at.is_null());
     let status =
         fixture.router.wait_status("a look of the monitor", SHORT_DEADLINE, looked).await.unwrap();
-    assert_eq!(found(&status, "P031"), None, "nobody but the owner can: {status}");
+    assert_eq!(
+        found(&status, "P031"),
+        None,
+        "only the owner can update the table, and the router reports P031: {status}"
+    );
 
     session.batch_execute("GRANT UPDATE ON outbox TO app").await.unwrap();
     let told = |status: &Value| found(status, "P031").is_some();

@@ -8,7 +8,7 @@ use testbed::postgres::DatabaseSession;
 use super::{DEADLINE, found, insert_into, own_aggregate};
 
 /// A stage that streams, and a session to write with.
-async fn flowing() -> (Fixture, DatabaseSession) {
+async fn streaming_fixture() -> (Fixture, DatabaseSession) {
     let fixture = Fixture::builder().set("monitor.interval", "1s").start().await.unwrap();
     let session = fixture.session().await.unwrap();
     own_aggregate(&session).await;
@@ -29,7 +29,7 @@ async fn rename(session: &DatabaseSession, from: &str, to: &str) {
 }
 
 /// Every row that was written is in Kafka, in order.
-async fn expect_everything(fixture: &Fixture) {
+async fn expect_all_rows_delivered(fixture: &Fixture) {
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     fixture.verdict().await.unwrap().clean().unwrap();
@@ -41,8 +41,8 @@ fn configure(fixture: &mut Fixture, table: &str) {
 }
 
 #[tokio::test]
-async fn a_table_that_was_renamed_while_the_router_was_away_and_is_configured_so_loses_nothing() {
-    let (mut fixture, session) = flowing().await;
+async fn a_table_renamed_while_the_router_was_down_and_configured_so_loses_nothing() {
+    let (mut fixture, session) = streaming_fixture().await;
     fixture.kill_router().await.unwrap();
     write(&session, "outbox").await;
     rename(&session, "outbox", "outbox_v2").await;
@@ -50,13 +50,12 @@ async fn a_table_that_was_renamed_while_the_router_was_away_and_is_configured_so
     configure(&mut fixture, "outbox_v2");
     fixture.restart().await.unwrap();
     write(&session, "outbox_v2").await;
-    expect_everything(&fixture).await;
+    expect_all_rows_delivered(&fixture).await;
 }
 
 #[tokio::test]
-async fn a_table_that_was_renamed_while_the_router_was_away_loses_nothing_until_it_is_configured_so()
- {
-    let (mut fixture, session) = flowing().await;
+async fn a_table_renamed_while_the_router_was_down_loses_nothing_before_it_is_configured_so() {
+    let (mut fixture, session) = streaming_fixture().await;
     fixture.kill_router().await.unwrap();
     write(&session, "outbox").await;
     rename(&session, "outbox", "outbox_v2").await;
@@ -69,12 +68,12 @@ async fn a_table_that_was_renamed_while_the_router_was_away_loses_nothing_until_
     fixture.kill_router().await.unwrap();
     configure(&mut fixture, "outbox_v2");
     fixture.restart().await.unwrap();
-    expect_everything(&fixture).await;
+    expect_all_rows_delivered(&fixture).await;
 }
 
 #[tokio::test]
-async fn a_rename_while_the_router_runs_is_told_and_stops_nothing() {
-    let (mut fixture, session) = flowing().await;
+async fn a_rename_while_the_router_runs_is_reported_and_the_router_continues() {
+    let (mut fixture, session) = streaming_fixture().await;
     rename(&session, "outbox", "outbox_v2").await;
     write(&session, "outbox_v2").await;
     let told = |status: &Value| found(status, "P029").is_some();
@@ -85,7 +84,7 @@ async fn a_rename_while_the_router_runs_is_told_and_stops_nothing() {
     assert!(message.contains("public.outbox is now called public.outbox_v2"), "{message}");
     assert!(text(finding, "/hint").unwrap().contains("[[outbox]]"), "{finding}");
     assert_eq!(fixture.router.get("/readyz").await.unwrap().status, 200);
-    expect_everything(&fixture).await;
+    expect_all_rows_delivered(&fixture).await;
 
     // The next session starts, too: the table is remembered.
     session
@@ -96,7 +95,7 @@ async fn a_rename_while_the_router_runs_is_told_and_stops_nothing() {
         .await
         .unwrap();
     write(&session, "outbox_v2").await;
-    expect_everything(&fixture).await;
+    expect_all_rows_delivered(&fixture).await;
     let log = fixture.router.log();
     let warned = log.lines().filter(|line| line.contains("WARN") && line.contains("P029"));
     assert_eq!(warned.count(), 1, "{log}");
@@ -107,31 +106,31 @@ async fn a_rename_while_the_router_runs_is_told_and_stops_nothing() {
     configure(&mut fixture, "outbox_v2");
     fixture.restart().await.unwrap();
     write(&session, "outbox_v2").await;
-    expect_everything(&fixture).await;
+    expect_all_rows_delivered(&fixture).await;
     rename(&session, "outbox_v2", "outbox").await;
     write(&session, "outbox").await;
     rename(&session, "outbox", "outbox_v2").await;
-    expect_everything(&fixture).await;
+    expect_all_rows_delivered(&fixture).await;
 }
 
 /// Rows of one transaction are written under a name that nobody outside of it ever sees.
-async fn write_under_a_passing_name(session: &DatabaseSession) {
+async fn rename_write_and_rename_back(session: &DatabaseSession) {
     session.batch_execute("BEGIN; ALTER TABLE outbox RENAME TO tmp").await.unwrap();
     write(session, "tmp").await;
     session.batch_execute("ALTER TABLE tmp RENAME TO outbox; COMMIT").await.unwrap();
 }
 
 #[tokio::test]
-async fn a_rename_that_is_taken_back_in_its_transaction_loses_nothing() {
-    let (mut fixture, session) = flowing().await;
-    write_under_a_passing_name(&session).await;
-    expect_everything(&fixture).await;
+async fn a_rename_that_is_reverted_in_its_transaction_loses_nothing() {
+    let (mut fixture, session) = streaming_fixture().await;
+    rename_write_and_rename_back(&session).await;
+    expect_all_rows_delivered(&fixture).await;
 
     // The first that a session hears of the table is the passing name.
     fixture.kill_router().await.unwrap();
-    write_under_a_passing_name(&session).await;
+    rename_write_and_rename_back(&session).await;
     fixture.restart().await.unwrap();
-    expect_everything(&fixture).await;
+    expect_all_rows_delivered(&fixture).await;
     let status = fixture.status().await.unwrap();
     assert_eq!(found(&status, "P029"), None, "{status}");
 }
@@ -142,7 +141,7 @@ const SWAP: &str = "BEGIN; ALTER TABLE outbox RENAME TO outbox_old;
 
 #[tokio::test]
 async fn a_swapped_table_is_a_gap_after_which_the_rows_of_both_tables_are_produced() {
-    let (mut fixture, session) = flowing().await;
+    let (mut fixture, session) = streaming_fixture().await;
     // Nothing is read meanwhile: the slot holds rows of both tables.
     fixture.kill_router().await.unwrap();
     write(&session, "outbox").await;
@@ -152,7 +151,7 @@ async fn a_swapped_table_is_a_gap_after_which_the_rows_of_both_tables_are_produc
     let status = fixture.router.wait_state("failed", SHORT_DEADLINE).await.unwrap();
     assert_eq!(text(&status, "/reason/code"), Some("P027"), "{status}");
     fixture.accept().await.unwrap();
-    expect_everything(&fixture).await;
+    expect_all_rows_delivered(&fixture).await;
 
     session.batch_execute(&SWAP.replace("outbox_old", "outbox_older")).await.unwrap();
     write(&session, "outbox").await;
@@ -164,14 +163,14 @@ async fn a_swapped_table_is_a_gap_after_which_the_rows_of_both_tables_are_produc
     assert!(text(&status, "/reason/hint").unwrap().contains("both tables"), "{status}");
     fixture.accept().await.unwrap();
     write(&session, "outbox").await;
-    expect_everything(&fixture).await;
+    expect_all_rows_delivered(&fixture).await;
 }
 
 /// Rows of the former table that bear neither the configured name nor its OID now, written before
 /// the swap and after it.
 #[tokio::test]
-async fn a_table_that_was_renamed_and_then_replaced_loses_none_of_its_rows() {
-    let (mut fixture, session) = flowing().await;
+async fn a_table_renamed_and_then_replaced_loses_none_of_its_rows() {
+    let (mut fixture, session) = streaming_fixture().await;
     rename(&session, "outbox", "outbox_old").await;
     let told = |status: &Value| found(status, "P029").is_some();
     fixture.router.wait_status("the rename told", SHORT_DEADLINE, told).await.unwrap();
@@ -187,7 +186,7 @@ async fn a_table_that_was_renamed_and_then_replaced_loses_none_of_its_rows() {
     let status = fixture.router.wait_state("failed", SHORT_DEADLINE).await.unwrap();
     assert_eq!(text(&status, "/reason/code"), Some("P027"), "{status}");
     fixture.accept().await.unwrap();
-    expect_everything(&fixture).await;
+    expect_all_rows_delivered(&fixture).await;
 
     // Once they are through, the former table is an archive.
     fixture.kill_router().await.unwrap();
@@ -197,14 +196,14 @@ async fn a_table_that_was_renamed_and_then_replaced_loses_none_of_its_rows() {
         .await
         .unwrap();
     write(&session, "outbox").await;
-    expect_everything(&fixture).await;
+    expect_all_rows_delivered(&fixture).await;
 }
 
 /// A migration that was rolled back: for a while another table, which nobody published, had the
 /// name.
 #[tokio::test]
-async fn a_table_that_was_swapped_and_swapped_back_is_told() {
-    let (mut fixture, session) = flowing().await;
+async fn a_table_swapped_and_swapped_back_is_reported() {
+    let (mut fixture, session) = streaming_fixture().await;
     fixture.kill_router().await.unwrap();
     let swapped = "BEGIN; ALTER TABLE outbox RENAME TO outbox_old;
         CREATE TABLE outbox (LIKE outbox_old INCLUDING ALL); COMMIT;
@@ -222,12 +221,12 @@ async fn a_table_that_was_swapped_and_swapped_back_is_told() {
     let message = text(&alteration, "/message").unwrap();
     assert!(message.contains("renamed and renamed back") && message.contains("up to"), "{message}");
     assert_eq!(text(&status, "/state"), Some("streaming"), "{status}");
-    expect_everything(&fixture).await;
+    expect_all_rows_delivered(&fixture).await;
 }
 
 /// The first look of its monitor comes before the session, which writes down how everything is now.
 #[tokio::test]
-async fn what_was_altered_is_told_by_a_session_that_is_over_before_the_monitor_looks() {
+async fn an_alteration_is_reported_by_a_session_that_ends_before_the_monitors_first_check() {
     let builder = Fixture::builder().set("monitor.interval", "10s");
     let mut fixture = builder.start().await.unwrap();
     fixture.wait_streaming().await.unwrap();

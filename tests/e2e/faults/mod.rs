@@ -1,9 +1,9 @@
 //! Connections that hang, break or answer late, and servers that are not there yet.
 
+mod frozen;
 mod late_answers;
 mod silence;
 mod unreachable;
-mod zombie;
 
 use std::time::Duration;
 

@@ -14,32 +14,32 @@ use tokio::time::Instant;
 use super::{DEADLINE, load, write};
 
 #[tokio::test]
-async fn a_replication_connection_into_a_black_hole_is_replaced_within_thirty_seconds() {
+async fn a_black_holed_replication_connection_is_replaced_within_thirty_seconds() {
     // The server hears nothing either, and may be the first to give up.
-    let noticed = noticed_and_healed(ProxyMode::BlackHole).await.unwrap();
-    println!("{noticed}");
-    assert!(noticed.after <= SHORT_DEADLINE);
+    let times = disturb_and_heal(ProxyMode::BlackHole).await.unwrap();
+    println!("{times}");
+    assert!(times.after <= SHORT_DEADLINE);
 }
 
 #[tokio::test]
-async fn a_server_that_hears_and_does_not_answer_is_left_within_thirty_seconds() {
+async fn a_server_that_receives_and_does_not_respond_is_disconnected_within_thirty_seconds() {
     // Our status updates arrive, so the server has no reason to give up: we have to.
-    let noticed = noticed_and_healed(ProxyMode::HoldAnswers).await.unwrap();
-    println!("{noticed}");
-    assert!(noticed.after <= SHORT_DEADLINE);
-    assert_eq!(noticed.status["reason"]["code"], "P009");
+    let times = disturb_and_heal(ProxyMode::HoldAnswers).await.unwrap();
+    println!("{times}");
+    assert!(times.after <= SHORT_DEADLINE);
+    assert_eq!(times.status["reason"]["code"], "P009");
 }
 
 /// How a silence went.
 #[derive(Debug)]
-struct Noticed {
+struct SilenceTimes {
     after: Duration,
     status: Value,
     streaming_again_after: Duration,
     verdict: CheckResult,
 }
 
-impl fmt::Display for Noticed {
+impl fmt::Display for SilenceTimes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { after, status, streaming_again_after, verdict } = self;
         let reason = status.pointer("/reason/message");
@@ -49,7 +49,7 @@ impl fmt::Display for Noticed {
 }
 
 /// Disturbs the connection to PostgreSQL under load, and lets it heal when the router has noticed.
-async fn noticed_and_healed(mode: ProxyMode) -> anyhow::Result<Noticed> {
+async fn disturb_and_heal(mode: ProxyMode) -> anyhow::Result<SilenceTimes> {
     let mut fixture = Fixture::builder().proxied_postgres().start().await?;
     let running = fixture.load(load());
     wait_committed(&running, 200).await?;
@@ -70,11 +70,11 @@ async fn noticed_and_healed(mode: ProxyMode) -> anyhow::Result<Noticed> {
     fixture.wait_delivered(DEADLINE).await?;
     fixture.wait_confirmed(SHORT_DEADLINE).await?;
     let verdict = fixture.verdict().await?.clean()?;
-    Ok(Noticed { after, status, streaming_again_after, verdict })
+    Ok(SilenceTimes { after, status, streaming_again_after, verdict })
 }
 
 #[tokio::test]
-async fn a_frozen_router_loses_its_slot_after_the_time_that_it_asked_for_itself() {
+async fn a_frozen_router_loses_its_slot_after_the_wal_sender_timeout_that_it_requested() {
     // The router's start-up packet says ten seconds, and that is stronger than anything set on the
     // server.
     const SERVERS: Duration = Duration::from_secs(6);
@@ -102,7 +102,7 @@ async fn a_frozen_router_loses_its_slot_after_the_time_that_it_asked_for_itself(
     .unwrap();
     let took = frozen.elapsed();
     println!("the slot was free after {took:?}");
-    assert!(took > SERVERS, "{took:?}: the server's own time limit was in force");
+    assert!(took > SERVERS, "{took:?}: the server's wal_sender_timeout was used, not the router's");
     assert!(took < 3 * SERVERS, "{took:?}");
 
     write(&mut fixture, 50).await.unwrap();

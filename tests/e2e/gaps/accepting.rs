@@ -10,13 +10,13 @@ use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER};
 use testbed::reader::ConsumedRecord;
 use testbed::wait::eventually;
 
-use super::{WITHIN, count, damage, drop_slot, expect_gap, flowing, write};
+use super::{WITHIN, count, damage, drop_slot, expect_gap, streaming_fixture, write};
 
 /// A router that has halted looks every five seconds.
 const GOES_ON: Duration = Duration::from_secs(30);
 
 /// Types a command, as the superuser where it takes one; its output.
-async fn typed(fixture: &Fixture, arguments: &[&str], exit_code: i32) -> String {
+async fn run_command(fixture: &Fixture, arguments: &[&str], exit_code: i32) -> String {
     let admin = fixture.postgres.url(SUPERUSER, DATABASE);
     let mut arguments = arguments.to_vec();
     if arguments.first() != Some(&"status") {
@@ -29,7 +29,7 @@ async fn typed(fixture: &Fixture, arguments: &[&str], exit_code: i32) -> String 
 }
 
 /// Events flow again, and a restart changes nothing.
-async fn expect_flow(fixture: &mut Fixture) {
+async fn expect_events_delivered(fixture: &mut Fixture) {
     fixture.router.wait_state("streaming", GOES_ON).await.unwrap();
     // The monitor takes back what it found when it looks next.
     eventually(SHORT_DEADLINE, "a router that is ready", async || {
@@ -51,8 +51,8 @@ async fn expect_flow(fixture: &mut Fixture) {
 }
 
 #[tokio::test]
-async fn a_dropped_slot_is_made_again_and_accepted() {
-    let mut fixture = flowing(Fixture::builder()).await;
+async fn a_dropped_slot_is_recreated_and_the_gap_accepted() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     let done = damage(&fixture, &drop_slot()).await;
     expect_gap(&mut fixture, &["P010"], &done).await;
     let status = fixture.status().await.unwrap();
@@ -60,32 +60,33 @@ async fn a_dropped_slot_is_made_again_and_accepted() {
     assert_eq!(fixture.router.metric("outbox_gap_recorded", "").await.unwrap(), Some(1.0));
     // Not even a restart forgets it, nor a new slot.
     fixture.router.kill9().await.unwrap();
-    let refused = typed(&fixture, &["accept", "--yes"], 1).await;
+    let refused = run_command(&fixture, &["accept", "--yes"], 1).await;
     assert!(refused.contains("outbox-router setup --apply"), "{refused}");
-    let setup = typed(&fixture, &["setup", "--apply"], 0).await;
+    let setup = run_command(&fixture, &["setup", "--apply"], 0).await;
     assert!(setup.contains(&format!("{name} is open")), "{setup}");
     fixture.router.start_again().unwrap();
     let status = fixture.router.wait_state("failed", WITHIN).await.unwrap();
     assert_eq!(text(&status, "/witness/gaps/0/name"), Some(name.as_str()), "{status}");
-    let told = typed(&fixture, &["status"], 1).await;
+    let told = run_command(&fixture, &["status"], 1).await;
     assert!(told.contains(&format!("outbox-router accept --gap {name}\n")), "{told}");
 
-    let accepted = typed(&fixture, &["accept", "--gap", &name, "--yes", "--by", "ann"], 0).await;
+    let accepted =
+        run_command(&fixture, &["accept", "--gap", &name, "--yes", "--by", "ann"], 0).await;
     assert!(accepted.contains(&format!("accepted {name} by ann\n")), "{accepted}");
     // The one that the test wrote to see that nothing moves.
     assert!(accepted.contains(" in public.outbox with created_at in that time, "), "{accepted}");
-    expect_flow(&mut fixture).await;
+    expect_events_delivered(&mut fixture).await;
     let log = fixture.router.log();
     assert!(log.contains(&format!("{name} was accepted by ann")), "{log}");
     // That it began without a record is another matter, and still open.
-    let told = typed(&fixture, &["status"], 1).await;
+    let told = run_command(&fixture, &["status"], 1).await;
     assert!(told.contains(&format!("accepted  {name} by ann, ")), "{told}");
     assert!(told.contains("open      K022@"), "{told}");
 }
 
 #[tokio::test]
-async fn a_publication_that_was_made_again_needs_another_slot() {
-    let mut fixture = flowing(Fixture::builder()).await;
+async fn a_recreated_publication_needs_another_slot() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     let again = format!(
         "DROP PUBLICATION {PUBLICATION}; CREATE PUBLICATION {PUBLICATION} FOR TABLE {} \
          WITH (publish = 'insert', publish_via_partition_root = true)",
@@ -93,13 +94,13 @@ async fn a_publication_that_was_made_again_needs_another_slot() {
     );
     let done = damage(&fixture, &again).await;
     expect_gap(&mut fixture, &["P020", "P026"], &done).await;
-    let refused = typed(&fixture, &["accept", "--yes"], 1).await;
+    let refused = run_command(&fixture, &["accept", "--yes"], 1).await;
     assert!(refused.contains("P026: the slot stands at "), "{refused}");
-    let dropped = typed(&fixture, &["teardown", "--apply", "--yes"], 0).await;
+    let dropped = run_command(&fixture, &["teardown", "--apply", "--yes"], 0).await;
     assert!(dropped.contains("record: kept, so that this is not forgotten: P02"), "{dropped}");
-    typed(&fixture, &["setup", "--apply"], 0).await;
-    typed(&fixture, &["accept", "--yes"], 0).await;
-    expect_flow(&mut fixture).await;
+    run_command(&fixture, &["setup", "--apply"], 0).await;
+    run_command(&fixture, &["accept", "--yes"], 0).await;
+    expect_events_delivered(&mut fixture).await;
 }
 
 /// Names of what the router says is open.
@@ -110,8 +111,8 @@ async fn open(fixture: &Fixture) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_is_not_accepted_stays_open() {
-    let mut fixture = flowing(Fixture::builder()).await;
+async fn a_gap_that_is_not_accepted_stays_open() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     fixture.router.kill9().await.unwrap();
     let table = &fixture.schema.table;
     let session = fixture.session().await.unwrap();
@@ -130,34 +131,34 @@ async fn what_is_not_accepted_stays_open() {
     session.batch_execute(&advance).await.unwrap();
 
     // No router has written anything down yet.
-    let shown = typed(&fixture, &["accept"], 2).await;
+    let shown = run_command(&fixture, &["accept"], 2).await;
     assert!(shown.contains("open      P014@") && shown.contains("open      P021@"), "{shown}");
 
     fixture.router.start_again().unwrap();
     fixture.router.wait_state("failed", WITHIN).await.unwrap();
     let [moved, left] = &open(&fixture).await[..] else { panic!("{:?}", open(&fixture).await) };
     assert!(moved.starts_with("P014@") && left.starts_with("P021@"), "{moved} {left}");
-    let said = typed(&fixture, &["accept", "--gap", moved, "--yes"], 0).await;
+    let said = run_command(&fixture, &["accept", "--gap", moved, "--yes"], 0).await;
     assert!(said.contains(&format!("still open: {left}\n")), "{said}");
     let stays = async || Ok((open(&fixture).await == [left.as_str()]).then_some(()));
     eventually(GOES_ON, "one gap to stay open", stays).await.unwrap();
-    typed(&fixture, &["accept", "--gap", left, "--yes"], 0).await;
-    expect_flow(&mut fixture).await;
+    run_command(&fixture, &["accept", "--gap", left, "--yes"], 0).await;
+    expect_events_delivered(&mut fixture).await;
 }
 
 /// The stage makes its slot by SQL, as somebody without `setup` would.
 #[tokio::test]
-async fn a_beginning_without_a_record_is_accepted_while_events_flow() {
-    let mut fixture = flowing(Fixture::builder()).await;
+async fn a_start_without_a_witness_is_accepted_while_events_flow() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     let status = fixture.status().await.unwrap();
     let began = text(&status, "/witness/began_without/lsn").unwrap().to_owned();
     assert_eq!(fixture.router.metric("outbox_witness_missing", "").await.unwrap(), Some(1.0));
     assert!(fixture.router.log().contains("without a record in the state topic"));
-    let told = typed(&fixture, &["status"], 1).await;
+    let told = run_command(&fixture, &["status"], 1).await;
     assert!(told.contains(&format!("outbox-router accept --gap K022@{began}\n")), "{told}");
     // The record moves on between any two looks.
     let load = fixture.load(Load { events: Some(20_000), ..Load::default() });
-    let accepted = typed(&fixture, &["accept", "--yes"], 0).await;
+    let accepted = run_command(&fixture, &["accept", "--yes"], 0).await;
     assert!(accepted.contains(&format!("accepted K022@{began} by ")), "{accepted}");
     assert!(!accepted.contains("P0"), "{accepted}");
     let journal = load.finished().await.unwrap();
@@ -174,17 +175,17 @@ async fn a_beginning_without_a_record_is_accepted_while_events_flow() {
     fixture.kill_router().await.unwrap();
     fixture.restart().await.unwrap();
     assert_eq!(fixture.router.metric("outbox_witness_missing", "").await.unwrap(), Some(0.0));
-    typed(&fixture, &["status"], 0).await;
-    expect_flow(&mut fixture).await;
+    run_command(&fixture, &["status"], 0).await;
+    expect_events_delivered(&mut fixture).await;
 }
 
 /// Retired in good order and set up again, nothing is left of the former life.
 #[tokio::test]
-async fn a_pipeline_that_was_set_up_leaves_nothing_behind() {
+async fn teardown_removes_everything_that_setup_created() {
     let mut fixture = Fixture::builder().empty_database().prepare().await.unwrap();
     let setup = ["setup", "--apply", "--create-table", "--role", ROLE];
     for _ in 0..2 {
-        let made = typed(&fixture, &setup, 0).await;
+        let made = run_command(&fixture, &setup, 0).await;
         assert!(made.contains("record: created in "), "{made}");
         fixture.restart().await.unwrap();
         let status = fixture.status().await.unwrap();
@@ -195,7 +196,7 @@ async fn a_pipeline_that_was_set_up_leaves_nothing_behind() {
         fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
         fixture.router.sigterm().unwrap();
         assert_eq!(fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap().code(), Some(0));
-        let dropped = typed(&fixture, &["teardown", "--apply", "--yes"], 0).await;
+        let dropped = run_command(&fixture, &["teardown", "--apply", "--yes"], 0).await;
         assert!(dropped.contains("record: deleted\n"), "{dropped}");
         assert_eq!(
             count(&session, &format!("pg_replication_slots WHERE slot_name = '{SLOT}'")).await,
@@ -248,8 +249,8 @@ fn numbers(seen: &[ConsumedRecord]) -> Vec<u64> {
 /// `accept` shows, begun earlier by the longest transaction. One of these was open when all was
 /// well for the last time.
 #[tokio::test]
-async fn what_a_table_left_out_until_it_was_mended_is_published_by_the_recipe() {
-    let mut fixture = flowing(Fixture::builder().track_commits()).await;
+async fn rows_left_out_until_the_table_was_mended_are_published_by_the_readmes_recipe() {
+    let mut fixture = streaming_fixture(Fixture::builder().track_commits()).await;
     let row = |id: &str| {
         format!(
             "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) \
@@ -277,14 +278,14 @@ async fn what_a_table_left_out_until_it_was_mended_is_published_by_the_recipe() 
     let (remedy, _) = hint.split_once("commit;").unwrap();
     session.batch_execute(&format!("{remedy}commit")).await.unwrap();
 
-    let shown = typed(&fixture, &["accept"], 2).await;
+    let shown = run_command(&fixture, &["accept"], 2).await;
     let time = |end: &str| {
         let line = shown.lines().find_map(|line| line.strip_prefix(end)).unwrap();
         line.split(['(', ')']).nth(1).unwrap().to_owned()
     };
     let (from, to) = (time("from "), time("to "));
     session.batch_execute(&recipe(&from, &to)).await.unwrap();
-    typed(&fixture, &["accept", "--yes"], 0).await;
+    run_command(&fixture, &["accept", "--yes"], 0).await;
     fixture.router.wait_state("streaming", GOES_ON).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     let truth = fixture.truth().await.unwrap().events;

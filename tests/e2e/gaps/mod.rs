@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use tokio_postgres::types::PgLsn;
 
 mod accepting;
+mod alterations;
 mod away;
-mod bonds;
 mod histories;
 mod moments;
 mod warnings;
@@ -26,7 +26,7 @@ mod warnings;
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// A stage whose first hundred events have arrived and are confirmed.
-async fn flowing(builder: FixtureBuilder) -> Fixture {
+async fn streaming_fixture(builder: FixtureBuilder) -> Fixture {
     let mut fixture = builder.set("monitor.interval", "1s").start().await.unwrap();
     write(&mut fixture, 100).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
@@ -83,8 +83,8 @@ async fn expect_gap(fixture: &mut Fixture, codes: &[&str], damage: &Damage) -> V
         .await
         .unwrap();
     expect_interval(&status, damage);
-    expect_told(fixture, codes).await;
-    expect_standstill(fixture, codes).await;
+    expect_reported(fixture, codes).await;
+    expect_nothing_produced(fixture, codes).await;
     status
 }
 
@@ -99,10 +99,13 @@ fn has_interval(status: &Value) -> bool {
 fn expect_interval(status: &Value, damage: &Damage) {
     let position = |end: &str| -> PgLsn {
         let lsn = text(status, &format!("/reason/interval/{end}/lsn"));
-        lsn.unwrap_or_else(|| panic!("no {end} of an interval: {status}")).parse().unwrap()
+        lsn.unwrap_or_else(|| panic!("the interval has no {end}: {status}")).parse().unwrap()
     };
     let (from, to) = (position("from"), position("to"));
-    assert!(from <= damage.latest_from, "rows before {from} are missing, too: {status}");
+    assert!(
+        from <= damage.latest_from,
+        "the interval begins at {from}, and rows before it are missing: {status}"
+    );
     assert!(to >= from, "{status}");
     let message = text(status, "/reason/message").unwrap();
     for end in [from, to] {
@@ -114,7 +117,7 @@ fn expect_interval(status: &Value, damage: &Damage) {
     assert!(text(status, "/reason/hint").is_some_and(|hint| !hint.is_empty()), "{status}");
 }
 
-async fn expect_told(fixture: &Fixture, codes: &[&str]) {
+async fn expect_reported(fixture: &Fixture, codes: &[&str]) {
     let ready = fixture.router.get("/readyz").await.unwrap();
     assert_eq!(ready.status, 503, "{}", ready.body);
     assert!(codes.iter().any(|code| ready.body.contains(code)), "{}", ready.body);
@@ -130,23 +133,23 @@ async fn expect_told(fixture: &Fixture, codes: &[&str]) {
 }
 
 /// Rows that are written now are neither produced nor confirmed, and nothing is made anew.
-async fn expect_standstill(fixture: &mut Fixture, codes: &[&str]) {
+async fn expect_nothing_produced(fixture: &mut Fixture, codes: &[&str]) {
     let session = fixture.session().await.unwrap();
     let let_go = eventually(SHORT_DEADLINE, "the walsender to be gone", async || {
         Ok((count(&session, "pg_stat_replication").await == 0).then_some(()))
     });
     let_go.await.unwrap();
-    let before = (standing(fixture, &session).await, produced(fixture).await);
+    let before = (slot_and_publications(fixture, &session).await, produced(fixture).await);
     session
         .batch_execute(
             "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('order', 'late', 'Late')",
         )
         .await
         .unwrap();
-    looked_again(fixture, 3.0).await;
-    assert_eq!((standing(fixture, &session).await, produced(fixture).await), before);
+    wait_for_monitor(fixture, 3.0).await;
+    assert_eq!((slot_and_publications(fixture, &session).await, produced(fixture).await), before);
     let status = fixture.router.wait_state("failed", SHORT_DEADLINE).await.unwrap();
-    assert!(is_one_of(&status, codes), "another reason now: {status}");
+    assert!(is_one_of(&status, codes), "the router reports another reason now: {status}");
     // One interval, not another behind it.
     let log = fixture.router.log();
     let twice = log.lines().find(|line| line.matches("may be missing in kafka").count() > 1);
@@ -154,7 +157,10 @@ async fn expect_standstill(fixture: &mut Fixture, codes: &[&str]) {
 }
 
 /// Slot and publication as the server has them.
-async fn standing(fixture: &Fixture, session: &DatabaseSession) -> (Option<PgLsn>, Vec<String>) {
+async fn slot_and_publications(
+    fixture: &Fixture,
+    session: &DatabaseSession,
+) -> (Option<PgLsn>, Vec<String>) {
     let slot = fixture.postgres.slot(SLOT).await.unwrap();
     let published = "SELECT p.oid || ' ' || p.pubinsert || ' ' || coalesce(r.prrelid::regclass::text, '-') \
                      || ' ' || (r.prqual IS NULL) FROM pg_publication p \
@@ -171,7 +177,7 @@ async fn produced(fixture: &Fixture) -> Vec<i64> {
 }
 
 /// Waits until the monitor has looked at the server this much later.
-async fn looked_again(fixture: &mut Fixture, seconds: f64) {
+async fn wait_for_monitor(fixture: &mut Fixture, seconds: f64) {
     let polled = |status: &Value| status.pointer("/monitor/polled_at").and_then(Value::as_f64);
     let now = polled(&fixture.status().await.unwrap()).unwrap();
     let later = |status: &Value| polled(status).is_some_and(|at| at >= now + seconds);
@@ -199,22 +205,25 @@ fn drop_slot() -> String {
 }
 
 #[tokio::test]
-async fn a_slot_that_is_dropped_under_the_router_is_a_gap_even_when_it_is_made_anew() {
-    let mut fixture = flowing(Fixture::builder()).await;
+async fn a_slot_dropped_while_the_router_streams_is_a_gap_even_if_it_is_recreated() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     let confirmed = fixture.confirmed().await.unwrap();
     let done = damage(&fixture, &drop_slot()).await;
     let status = expect_gap(&mut fixture, &["P010"], &done).await;
     let from: PgLsn =
         status["reason"]["interval"]["from"]["lsn"].as_str().unwrap().parse().unwrap();
-    assert!(from >= confirmed, "what was confirmed before is not at risk: {status}");
+    assert!(
+        from >= confirmed,
+        "the interval includes confirmed rows, which are not at risk: {status}"
+    );
     assert!(status["reason"]["hint"].as_str().unwrap().contains("outbox-router setup --apply"));
     let session = fixture.session().await.unwrap();
-    assert_eq!(count(&session, "pg_replication_slots").await, 0, "the router made a slot");
+    assert_eq!(count(&session, "pg_replication_slots").await, 0, "the router created a slot");
 
     // A new slot does not bring back what was written meanwhile.
     let again = format!("SELECT pg_create_logical_replication_slot('{SLOT}', 'pgoutput')");
     session.batch_execute(&again).await.unwrap();
-    expect_standstill(&mut fixture, &["P010"]).await;
+    expect_nothing_produced(&mut fixture, &["P010"]).await;
 }
 
 /// Has the server write more than it keeps for a slot, and remove it.
@@ -227,8 +236,8 @@ fn keeping_little_wal() -> FixtureBuilder {
 }
 
 #[tokio::test]
-async fn a_slot_that_falls_behind_what_the_server_keeps_is_lost_while_it_is_in_use() {
-    let mut fixture = flowing(keeping_little_wal()).await;
+async fn a_slot_in_use_that_falls_behind_max_slot_wal_keep_size_is_lost() {
+    let mut fixture = streaming_fixture(keeping_little_wal()).await;
     let session = fixture.session().await.unwrap();
     // Nothing can be acknowledged: its topic does not exist.
     let stuck = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('stuck', 's-1', 'Stuck')";
@@ -243,8 +252,8 @@ async fn a_slot_that_falls_behind_what_the_server_keeps_is_lost_while_it_is_in_u
 }
 
 #[tokio::test]
-async fn a_slot_that_was_lost_while_the_router_was_away_is_not_mended_by_it() {
-    let mut fixture = flowing(keeping_little_wal()).await;
+async fn a_slot_lost_while_the_router_was_down_is_a_gap_that_the_router_does_not_mend() {
+    let mut fixture = streaming_fixture(keeping_little_wal()).await;
     fixture.kill_router().await.unwrap();
     write(&mut fixture, 20).await;
     let confirmed = fixture.confirmed().await.unwrap();
@@ -256,22 +265,25 @@ async fn a_slot_that_was_lost_while_the_router_was_away_is_not_mended_by_it() {
     let status = fixture.router.wait_state("failed", WITHIN).await.unwrap();
     assert_eq!(status["reason"]["code"], "P011", "{status}");
     let message = status["reason"]["message"].as_str().unwrap();
-    assert!(message.contains(&confirmed.to_string()), "since when are rows missing? {message}");
-    expect_told(&fixture, &["P011"]).await;
-    expect_standstill(&mut fixture, &["P011"]).await;
+    assert!(
+        message.contains(&confirmed.to_string()),
+        "the message does not say since when rows are missing: {message}"
+    );
+    expect_reported(&fixture, &["P011"]).await;
+    expect_nothing_produced(&mut fixture, &["P011"]).await;
 }
 
 #[tokio::test]
-async fn a_publication_that_is_dropped_is_a_gap() {
-    let mut fixture = flowing(Fixture::builder()).await;
+async fn a_dropped_publication_is_a_gap() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     // At the row PostgreSQL 17 ends the stream, and 18 warns and skips it.
     let done = damage_and_write(&mut fixture, &format!("DROP PUBLICATION {PUBLICATION}")).await;
     expect_gap(&mut fixture, &["P020"], &done).await;
 }
 
 #[tokio::test]
-async fn a_publication_that_was_dropped_for_a_moment_is_a_gap_after_a_restart_too() {
-    let mut fixture = flowing(Fixture::builder()).await;
+async fn a_publication_dropped_and_recreated_is_a_gap_after_a_restart_too() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     let session = fixture.session().await.unwrap();
     let done = damage_and_write(&mut fixture, &format!("DROP PUBLICATION {PUBLICATION}")).await;
     let again =
@@ -285,18 +297,18 @@ async fn a_publication_that_was_dropped_for_a_moment_is_a_gap_after_a_restart_to
     fixture.router.start_again().unwrap();
     let status = fixture.router.wait_state("failed", WITHIN).await.unwrap();
     assert_eq!(status["reason"]["code"], "P020", "{status}");
-    expect_standstill(&mut fixture, &["P020"]).await;
+    expect_nothing_produced(&mut fixture, &["P020"]).await;
 }
 
 /// Somebody narrows what is published; at this the stream itself says nothing at all.
 async fn expect_gap_after(change: &str, code: &str) {
-    let mut fixture = flowing(Fixture::builder()).await;
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     let done = damage_and_write(&mut fixture, change).await;
     expect_gap(&mut fixture, &[code], &done).await;
 }
 
 #[tokio::test]
-async fn a_table_that_is_taken_out_of_the_publication_is_a_gap() {
+async fn a_table_taken_out_of_the_publication_is_a_gap() {
     expect_gap_after("ALTER PUBLICATION outbox_router DROP TABLE outbox", "P021").await;
 }
 
@@ -319,15 +331,15 @@ async fn a_column_list_without_the_key_is_a_gap() {
 }
 
 #[tokio::test]
-async fn a_table_that_is_replaced_by_a_rename_is_a_gap() {
+async fn a_table_replaced_by_a_rename_is_a_gap() {
     let swap = "BEGIN; ALTER TABLE outbox RENAME TO outbox_old;
                 CREATE TABLE outbox (LIKE outbox_old INCLUDING ALL); COMMIT";
     expect_gap_after(swap, "P027").await;
 }
 
 #[tokio::test]
-async fn a_publication_that_was_narrowed_while_the_router_was_away_is_a_gap_too() {
-    let mut fixture = flowing(Fixture::builder()).await;
+async fn a_publication_narrowed_while_the_router_was_down_is_a_gap() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     fixture.kill_router().await.unwrap();
     let session = fixture.session().await.unwrap();
     let narrowed = "ALTER PUBLICATION outbox_router SET (publish = 'update')";
@@ -336,11 +348,11 @@ async fn a_publication_that_was_narrowed_while_the_router_was_away_is_a_gap_too(
     let status = fixture.router.wait_state("failed", WITHIN).await.unwrap();
     assert_eq!(status["reason"]["code"], "P022", "{status}");
     expect_interval(&status, &done);
-    expect_told(&fixture, &["P022"]).await;
+    expect_reported(&fixture, &["P022"]).await;
 
     // Publishing them again brings no row back.
     let widened = "ALTER PUBLICATION outbox_router SET (publish = 'insert')";
     session.batch_execute(widened).await.unwrap();
-    looked_again(&mut fixture, 35.0).await;
-    expect_standstill(&mut fixture, &["P022"]).await;
+    wait_for_monitor(&mut fixture, 35.0).await;
+    expect_nothing_produced(&mut fixture, &["P022"]).await;
 }

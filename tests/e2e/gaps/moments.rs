@@ -6,21 +6,20 @@ use serde_json::Value;
 use testbed::wait::eventually;
 
 use super::{
-    WITHIN, damage_and_write, expect_gap, expect_standstill, expect_told, flowing, looked_again,
-    produced, write,
+    WITHIN, damage_and_write, expect_gap, expect_nothing_produced, expect_reported, produced,
+    streaming_fixture, wait_for_monitor, write,
 };
 
 #[tokio::test]
-async fn a_publication_that_is_renamed_is_a_gap() {
-    let mut fixture = flowing(Fixture::builder()).await;
+async fn a_renamed_publication_is_a_gap() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     let renamed = format!("ALTER PUBLICATION {PUBLICATION} RENAME TO other");
     let done = damage_and_write(&mut fixture, &renamed).await;
     expect_gap(&mut fixture, &["P020"], &done).await;
 }
 
 #[tokio::test]
-async fn a_generated_payload_that_postgresql_does_not_publish_stops_the_router_before_the_first_row()
- {
+async fn an_unpublished_generated_payload_stops_the_router_before_the_first_row() {
     let mut fixture = Fixture::builder().prepare().await.unwrap();
     let session = fixture.session().await.unwrap();
     // The publication follows the table: what is published of it is said by the stream alone.
@@ -43,9 +42,9 @@ async fn a_generated_payload_that_postgresql_does_not_publish_stops_the_router_b
 
 /// A row is written while the publication is wrong, and is missing, although all is right again
 /// when somebody looks.
-async fn lost_in_a_moment(wrong: &str, right: &str) -> Fixture {
+async fn leave_one_row_out(wrong: &str, right: &str) -> Fixture {
     // The monitor looks once a second; right behind a look there is time enough for a moment.
-    let mut fixture = flowing(Fixture::builder()).await;
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     let session = fixture.session().await.unwrap();
     let polled = |status: &Value| status.pointer("/monitor/polled_at").and_then(Value::as_f64);
     let last = polled(&fixture.status().await.unwrap());
@@ -65,8 +64,8 @@ async fn lost_in_a_moment(wrong: &str, right: &str) -> Fixture {
 }
 
 #[tokio::test]
-async fn a_table_that_left_the_publication_for_a_moment_is_a_gap() {
-    let mut fixture = lost_in_a_moment(
+async fn a_table_taken_out_of_the_publication_and_put_back_is_a_gap() {
+    let mut fixture = leave_one_row_out(
         "ALTER PUBLICATION outbox_router DROP TABLE outbox",
         "ALTER PUBLICATION outbox_router ADD TABLE outbox",
     )
@@ -75,13 +74,13 @@ async fn a_table_that_left_the_publication_for_a_moment_is_a_gap() {
     assert_eq!(text(&status, "/reason/code"), Some("P021"), "{status}");
     let message = text(&status, "/reason/message").unwrap();
     assert!(message.contains("put back") && message.contains("may be missing"), "{message}");
-    expect_told(&fixture, &["P021"]).await;
-    expect_standstill(&mut fixture, &["P021"]).await;
+    expect_reported(&fixture, &["P021"]).await;
+    expect_nothing_produced(&mut fixture, &["P021"]).await;
 }
 
 #[tokio::test]
-async fn inserts_that_were_not_published_for_a_moment_are_a_gap() {
-    let mut fixture = lost_in_a_moment(
+async fn a_publication_that_left_inserts_out_for_a_moment_is_a_gap() {
+    let mut fixture = leave_one_row_out(
         "ALTER PUBLICATION outbox_router SET (publish = 'update')",
         "ALTER PUBLICATION outbox_router SET (publish = 'insert')",
     )
@@ -91,13 +90,13 @@ async fn inserts_that_were_not_published_for_a_moment_are_a_gap() {
     let message = text(&status, "/reason/message").unwrap();
     assert!(message.contains("looks as before") && message.contains("may be missing"), "{message}");
     assert!(status.pointer("/reason/interval/from/lsn").is_some(), "{status}");
-    expect_told(&fixture, &["P032"]).await;
-    expect_standstill(&mut fixture, &["P032"]).await;
+    expect_reported(&fixture, &["P032"]).await;
+    expect_nothing_produced(&mut fixture, &["P032"]).await;
 }
 
 #[tokio::test]
-async fn inserts_that_were_withheld_while_the_router_was_not_connected_are_a_gap() {
-    let mut fixture = flowing(Fixture::builder()).await;
+async fn a_publication_that_left_inserts_out_while_the_router_was_disconnected_is_a_gap() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     let session = fixture.session().await.unwrap();
     // Its memory is all that can tell: it comes back to a publication that looks as it did.
     session.batch_execute("ALTER ROLE outbox_router NOLOGIN").await.unwrap();
@@ -121,8 +120,8 @@ async fn inserts_that_were_withheld_while_the_router_was_not_connected_are_a_gap
 }
 
 #[tokio::test]
-async fn an_alteration_that_explains_itself_is_announced_and_the_router_goes_on() {
-    let mut fixture = flowing(Fixture::builder()).await;
+async fn an_alteration_whose_change_is_visible_is_reported_and_the_router_continues() {
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     let session = fixture.session().await.unwrap();
     let other = "CREATE ROLE other SUPERUSER; ALTER PUBLICATION outbox_router OWNER TO other";
     session.batch_execute(other).await.unwrap();
@@ -137,13 +136,13 @@ async fn an_alteration_that_explains_itself_is_announced_and_the_router_goes_on(
     assert!(line.contains("WARN") && line.contains("P032") && line.contains("hint="), "{line}");
     write(&mut fixture, 20).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    looked_again(&mut fixture, 3.0).await;
+    wait_for_monitor(&mut fixture, 3.0).await;
     fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
     assert_eq!(announced(&fixture.router.log()).len(), 1, "{}", fixture.router.log());
 }
 
 #[tokio::test]
-async fn generated_headers_that_postgresql_does_not_publish_stop_the_router_too() {
+async fn unpublished_generated_headers_stop_the_router_before_the_first_row() {
     let mut fixture = Fixture::builder().prepare().await.unwrap();
     let session = fixture.session().await.unwrap();
     session

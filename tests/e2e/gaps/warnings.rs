@@ -5,7 +5,7 @@ use e2e::{Fixture, SHORT_DEADLINE};
 use testbed::postgres::DatabaseSession;
 use testbed::wait::eventually;
 
-use super::flowing;
+use super::streaming_fixture;
 
 async fn write_wal(session: &DatabaseSession, megabytes: i32) {
     let sql = "SELECT pg_logical_emit_message(false, 'testbed', repeat('x', 1048576)) \
@@ -25,8 +25,8 @@ async fn logged(fixture: &Fixture, level: &str, what: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_slot_that_cannot_advance_is_announced_twice_while_there_is_time_left() {
-    let mut fixture = flowing(
+async fn a_slot_that_cannot_advance_is_warned_of_twice_before_it_is_lost() {
+    let mut fixture = streaming_fixture(
         Fixture::builder()
             .postgres("max_slot_wal_keep_size", "80MB")
             .set("monitor.bytes_behind.warning", "8MiB")
@@ -43,13 +43,23 @@ async fn a_slot_that_cannot_advance_is_announced_twice_while_there_is_time_left(
         (12, "WARN", "more than warning (8.0 MiB)"),
         (20, "ERROR", "more than critical (24.0 MiB)"),
     ] {
-        assert!(!fixture.router.log().contains(what), "announced too early");
+        assert!(!fixture.router.log().contains(what), "the warning came too early");
         write_wal(&session, megabytes).await;
         let line = logged(&fixture, level, what).await;
-        assert!(line.contains("it waits for kafka"), "who is to blame? {line}");
-        assert!(line.contains("postgresql drops the slot after"), "how much is left? {line}");
+        assert!(
+            line.contains("it waits for kafka"),
+            "the warning does not name what the slot waits for: {line}"
+        );
+        assert!(
+            line.contains("postgresql drops the slot after"),
+            "the warning does not say how much is left: {line}"
+        );
         let slot = fixture.slot().await.unwrap();
-        assert_ne!(slot.wal_status.as_deref(), Some("lost"), "the news came too late");
+        assert_ne!(
+            slot.wal_status.as_deref(),
+            Some("lost"),
+            "the warning came after the slot was lost"
+        );
         assert!(slot.safe_wal_size.is_some_and(|left| left > 0), "{slot:?}");
     }
     let behind = fixture.router.metric("outbox_slot_bytes_behind", "").await.unwrap().unwrap();

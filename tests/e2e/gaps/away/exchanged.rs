@@ -9,7 +9,9 @@ use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use testbed::kafka::{KafkaCluster, KafkaOptions};
 use tokio::task::spawn_blocking;
 
-use super::{abandoned, expect_missing, goes_on_after_acceptance, rounds::rounds};
+use super::{
+    expect_continues_after_acceptance, expect_missing, fixture_without_router, rounds::rounds,
+};
 
 /// Copies the state topic as it is, record by record.
 fn mirror(from: &str, to: &str, topic: &str) {
@@ -45,11 +47,11 @@ fn text_of(config: &str, key: &str) -> String {
 }
 
 #[tokio::test]
-async fn another_kafka_cluster_with_a_copy_of_the_state_topic() {
+async fn another_kafka_cluster_with_a_copy_of_the_state_topic_is_a_gap() {
     let other =
         Arc::new(KafkaCluster::start(KafkaOptions::default().another_identity()).await.unwrap());
     rounds("another kafka", async move || {
-        let (mut fixture, _) = abandoned().await;
+        let (mut fixture, _) = fixture_without_router().await;
         let state = text_of(&fixture.config.to_string(), "kafka.state_topic");
         other.create_topic(&state, 1, &[("cleanup.policy", "compact")]).await.unwrap();
         for topic in &fixture.topics {
@@ -63,7 +65,7 @@ async fn another_kafka_cluster_with_a_copy_of_the_state_topic() {
         let (status, missing) = expect_missing(&mut fixture, "K021").await;
         let message = text(&status, "/reason/message").unwrap();
         assert!(message.contains("cluster"), "{message}");
-        goes_on_after_acceptance(&mut fixture, &missing).await;
+        expect_continues_after_acceptance(&mut fixture, &missing).await;
     })
     .await;
 }

@@ -13,7 +13,7 @@ use e2e::{Fixture, SHORT_DEADLINE, SLOT, text};
 use serde_json::Value;
 use tokio_postgres::types::PgLsn;
 
-use super::{expect_told, flowing, has_interval, write};
+use super::{expect_reported, has_interval, streaming_fixture, write};
 use rounds::rounds;
 
 mod exchanged;
@@ -32,7 +32,11 @@ type AtRisk = BTreeMap<String, PgLsn>;
 async fn committed(fixture: &mut Fixture) -> AtRisk {
     let commits = fixture.commits().await.unwrap();
     let events = fixture.truth().await.unwrap().events;
-    let commit = |xid| *commits.get(&xid).unwrap_or_else(|| panic!("{xid} was not seen to commit"));
+    let commit = |xid| {
+        *commits
+            .get(&xid)
+            .unwrap_or_else(|| panic!("the commit of transaction {xid} was not tracked"))
+    };
     events.iter().map(|event| (event.id.to_string(), commit(event.xid))).collect()
 }
 
@@ -65,7 +69,7 @@ async fn expect_stop(fixture: &mut Fixture, code: &str) -> Value {
     assert!(has_interval(&status), "{status}");
     let hint = text(&status, "/reason/hint").unwrap();
     assert!(hint.contains("outbox-router accept"), "{hint}");
-    expect_told(fixture, &[code]).await;
+    expect_reported(fixture, &[code]).await;
 
     // It survives the process: the record is there before anybody restarts.
     fixture.router.kill9().await.unwrap();
@@ -79,7 +83,7 @@ fn interval(status: &Value) -> [PgLsn; 2] {
     let lsn = |end: &str| text(status, &format!("/reason/interval/{end}/lsn"));
     // A gap that may begin anywhere has no beginning.
     let from = lsn("from").unwrap_or("0/0");
-    let to = lsn("to").unwrap_or_else(|| panic!("no end of an interval: {status}"));
+    let to = lsn("to").unwrap_or_else(|| panic!("the interval has no end: {status}"));
     [from, to].map(|lsn| lsn.parse().unwrap())
 }
 
@@ -87,8 +91,14 @@ fn interval(status: &Value) -> [PgLsn; 2] {
 fn expect_covered(status: &Value, at_risk: &AtRisk) {
     let [from, to] = interval(status);
     let (first, last) = (at_risk.values().min().unwrap(), at_risk.values().max().unwrap());
-    assert!(from < *first, "what was committed at {first} is at risk, too: {status}");
-    assert!(to >= *last, "what was committed at {last} is at risk, too: {status}");
+    assert!(
+        from < *first,
+        "the event committed at {first} is at risk and lies before the interval: {status}"
+    );
+    assert!(
+        to >= *last,
+        "the event committed at {last} is at risk and lies after the interval: {status}"
+    );
 }
 
 /// The router stops, and says where the events are that Kafka lacks.
@@ -101,18 +111,18 @@ async fn expect_missing(fixture: &mut Fixture, code: &str) -> (Value, AtRisk) {
 }
 
 /// A person accepts the gap; the router goes on, and Kafka lacks nothing that was not at risk.
-async fn goes_on_after_acceptance(fixture: &mut Fixture, at_risk: &AtRisk) {
+async fn expect_continues_after_acceptance(fixture: &mut Fixture, at_risk: &AtRisk) {
     fixture.accept().await.unwrap();
     write(fixture, 10).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     let (committed, there) = tokio::join!(ids_in_the_database(fixture), ids_in_kafka(fixture));
     let missing = committed.difference(&there).find(|id| !at_risk.contains_key(*id));
-    assert_eq!(missing, None, "it was not at risk");
+    assert_eq!(missing, None, "an event that was not at risk is not in Kafka");
 }
 
 /// A stage without a router, everything confirmed, and where.
-async fn abandoned() -> (Fixture, PgLsn) {
-    let mut fixture = flowing(Fixture::builder().track_commits()).await;
+async fn fixture_without_router() -> (Fixture, PgLsn) {
+    let mut fixture = streaming_fixture(Fixture::builder().track_commits()).await;
     fixture.kill_router().await.unwrap();
     let confirmed = fixture.confirmed().await.unwrap();
     (fixture, confirmed)
@@ -128,45 +138,48 @@ fn create_slot() -> String {
 }
 
 /// Rows are written, and then the slot is brought past them.
-async fn expect_moved(how: &[String]) {
-    let (mut fixture, confirmed) = abandoned().await;
+async fn expect_gap_of_moved_slot(how: &[String]) {
+    let (mut fixture, confirmed) = fixture_without_router().await;
     write(&mut fixture, LOST).await;
     for statement in how {
         run(&fixture, statement).await;
     }
     let (status, missing) = expect_missing(&mut fixture, "P014").await;
-    assert!(interval(&status)[0] >= confirmed, "what was confirmed is in kafka: {status}");
-    goes_on_after_acceptance(&mut fixture, &missing).await;
+    assert!(
+        interval(&status)[0] >= confirmed,
+        "the interval includes confirmed events, which are in Kafka: {status}"
+    );
+    expect_continues_after_acceptance(&mut fixture, &missing).await;
 }
 
 #[tokio::test]
-async fn a_slot_that_was_made_again() {
+async fn a_slot_recreated_while_the_router_was_down_is_a_gap() {
     rounds("slot re-created", async || {
         let drop = format!("SELECT pg_drop_replication_slot('{SLOT}')");
-        expect_moved(&[drop, create_slot()]).await;
+        expect_gap_of_moved_slot(&[drop, create_slot()]).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_slot_that_was_advanced() {
+async fn a_slot_advanced_while_the_router_was_down_is_a_gap() {
     rounds("slot advanced", async || {
         let advance =
             format!("SELECT pg_replication_slot_advance('{SLOT}', pg_current_wal_flush_lsn())");
-        expect_moved(&[advance]).await;
+        expect_gap_of_moved_slot(&[advance]).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_publication_that_left_rows_out_and_is_as_before() {
+async fn a_publication_that_left_rows_out_while_the_router_was_down_is_a_gap() {
     rounds("publication altered and altered back", async || {
-        let (mut fixture, _) = abandoned().await;
+        let (mut fixture, _) = fixture_without_router().await;
         run(&fixture, "ALTER PUBLICATION outbox_router SET (publish = 'update')").await;
         write(&mut fixture, LOST).await;
         run(&fixture, "ALTER PUBLICATION outbox_router SET (publish = 'insert')").await;
         let (_, missing) = expect_missing(&mut fixture, "P032").await;
-        goes_on_after_acceptance(&mut fixture, &missing).await;
+        expect_continues_after_acceptance(&mut fixture, &missing).await;
     })
     .await;
 }

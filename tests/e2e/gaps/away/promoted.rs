@@ -6,15 +6,17 @@ use testbed::postgres::{DATABASE, PostgresServer, SUPERUSER, ShutdownMode};
 use testbed::wait::eventually;
 
 use super::super::write;
-use super::restored::{FORGOTTEN, expect_forgotten, with_an_older_copy, write_past_what_kafka_has};
+use super::restored::{
+    FORGOTTEN, expect_gap_of_lost_events, fixture_with_older_copy, write_past_what_kafka_has,
+};
 use super::{
-    AtRisk, LOST, abandoned, committed, create_slot, expect_missing, goes_on_after_acceptance,
-    interval, rounds::rounds, run,
+    AtRisk, LOST, committed, create_slot, expect_continues_after_acceptance, expect_missing,
+    fixture_without_router, interval, rounds::rounds, run,
 };
 
 /// A stage whose router streams, and a standby that has the slot by PostgreSQL's own
 /// synchronisation (from version 17).
-async fn with_a_standby() -> (Fixture, PostgresServer) {
+async fn fixture_with_standby() -> (Fixture, PostgresServer) {
     let mut fixture =
         Fixture::builder().track_commits().set("monitor.interval", "1s").prepare().await.unwrap();
     run(
@@ -70,19 +72,19 @@ async fn wait_synced(fixture: &Fixture, standby: &PostgresServer) {
 }
 
 /// The primary is gone, and the router is told of the standby.
-async fn fail_over(fixture: &mut Fixture, standby: PostgresServer) {
+async fn switch_to_standby(fixture: &mut Fixture, standby: PostgresServer) {
     drop(std::mem::replace(&mut fixture.postgres, standby));
     let url = fixture.postgres.url(e2e::ROLE, DATABASE);
     fixture.config.set("postgres.url", url);
     fixture.rewrite_config().unwrap();
     fixture.postgres.promote().await.unwrap();
     let slot = fixture.slot().await.unwrap();
-    assert_eq!(slot.plugin.as_deref(), Some("pgoutput"), "the slot came with it");
+    assert_eq!(slot.plugin.as_deref(), Some("pgoutput"), "the slot was not synchronized");
 }
 
 /// A standby that was cut off, and became the primary without the last of what Kafka has.
-async fn promoted_behind() -> (Fixture, AtRisk) {
-    let (mut fixture, mut standby) = with_a_standby().await;
+async fn promote_lagging_standby() -> (Fixture, AtRisk) {
+    let (mut fixture, mut standby) = fixture_with_standby().await;
     standby.stop(ShutdownMode::Fast, SHORT_DEADLINE).await.unwrap();
     write(&mut fixture, FORGOTTEN).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
@@ -90,81 +92,85 @@ async fn promoted_behind() -> (Fixture, AtRisk) {
     let committed = committed(&mut fixture).await;
     fixture.postgres.kill9().await.unwrap();
     standby.start_again().await.unwrap();
-    fail_over(&mut fixture, standby).await;
+    switch_to_standby(&mut fixture, standby).await;
     (fixture, committed)
 }
 
 /// Whether PostgreSQL brings slots to its standbys; before that, others do, by copying its files.
-fn synchronises_slots() -> bool {
+fn synchronizes_slots() -> bool {
     postgres_version().unwrap() >= 17
 }
 
 #[tokio::test]
-async fn a_promotion_that_forgot_transactions_with_the_slot_synced() {
+async fn a_promotion_that_lost_transactions_is_a_gap_even_with_a_synchronized_slot() {
     rounds("promoted with the slot synced", async || {
-        let (mut fixture, committed) = if synchronises_slots() {
-            promoted_behind().await
+        let (mut fixture, committed) = if synchronizes_slots() {
+            promote_lagging_standby().await
         } else {
-            let (mut fixture, committed) = with_an_older_copy().await.put_back();
+            let (mut fixture, committed) = fixture_with_older_copy().await.put_back();
             fixture.postgres.start_promoted().await.unwrap();
             (fixture, committed)
         };
-        expect_forgotten(&mut fixture, committed).await;
+        expect_gap_of_lost_events(&mut fixture, committed).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_promotion_that_forgot_transactions_and_has_written_past_them() {
+async fn a_promotion_that_lost_transactions_and_has_written_past_them_is_a_gap() {
     rounds("promoted with the slot, written past", async || {
-        let (mut fixture, committed) = with_an_older_copy().await.put_back();
+        let (mut fixture, committed) = fixture_with_older_copy().await.put_back();
         fixture.postgres.start_promoted().await.unwrap();
         write_past_what_kafka_has(&mut fixture).await;
-        expect_forgotten(&mut fixture, committed).await;
+        expect_gap_of_lost_events(&mut fixture, committed).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_promotion_that_forgot_transactions_with_a_slot_made_again() {
+async fn a_promotion_that_lost_transactions_is_a_gap_even_with_a_recreated_slot() {
     rounds("promoted with the slot made again", async || {
-        let (mut fixture, committed) = with_an_older_copy().await.without_the_slot().put_back();
+        let (mut fixture, committed) =
+            fixture_with_older_copy().await.without_the_slot().put_back();
         fixture.postgres.start_promoted().await.unwrap();
         run(&fixture, &create_slot()).await;
-        expect_forgotten(&mut fixture, committed).await;
+        expect_gap_of_lost_events(&mut fixture, committed).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_promotion_that_forgot_nothing_but_the_slot() {
+async fn a_promotion_that_lost_only_the_slot_is_a_gap() {
     rounds("promoted without the slot", async || {
-        let (mut fixture, confirmed) = abandoned().await;
+        let (mut fixture, confirmed) = fixture_without_router().await;
         fixture.postgres.stop(ShutdownMode::Fast, SHORT_DEADLINE).await.unwrap();
         std::fs::remove_dir_all(fixture.postgres.data_dir().join("pg_replslot").join(SLOT))
             .unwrap();
         fixture.postgres.start_promoted().await.unwrap();
         write(&mut fixture, LOST).await;
         let (status, missing) = expect_missing(&mut fixture, "P010").await;
-        assert!(interval(&status)[0] >= confirmed, "what was confirmed is in kafka: {status}");
+        assert!(
+            interval(&status)[0] >= confirmed,
+            "the interval includes confirmed events, which are in Kafka: {status}"
+        );
         run(&fixture, &create_slot()).await;
-        goes_on_after_acceptance(&mut fixture, &missing).await;
+        expect_continues_after_acceptance(&mut fixture, &missing).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_promotion_that_forgot_nothing_is_none_and_loses_nothing() {
+async fn a_promotion_that_lost_nothing_is_no_gap_and_no_event_is_lost() {
     rounds("promoted with everything, goes on", async || {
-        let mut fixture = if synchronises_slots() {
-            let (mut fixture, standby) = with_a_standby().await;
+        let mut fixture = if synchronizes_slots() {
+            let (mut fixture, standby) = fixture_with_standby().await;
             fixture.kill_router().await.unwrap();
             // It is awaited.
             fixture.postgres.stop(ShutdownMode::Fast, SHORT_DEADLINE).await.unwrap();
-            fail_over(&mut fixture, standby).await;
+            switch_to_standby(&mut fixture, standby).await;
             fixture
         } else {
-            let (mut fixture, _) = abandoned().await;
+            let (mut fixture, _) = fixture_without_router().await;
             fixture.postgres.stop(ShutdownMode::Fast, SHORT_DEADLINE).await.unwrap();
             fixture.postgres.start_promoted().await.unwrap();
             fixture

@@ -5,7 +5,7 @@ use e2e::{Fixture, SHORT_DEADLINE};
 use testbed::load::Load;
 use testbed::router::RouterProcess;
 
-use super::super::{flowing, write};
+use super::super::{streaming_fixture, write};
 
 fn errors(router: &RouterProcess) -> Vec<String> {
     router.log().lines().filter(|line| line.contains(" ERROR ")).map(str::to_owned).collect()
@@ -27,7 +27,7 @@ async fn take_over(fixture: &mut Fixture) -> Vec<String> {
 #[tokio::test]
 async fn restarts_and_takeovers_are_no_gaps() {
     let times: u64 = std::env::var("OUTBOX_RESTARTS").map_or(12, |times| times.parse().unwrap());
-    let mut fixture = flowing(Fixture::builder()).await;
+    let mut fixture = streaming_fixture(Fixture::builder()).await;
     let mut stops = Vec::new();
     for time in 0..times {
         // Each time it is at another place in these rows.

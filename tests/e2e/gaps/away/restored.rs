@@ -8,10 +8,10 @@ use testbed::postgres::ShutdownMode;
 use testbed::wait::eventually;
 use tokio_postgres::types::PgLsn;
 
-use super::super::{copy_files, flowing, write};
+use super::super::{copy_files, streaming_fixture, write};
 use super::{
-    AtRisk, abandoned, committed, create_slot, expect_covered, expect_stop,
-    goes_on_after_acceptance, ids_in_kafka, ids_in_the_database, rounds::rounds, run, without,
+    AtRisk, committed, create_slot, expect_continues_after_acceptance, expect_covered, expect_stop,
+    fixture_without_router, ids_in_kafka, ids_in_the_database, rounds::rounds, run, without,
 };
 
 /// Events that the server will not know any more.
@@ -19,7 +19,7 @@ pub(super) const FORGOTTEN: u64 = 200;
 
 /// A server's files as they were when the first hundred events were confirmed; two hundred more
 /// have come since, and are confirmed. Neither server nor router runs.
-pub(super) struct Older {
+pub(super) struct OlderCopy {
     pub(super) fixture: Fixture,
     files: PathBuf,
     /// All that was committed.
@@ -27,8 +27,8 @@ pub(super) struct Older {
 }
 
 /// A copy of the stopped server's storage.
-pub(super) async fn with_an_older_copy() -> Older {
-    let mut fixture = flowing(Fixture::builder().track_commits()).await;
+pub(super) async fn fixture_with_older_copy() -> OlderCopy {
+    let mut fixture = streaming_fixture(Fixture::builder().track_commits()).await;
     fixture.router.sigterm().unwrap();
     fixture.router.wait_exit(SHORT_DEADLINE).await.unwrap();
     fixture.postgres.stop(ShutdownMode::Fast, SHORT_DEADLINE).await.unwrap();
@@ -36,17 +36,17 @@ pub(super) async fn with_an_older_copy() -> Older {
     let files = data.with_extension("older");
     copy_files(&data, &files);
     fixture.postgres.start_again().await.unwrap();
-    go_further(fixture, files).await
+    write_more_and_stop(fixture, files).await
 }
 
 /// A base backup of the running server, taken by SQL as the manual says, and its label. It has no
 /// slots.
-async fn with_a_base_backup() -> (Older, String) {
+async fn fixture_with_base_backup() -> (OlderCopy, String) {
     // Nobody writes files while they are copied, and a restored server finds no archive.
     let quiet = |builder: FixtureBuilder| {
         builder.track_commits().postgres("autovacuum", "off").postgres("restore_command", "false")
     };
-    let mut fixture = flowing(quiet(Fixture::builder())).await;
+    let mut fixture = streaming_fixture(quiet(Fixture::builder())).await;
     fixture.kill_router().await.unwrap();
     let data = fixture.postgres.data_dir();
     let files = data.with_extension("older");
@@ -61,20 +61,20 @@ async fn with_a_base_backup() -> (Older, String) {
     for slot in std::fs::read_dir(files.join("pg_replslot")).unwrap() {
         std::fs::remove_dir_all(slot.unwrap().path()).unwrap();
     }
-    (go_further(fixture, files).await, label)
+    (write_more_and_stop(fixture, files).await, label)
 }
 
-async fn go_further(mut fixture: Fixture, files: PathBuf) -> Older {
+async fn write_more_and_stop(mut fixture: Fixture, files: PathBuf) -> OlderCopy {
     fixture.restart().await.unwrap();
     write(&mut fixture, FORGOTTEN).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     fixture.kill_router().await.unwrap();
     let committed = committed(&mut fixture).await;
     fixture.postgres.kill9().await.unwrap();
-    Older { fixture, files, committed }
+    OlderCopy { fixture, files, committed }
 }
 
-impl Older {
+impl OlderCopy {
     pub(super) fn without_the_slot(self) -> Self {
         std::fs::remove_dir_all(self.files.join("pg_replslot").join(SLOT)).unwrap();
         self
@@ -91,14 +91,14 @@ impl Older {
 
 /// The router stops, says where the events are that this server does not know, and goes on after an
 /// acceptance.
-pub(super) async fn expect_forgotten(fixture: &mut Fixture, committed: AtRisk) {
+pub(super) async fn expect_gap_of_lost_events(fixture: &mut Fixture, committed: AtRisk) {
     let there = ids_in_kafka(fixture).await;
-    assert!(committed.keys().all(|id| there.contains(id)), "everything was confirmed");
+    assert!(committed.keys().all(|id| there.contains(id)), "a confirmed event is not in Kafka");
     let forgotten = without(committed, &ids_in_the_database(fixture).await);
     assert!(u64::try_from(forgotten.len()).unwrap() >= FORGOTTEN, "{} forgotten", forgotten.len());
     let status = expect_stop(fixture, "P015").await;
     expect_covered(&status, &forgotten);
-    goes_on_after_acceptance(fixture, &forgotten).await;
+    expect_continues_after_acceptance(fixture, &forgotten).await;
 }
 
 /// Where the record in Kafka says that everything is acknowledged.
@@ -108,7 +108,7 @@ async fn position_of_the_record(fixture: &Fixture) -> PgLsn {
     let known = told.lines().find_map(|line| {
         line.strip_prefix("record")?.trim().strip_prefix("everything before ")?.split(' ').next()
     });
-    known.unwrap_or_else(|| panic!("no record: {told}")).parse().unwrap()
+    known.unwrap_or_else(|| panic!("there is no witness: {told}")).parse().unwrap()
 }
 
 /// Until the server's WAL is longer than it ever was: by its length alone it cannot be told any
@@ -121,9 +121,9 @@ pub(super) async fn write_past_what_kafka_has(fixture: &mut Fixture) {
 }
 
 #[tokio::test]
-async fn a_base_backup_with_a_slot_made_again() {
+async fn a_restored_base_backup_with_a_recreated_slot_is_a_gap() {
     rounds("restored from a base backup", async || {
-        let (backup, label) = with_a_base_backup().await;
+        let (backup, label) = fixture_with_base_backup().await;
         let (mut fixture, committed) = backup.put_back();
         fixture.postgres.write_file("backup_label", label.as_bytes()).unwrap();
         fixture.postgres.write_file("recovery.signal", b"").unwrap();
@@ -137,48 +137,48 @@ async fn a_base_backup_with_a_slot_made_again() {
         .await
         .unwrap();
         run(&fixture, &create_slot()).await;
-        expect_forgotten(&mut fixture, committed).await;
+        expect_gap_of_lost_events(&mut fixture, committed).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_storage_snapshot_on_the_same_timeline() {
+async fn a_restored_storage_snapshot_on_the_same_timeline_is_a_gap() {
     rounds("storage snapshot", async || {
-        let (mut fixture, committed) = with_an_older_copy().await.put_back();
+        let (mut fixture, committed) = fixture_with_older_copy().await.put_back();
         fixture.postgres.start_again().await.unwrap();
-        expect_forgotten(&mut fixture, committed).await;
+        expect_gap_of_lost_events(&mut fixture, committed).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_storage_snapshot_that_has_written_a_little() {
+async fn a_restored_storage_snapshot_that_has_written_a_little_is_a_gap() {
     rounds("storage snapshot, written a little", async || {
-        let (mut fixture, committed) = with_an_older_copy().await.put_back();
+        let (mut fixture, committed) = fixture_with_older_copy().await.put_back();
         fixture.postgres.start_again().await.unwrap();
         // Less than what it has forgotten, at the same positions.
         write(&mut fixture, 20).await;
-        expect_forgotten(&mut fixture, committed).await;
+        expect_gap_of_lost_events(&mut fixture, committed).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_storage_snapshot_that_has_written_past_what_kafka_has() {
+async fn a_restored_storage_snapshot_that_has_written_past_the_witness_is_a_gap() {
     rounds("storage snapshot, written past", async || {
-        let (mut fixture, committed) = with_an_older_copy().await.put_back();
+        let (mut fixture, committed) = fixture_with_older_copy().await.put_back();
         fixture.postgres.start_again().await.unwrap();
         write_past_what_kafka_has(&mut fixture).await;
-        expect_forgotten(&mut fixture, committed).await;
+        expect_gap_of_lost_events(&mut fixture, committed).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn another_database_cluster_behind_the_same_name() {
+async fn another_database_cluster_at_the_same_address_is_a_gap() {
     rounds("another database cluster", async || {
-        let (mut fixture, _) = abandoned().await;
+        let (mut fixture, _) = fixture_without_router().await;
         let committed = committed(&mut fixture).await;
         // The same names, made by the same hands, and another server.
         let mut other = Fixture::builder().another_identity().prepare().await.unwrap();
@@ -192,9 +192,13 @@ async fn another_database_cluster_behind_the_same_name() {
         assert!(message.contains("another database cluster"), "{message}");
         let hint = text(&status, "/reason/hint").unwrap();
         assert!(hint.contains("another name"), "{hint}");
-        assert_eq!(ids_in_the_database(&fixture).await.len(), 0, "all are unknown there");
+        assert_eq!(
+            ids_in_the_database(&fixture).await.len(),
+            0,
+            "the other cluster has events of the outbox"
+        );
         expect_covered(&status, &committed);
-        goes_on_after_acceptance(&mut fixture, &committed).await;
+        expect_continues_after_acceptance(&mut fixture, &committed).await;
     })
     .await;
 }

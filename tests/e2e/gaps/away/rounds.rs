@@ -23,7 +23,7 @@ pub(super) async fn rounds(what: &'static str, round: impl AsyncFn() + Clone + '
     }
     drop(kafka);
     tell((what, well, wanted));
-    assert_eq!(well, wanted, "{what}: rounds in which all was as it should be");
+    assert_eq!(well, wanted, "{what}: rounds that passed");
 }
 
 /// All that is over so far, so that the last line has everything.

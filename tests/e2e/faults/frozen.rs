@@ -21,7 +21,7 @@ fn acked(status: &Value) -> u64 {
 }
 
 #[tokio::test]
-async fn a_frozen_router_that_wakes_up_behind_its_successor_stands_by_and_breaks_no_order() {
+async fn a_frozen_router_that_wakes_up_after_a_takeover_becomes_a_standby_and_keeps_the_order() {
     let mut fixture = Fixture::builder().set("limits.window_events", WINDOW).start().await.unwrap();
     fixture.late_runs = LateRuns::Allowed;
     let mut successor = RouterProcess::start(&fixture.config.to_string()).unwrap();
@@ -44,7 +44,7 @@ async fn a_frozen_router_that_wakes_up_behind_its_successor_stands_by_and_breaks
     fixture.note(journal);
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    assert_eq!(fixture.slot().await.unwrap().active_pid, holder, "the slot changed hands again");
+    assert_eq!(fixture.slot().await.unwrap().active_pid, holder, "another router holds the slot");
     assert!(acked(&successor.status().await.unwrap()) > before);
     let verdict = fixture.verdict().await.unwrap().clean().unwrap();
     println!("{verdict}");
@@ -59,7 +59,7 @@ async fn a_frozen_router_that_wakes_up_behind_its_successor_stands_by_and_breaks
 }
 
 #[tokio::test]
-async fn a_router_that_was_cut_off_for_a_moment_stands_by_for_the_one_that_took_over() {
+async fn a_router_cut_off_for_a_moment_becomes_a_standby_of_the_one_that_took_over() {
     let mut fixture = Fixture::builder().proxied_postgres().start().await.unwrap();
     fixture.late_runs = LateRuns::Allowed;
     let direct = format!("postgres://{ROLE}@127.0.0.1:{}/{DATABASE}", fixture.postgres.port());

@@ -6,11 +6,11 @@ use e2e::{Fixture, PUBLICATION, SHORT_DEADLINE, text};
 use serde_json::Value;
 use testbed::wait::eventually;
 
-use super::{expect_told, has_interval, looked_again, write};
+use super::{expect_reported, has_interval, wait_for_monitor, write};
 
 /// A stage whose publication and table were altered before the first router; its events are
 /// confirmed, and the router is gone.
-async fn abandoned(before: &[&str]) -> Fixture {
+async fn fixture_without_router(before: &[&str]) -> Fixture {
     let mut fixture = Fixture::builder().set("monitor.interval", "1s").prepare().await.unwrap();
     run(&fixture, before).await;
     fixture.restart().await.unwrap();
@@ -38,7 +38,7 @@ async fn expect_gap(fixture: &mut Fixture, said: &str) {
     let message = text(&status, "/reason/message").unwrap();
     assert!(message.contains(said) && has_interval(&status), "{status}");
     assert!(text(&status, "/reason/hint").unwrap().contains("outbox-router accept"), "{status}");
-    expect_told(fixture, &["P021"]).await;
+    expect_reported(fixture, &["P021"]).await;
     fixture.accept().await.unwrap();
     write(fixture, 10).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
@@ -57,7 +57,7 @@ async fn expect_no_gap(fixture: &mut Fixture) {
     fixture.kill_router().await.unwrap();
     run(fixture, &["TRUNCATE outbox"]).await;
     fixture.restart().await.unwrap();
-    looked_again(fixture, 2.0).await;
+    wait_for_monitor(fixture, 2.0).await;
     let status = fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
     assert_eq!(status.pointer("/monitor/findings/0"), None, "{status}");
     let log = fixture.router.log();
@@ -74,8 +74,8 @@ const BY_SCHEMA: [&str; 2] = [
 ];
 
 #[tokio::test]
-async fn a_schema_that_left_the_publication_and_came_back() {
-    let mut fixture = abandoned(&BY_SCHEMA).await;
+async fn a_schema_taken_out_of_the_publication_and_put_back_is_a_gap() {
+    let mut fixture = fixture_without_router(&BY_SCHEMA).await;
     let out_and_back = [
         "ALTER PUBLICATION outbox_router DROP TABLES IN SCHEMA public",
         INSERT,
@@ -86,8 +86,8 @@ async fn a_schema_that_left_the_publication_and_came_back() {
 }
 
 #[tokio::test]
-async fn a_table_that_left_a_published_schema_and_came_back() {
-    let mut fixture = abandoned(&BY_SCHEMA).await;
+async fn a_table_moved_out_of_a_published_schema_and_back_is_a_gap() {
+    let mut fixture = fixture_without_router(&BY_SCHEMA).await;
     let out_and_back = [
         "CREATE SCHEMA elsewhere",
         "ALTER TABLE outbox SET SCHEMA elsewhere",
@@ -100,8 +100,8 @@ async fn a_table_that_left_a_published_schema_and_came_back() {
 }
 
 #[tokio::test]
-async fn a_filter_that_was_there_for_a_while() {
-    let mut fixture = abandoned(&[]).await;
+async fn a_row_filter_set_and_removed_is_a_gap() {
+    let mut fixture = fixture_without_router(&[]).await;
     let filtered = [
         "ALTER PUBLICATION outbox_router SET TABLE outbox WHERE (aggregate_id <> 'order-1')",
         INSERT,
@@ -129,8 +129,8 @@ const ORDINARY: [&str; 13] = [
 ];
 
 #[tokio::test]
-async fn what_is_done_to_a_table_of_a_published_schema_on_ordinary_days_is_no_gap() {
-    let mut fixture = abandoned(&BY_SCHEMA).await;
+async fn maintenance_of_a_table_in_a_published_schema_is_no_gap() {
+    let mut fixture = fixture_without_router(&BY_SCHEMA).await;
     run(&fixture, &ORDINARY).await;
     run(&fixture, &["ALTER TABLE outbox SET LOGGED", "CLUSTER outbox USING later"]).await;
     expect_no_gap(&mut fixture).await;
@@ -138,11 +138,11 @@ async fn what_is_done_to_a_table_of_a_published_schema_on_ordinary_days_is_no_ga
 
 /// Another table may have borne the name meanwhile, and may have been given rows.
 #[tokio::test]
-async fn a_table_that_got_its_name_back_is_told_once_and_is_no_gap() {
-    let mut fixture = abandoned(&[]).await;
+async fn a_table_renamed_and_renamed_back_is_reported_once_and_is_no_gap() {
+    let mut fixture = fixture_without_router(&[]).await;
     let renamed = ["ALTER TABLE outbox RENAME TO passing", "ALTER TABLE passing RENAME TO outbox"];
     run(&fixture, &renamed).await;
-    expect_told_once(&mut fixture, "P029", "was renamed and renamed back").await;
+    expect_reported_once(&mut fixture, "P029", "was renamed and renamed back").await;
 }
 
 const ALL_TABLES: [&str; 2] = [
@@ -151,8 +151,8 @@ const ALL_TABLES: [&str; 2] = [
 ];
 
 #[tokio::test]
-async fn a_table_that_was_unlogged_for_a_while() {
-    let mut fixture = abandoned(&ALL_TABLES).await;
+async fn a_table_set_unlogged_and_logged_again_is_a_gap() {
+    let mut fixture = fixture_without_router(&ALL_TABLES).await;
     let unlogged = ["ALTER TABLE outbox SET UNLOGGED", INSERT, "ALTER TABLE outbox SET LOGGED"];
     run(&fixture, &unlogged).await;
     run(&fixture, &["VACUUM FULL outbox"]).await;
@@ -160,10 +160,10 @@ async fn a_table_that_was_unlogged_for_a_while() {
 }
 
 #[tokio::test]
-async fn rows_that_were_written_anew_for_a_new_column_are_told_once_and_are_no_gap() {
-    let mut fixture = abandoned(&ALL_TABLES).await;
+async fn a_table_rewritten_for_a_new_column_is_reported_once_and_is_no_gap() {
+    let mut fixture = fixture_without_router(&ALL_TABLES).await;
     run(&fixture, &["ALTER TABLE outbox ADD COLUMN chance text DEFAULT random()::text"]).await;
-    expect_told_once(&mut fixture, "P021", "was written anew by alter table").await;
+    expect_reported_once(&mut fixture, "P021", "was written anew by alter table").await;
 }
 
 /// A partitioned outbox of two levels.
@@ -180,8 +180,8 @@ const PARTITIONED: [&str; 8] = [
 ];
 
 #[tokio::test]
-async fn a_partition_that_was_detached_and_attached_again() {
-    let mut fixture = abandoned(&PARTITIONED).await;
+async fn a_partition_detached_and_attached_again_is_a_gap() {
+    let mut fixture = fixture_without_router(&PARTITIONED).await;
     let out_and_back = [
         "ALTER TABLE part_1 DETACH PARTITION part_1_other",
         "INSERT INTO part_1_other (aggregate_type, aggregate_id, event_type) \
@@ -194,8 +194,8 @@ async fn a_partition_that_was_detached_and_attached_again() {
 }
 
 #[tokio::test]
-async fn a_partition_that_was_unlogged_for_a_while_and_one_that_is() {
-    let mut fixture = abandoned(&PARTITIONED).await;
+async fn a_partition_set_unlogged_for_a_while_or_still_unlogged_is_a_gap() {
+    let mut fixture = fixture_without_router(&PARTITIONED).await;
     let unlogged =
         ["ALTER TABLE part_1_other SET UNLOGGED", INSERT, "ALTER TABLE part_1_other SET LOGGED"];
     run(&fixture, &unlogged).await;
@@ -211,8 +211,8 @@ async fn a_partition_that_was_unlogged_for_a_while_and_one_that_is() {
 }
 
 #[tokio::test]
-async fn partitions_that_come_and_go_and_ordinary_days_are_no_gap() {
-    let mut fixture = abandoned(&PARTITIONED).await;
+async fn adding_and_dropping_partitions_and_their_maintenance_are_no_gap() {
+    let mut fixture = fixture_without_router(&PARTITIONED).await;
     let come_and_go = [
         "CREATE TABLE part_1_rare PARTITION OF part_1 FOR VALUES IN ('Rare')",
         "CREATE TABLE part_1_never PARTITION OF part_1 FOR VALUES IN ('Never')",
@@ -228,7 +228,7 @@ async fn partitions_that_come_and_go_and_ordinary_days_are_no_gap() {
 }
 
 /// The router goes on, and says once what it found.
-async fn expect_told_once(fixture: &mut Fixture, code: &str, said: &str) {
+async fn expect_reported_once(fixture: &mut Fixture, code: &str, said: &str) {
     fixture.restart().await.unwrap();
     let announced = |log: &str| {
         let lines = log.lines().filter(|line| line.contains(said) && line.contains("WARN"));
@@ -239,7 +239,7 @@ async fn expect_told_once(fixture: &mut Fixture, code: &str, said: &str) {
     });
     let line = line.await.unwrap();
     assert!(line.contains(code) && line.contains("rows committed after"), "{line}");
-    looked_again(fixture, 2.0).await;
+    wait_for_monitor(fixture, 2.0).await;
     let status = fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
     let shown = text(&status, "/monitor/alterations/0/message").unwrap();
     assert!(shown.contains(said), "{status}");
@@ -250,17 +250,17 @@ async fn expect_told_once(fixture: &mut Fixture, code: &str, said: &str) {
     // The next process has nothing to say of it.
     fixture.kill_router().await.unwrap();
     fixture.restart().await.unwrap();
-    looked_again(fixture, 2.0).await;
+    wait_for_monitor(fixture, 2.0).await;
     assert_eq!(announced(&fixture.router.log()).len(), 1, "{}", fixture.router.log());
 }
 
 #[tokio::test]
-async fn an_alteration_that_explains_itself_while_no_router_ran_is_told_once() {
-    let mut fixture = abandoned(&[]).await;
+async fn an_alteration_while_no_router_ran_whose_change_is_visible_is_reported_once() {
+    let mut fixture = fixture_without_router(&[]).await;
     let altered = [
         format!("ALTER PUBLICATION {PUBLICATION} SET (publish = 'update')"),
         format!("ALTER PUBLICATION {PUBLICATION} SET (publish = 'insert, update')"),
     ];
     run(&fixture, &altered.each_ref().map(String::as_str)).await;
-    expect_told_once(&mut fixture, "P032", "was altered between two looks").await;
+    expect_reported_once(&mut fixture, "P032", "was altered between two looks").await;
 }
