@@ -49,7 +49,7 @@ async fn too_few_in_sync_replicas_and_a_rolling_restart_lose_nothing_and_keep_th
     fixture.kafka.owned().unwrap().start_again().await.unwrap();
     fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
 
-    // One is gone without a word, one in order. Broker 1 is the controller, too.
+    // One broker is killed, the other is shut down. Broker 1 is also the controller.
     for id in [3, 1] {
         let broker = fixture.kafka.owned().unwrap().broker(id).unwrap();
         match id {
@@ -63,7 +63,7 @@ async fn too_few_in_sync_replicas_and_a_rolling_restart_lose_nothing_and_keep_th
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.check().await.unwrap().clean().unwrap();
     println!("{verdict}");
     assert_eq!(
         fixture.slot().await.unwrap().active_pid,
@@ -72,8 +72,8 @@ async fn too_few_in_sync_replicas_and_a_rolling_restart_lose_nothing_and_keep_th
     );
 }
 
-/// The last copy of each event: what somebody who reads on and lets later copies overwrite earlier
-/// ones ends up with.
+/// The last record of each event: what a consumer ends up with that lets later records overwrite
+/// earlier ones.
 fn last_record_of_each_event(seen: Vec<ConsumedRecord>) -> Vec<ConsumedRecord> {
     let mut last = HashMap::new();
     for record in seen {
@@ -177,7 +177,7 @@ async fn the_router_does_not_make_the_broker_auto_create_a_topic() {
     let status = fixture.router.wait_state("blocked", SHORT_DEADLINE).await.unwrap();
     assert_eq!(status["reason"]["code"], "K010", "{status}");
     let often = |status: &serde_json::Value| {
-        status["totals"]["errors"]["K010"].as_u64().is_some_and(|looks| looks >= 3)
+        status["totals"]["errors"]["K010"].as_u64().is_some_and(|samples| samples >= 3)
     };
     fixture.router.wait_status("three lookups of the topic", SHORT_DEADLINE, often).await.unwrap();
     assert!(!exists(&fixture, &topic).await, "the router's metadata request created the topic");
@@ -185,5 +185,5 @@ async fn the_router_does_not_make_the_broker_auto_create_a_topic() {
     fixture.kafka.create_topic(&topic, 3, &[]).await.unwrap();
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    fixture.verdict().await.unwrap().clean().unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
 }

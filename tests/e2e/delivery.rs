@@ -21,7 +21,7 @@ const DEFAULT_WINDOW_BYTES: u64 = 32 * 1024 * 1024;
 async fn expect_exactly_once(fixture: &Fixture) {
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.check().await.unwrap().clean().unwrap();
     assert_eq!(verdict.duplicates, 0, "duplicates without any fault");
 }
 
@@ -75,14 +75,14 @@ async fn a_debezium_outbox_gives_the_records_of_debeziums_event_router() {
     };
     let journal = fixture.load(load).finished().await.unwrap();
     fixture.note(journal);
-    // The judge holds each record against its row: key, value, and header `id` alone.
+    // The checker compares each record with its row: key, value, and header `id` alone.
     expect_exactly_once(&fixture).await;
 }
 
 #[tokio::test]
 async fn one_leader_without_responses_holds_back_everything_past_the_window() {
     const WINDOW: u64 = 1_000;
-    // A transaction of the load, or what commits while a look is taken.
+    // A transaction of the load, or what commits while a sample is taken.
     const SLACK: u64 = 200;
     let mut fixture = Fixture::builder()
         .own_kafka(kafka::KafkaOptions::default().brokers(3))
@@ -132,7 +132,7 @@ async fn one_leader_without_responses_holds_back_everything_past_the_window() {
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.check().await.unwrap().clean().unwrap();
     let duplicates = u64::try_from(verdict.duplicates).unwrap();
     assert!(duplicates <= WINDOW + SLACK, "{duplicates} duplicates");
     let peak = fixture.router.process().unwrap().peak_resident_bytes().unwrap();
@@ -153,7 +153,7 @@ async fn a_topic_that_grows_under_load_keeps_the_order_of_every_key() {
     let running = fixture.load(load);
     wait_committed(&running, 300).await.unwrap();
     fixture.kafka.grow_topic(&topic, 5).await.unwrap();
-    // The router looks at the topics that it uses every 30 s.
+    // The router refreshes the topics that it uses every 30 s.
     eventually(DEADLINE, "records in a new partition", async || {
         let ends = fixture.kafka.end_offsets(&topic).await?;
         Ok(ends.iter().skip(2).any(|end| *end > 0).then_some(()))
@@ -164,11 +164,11 @@ async fn a_topic_that_grows_under_load_keeps_the_order_of_every_key() {
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(DEADLINE).await.unwrap();
 
-    // The judge calls a key in two partitions an anomaly; here each may have moved, once, and only
-    // after all that was produced before had arrived.
+    // For the checker a key in two partitions is an anomaly. Here each key may have moved once, and
+    // only after every record produced before had arrived.
     let moved = count_moved_keys(&fixture).await;
     assert!(moved > 10, "only {moved} keys moved");
-    let mut verdict = fixture.verdict().await.unwrap();
+    let mut verdict = fixture.check().await.unwrap();
     assert_eq!((verdict.affinity.count(), verdict.duplicates), (moved, 0));
     verdict.affinity = Anomalies::default();
     verdict.clean().unwrap();
@@ -216,7 +216,7 @@ async fn count_moved_keys(fixture: &Fixture) -> usize {
     moved
 }
 
-/// How often the router tells the server where it is: a third of its `wal_sender_timeout`.
+/// How often the router sends a status update: a third of its `wal_sender_timeout`.
 const STATUS_INTERVAL: Duration = Duration::from_millis(3_334);
 
 #[tokio::test]
@@ -228,8 +228,8 @@ async fn an_idle_outbox_retains_no_wal_while_another_database_writes() {
     other.batch_execute("CREATE TABLE filler (text text)").await.unwrap();
     let start = fixture.postgres.current_wal_lsn().await.unwrap();
 
-    // 200 MB over more than three status intervals; after each chunk a look at both positions.
-    let mut looks: Vec<(Instant, PgLsn, PgLsn)> = Vec::new();
+    // 200 MB over more than three status intervals; both positions are sampled after each chunk.
+    let mut samples: Vec<(Instant, PgLsn, PgLsn)> = Vec::new();
     let mut pace = interval(3 * STATUS_INTERVAL / u32::try_from(CHUNKS).unwrap());
     for _ in 0..CHUNKS {
         pace.tick().await;
@@ -238,14 +238,18 @@ async fn an_idle_outbox_retains_no_wal_while_another_database_writes() {
             .await
             .unwrap();
         let confirmed = fixture.confirmed().await.unwrap();
-        looks.push((Instant::now(), fixture.postgres.current_wal_lsn().await.unwrap(), confirmed));
+        samples.push((
+            Instant::now(),
+            fixture.postgres.current_wal_lsn().await.unwrap(),
+            confirmed,
+        ));
     }
-    let (_, end, _) = *looks.last().unwrap();
+    let (_, end, _) = *samples.last().unwrap();
     assert!(u64::from(end) - u64::from(start) >= 200_000_000, "too little was written");
     let mut judged = 0;
-    for (at, current, confirmed) in &looks {
+    for (at, current, confirmed) in &samples {
         // What was written two intervals ago or earlier must be confirmed by now.
-        let earlier = looks.iter().rfind(|(then, ..)| *then + 2 * STATUS_INTERVAL <= *at);
+        let earlier = samples.iter().rfind(|(then, ..)| *then + 2 * STATUS_INTERVAL <= *at);
         if let Some((_, written, _)) = earlier {
             judged += 1;
             assert!(

@@ -62,7 +62,7 @@ async fn a_router_killed_thirty_times_loses_nothing_and_repeats_at_most_its_wind
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
 
-    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.check().await.unwrap().clean().unwrap();
     let duplicates = kills.duplicates(&fixture.seen().await.unwrap());
     println!(
         "{verdict}\nconfirmed at each kill: {confirmed:?}\nduplicates after each kill: {duplicates:?}"
@@ -99,13 +99,13 @@ async fn a_server_killed_five_times_loses_nothing_and_repeats_at_most_the_window
         fixture.postgres.kill9().await.unwrap();
         let status =
             fixture.router.wait_status("the loss of its server", SHORT_DEADLINE, is_starting).await;
-        let told = told(&status.unwrap()).unwrap();
-        // Frozen, the router can neither confirm nor send while the slot is looked at.
+        let sent = last_sent_position(&status.unwrap()).unwrap();
+        // While it is frozen, the router can neither confirm nor send, so the slot can be read.
         fixture.router.pause().unwrap();
         fixture.postgres.start_again().await.unwrap();
         let saved = fixture.check_confirmed_events_are_in_kafka().await.unwrap();
         kills.note(&fixture).await.unwrap();
-        forgotten.push(fixture.events_until(told).await.unwrap() - saved);
+        forgotten.push(fixture.events_until(sent).await.unwrap() - saved);
         fixture.router.resume().unwrap();
         fixture.wait_streaming().await.unwrap();
     }
@@ -115,7 +115,7 @@ async fn a_server_killed_five_times_loses_nothing_and_repeats_at_most_the_window
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
 
-    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.check().await.unwrap().clean().unwrap();
     let duplicates = kills.duplicates(&fixture.seen().await.unwrap());
     println!("{verdict}\nforgotten by the slot: {forgotten:?}\nduplicates: {duplicates:?}");
     assert_eq!(duplicates[0], 0, "duplicates before the first kill");
@@ -132,9 +132,8 @@ fn is_starting(status: &Value) -> bool {
     status.get("state").is_some_and(|state| state == "starting")
 }
 
-/// What the router last told the server, by its own word: a limit from above, which is all it is
-/// used for.
-fn told(status: &Value) -> Option<PgLsn> {
+/// The last position that the router sent, as the router reports it: used as an upper limit only.
+fn last_sent_position(status: &Value) -> Option<PgLsn> {
     status.pointer("/positions/confirmed")?.as_str()?.parse().ok()
 }
 
@@ -163,12 +162,12 @@ async fn a_broker_down_for_thirty_seconds_blocks_the_router_and_loses_nothing() 
     assert_eq!(blocked["blame"], "kafka");
     assert_eq!(fixture.router.get("/readyz").await.unwrap().status, 503);
     wait_committed(&running, 5_000).await.unwrap();
-    // By now everything that was acknowledged before has been told.
+    // By now everything that was acknowledged before is confirmed.
     let held = fixture.slot().await.unwrap();
     let memory = fixture.router.process().unwrap().resident_bytes().unwrap();
-    let mut looks = interval(Duration::from_millis(500));
+    let mut samples = interval(Duration::from_millis(500));
     while gone.elapsed() < OUTAGE {
-        looks.tick().await;
+        samples.tick().await;
         let slot = fixture.slot().await.unwrap();
         assert_eq!(slot.active_pid, held.active_pid, "the walsender was timed out");
         assert_eq!(
@@ -187,7 +186,7 @@ async fn a_broker_down_for_thirty_seconds_blocks_the_router_and_loses_nothing() 
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.check().await.unwrap().clean().unwrap();
     let peak = fixture.router.process().unwrap().peak_resident_bytes().unwrap();
     println!("{verdict}\npeak of memory: {peak} B");
     assert_eq!(

@@ -61,12 +61,12 @@ async fn a_transaction_whose_commit_record_starts_at_the_confirmed_position_is_s
     fixture.restart().await.unwrap();
     fixture.wait_delivered(SHORT_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.check().await.unwrap().clean().unwrap();
     assert_eq!((verdict.sent, verdict.duplicates), (2, 0));
 }
 
-/// What the walsender was told last: how far the router has received, and how far it is safe.
-async fn told(session: &DatabaseSession) -> Option<(PgLsn, PgLsn)> {
+/// The last status update that the walsender received: the write position and the flush position.
+async fn last_status_update(session: &DatabaseSession) -> Option<(PgLsn, PgLsn)> {
     let sql = "SELECT write_lsn, flush_lsn FROM pg_stat_replication WHERE write_lsn IS NOT NULL";
     let row = session.query_opt(sql, &[]).await.unwrap()?;
     Some((row.get(0), row.get(1)))
@@ -93,10 +93,10 @@ async fn a_keepalive_is_not_confirmed_while_an_event_before_it_is_unacknowledged
         .unwrap();
     write_other_wal(&session).await;
     let end = fixture.postgres.current_wal_lsn().await.unwrap();
-    // The stream goes on, and the server hears that it was received: the same message says what is
-    // safe.
+    // The stream continues, and the same status update reports what was received and what is
+    // confirmed.
     let (written, flushed) = eventually(SHORT_DEADLINE, "a status beyond the event", async || {
-        Ok(told(&session).await.filter(|(written, _)| *written >= end))
+        Ok(last_status_update(&session).await.filter(|(written, _)| *written >= end))
     })
     .await
     .unwrap();
@@ -112,7 +112,7 @@ async fn a_keepalive_is_not_confirmed_while_an_event_before_it_is_unacknowledged
     fixture.restart().await.unwrap();
     fixture.wait_delivered(SHORT_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    fixture.verdict().await.unwrap().clean().unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
 }
 
 /// COPY of so many events into the outbox, by the server's own file: many of its rows share one
@@ -177,7 +177,7 @@ async fn a_router_killed_during_a_copy_sends_the_whole_transaction_again() {
     fixture.restart().await.unwrap();
     fixture.wait_delivered(2 * SHORT_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.check().await.unwrap().clean().unwrap();
     let duplicates = kills.duplicates(&fixture.seen().await.unwrap());
     println!("{verdict}\nduplicates after each kill: {duplicates:?}");
     assert_eq!((verdict.sent, duplicates[0]), (ROWS, 0));
@@ -221,9 +221,10 @@ async fn a_large_transaction_is_sent_after_its_commit_without_the_rows_of_rolled
 
     fixture.wait_delivered(SHORT_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.check().await.unwrap().clean().unwrap();
     assert_eq!((verdict.sent, verdict.duplicates), (2 * SURVIVE, 0));
-    // The server ran out of memory for it and wrote it to disk, because nobody asked it to stream.
+    // The server wrote it to disk when it exceeded the memory limit, because no client requested
+    // streaming.
     let sql = "SELECT spill_txns, stream_txns FROM pg_stat_replication_slots \
                WHERE slot_name = 'outbox_router'";
     let (spilled, streamed): (i64, i64) =

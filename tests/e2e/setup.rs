@@ -10,7 +10,7 @@ use testbed::router::RouterProcess;
 use testbed::wait::eventually;
 
 /// Standard output of a command that had to end with an exit code.
-fn said(output: &Output, exit_code: i32) -> String {
+fn stdout_of(output: &Output, exit_code: i32) -> String {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(exit_code), "stdout {stdout}\nstderr {stderr}");
@@ -18,7 +18,7 @@ fn said(output: &Output, exit_code: i32) -> String {
 }
 
 async fn run_command(fixture: &Fixture, arguments: &[&str], exit_code: i32) -> String {
-    said(&fixture.router.command(arguments).await.unwrap(), exit_code)
+    stdout_of(&fixture.router.command(arguments).await.unwrap(), exit_code)
 }
 
 async fn count(session: &DatabaseSession, query: &str) -> i64 {
@@ -133,7 +133,7 @@ async fn setup_names_the_session_that_blocks_the_creation_of_the_slot() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains(&format!("pg_terminate_backend({pid})")), "{stderr}");
-    // The server tells of the cancelled statement a moment before it has removed the slot.
+    // The server reports the cancelled statement a moment before it has removed the slot.
     eventually(SHORT_DEADLINE, "the end of the half-made slot", async || {
         Ok((count(&session, "pg_replication_slots").await == 0).then_some(()))
     })

@@ -53,7 +53,7 @@ async fn sigterm_under_load_drains_and_the_next_start_repeats_nothing() {
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.check().await.unwrap().clean().unwrap();
     println!("{verdict}");
     assert_eq!(verdict.duplicates, 0);
 }
@@ -86,7 +86,7 @@ async fn sigterm_while_kafka_does_not_respond_exits_at_the_deadline_with_code_75
     fixture.kafka.owned().unwrap().resume().unwrap();
     fixture.restart().await.unwrap();
     fixture.wait_delivered(DEADLINE).await.unwrap();
-    fixture.verdict().await.unwrap().clean().unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn postgresql_stops_within_two_seconds_while_the_router_is_idle() {
     fixture.wait_streaming().await.unwrap();
     write(&mut fixture, 100).await.unwrap();
     fixture.wait_delivered(DEADLINE).await.unwrap();
-    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.check().await.unwrap().clean().unwrap();
     println!("{verdict}");
     // Before 17 PostgreSQL does not save a slot for the sake of its confirmed position, not even
     // when it is stopped in order.
@@ -133,7 +133,7 @@ async fn postgresql_stops_within_ten_seconds_while_the_router_waits_for_kafka() 
     fixture.kafka.owned().unwrap().resume().unwrap();
     fixture.wait_streaming().await.unwrap();
     fixture.wait_delivered(DEADLINE).await.unwrap();
-    fixture.verdict().await.unwrap().clean().unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
 }
 
 #[tokio::test]
@@ -165,10 +165,10 @@ async fn a_standby_takes_over_when_the_streaming_router_is_killed() {
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    println!("{}", fixture.verdict().await.unwrap().clean().unwrap());
+    println!("{}", fixture.check().await.unwrap().clean().unwrap());
 }
 
-/// A standby becomes ready when its monitor has looked.
+/// A standby becomes ready after the first check of its monitor.
 async fn ready(router: &RouterProcess) -> anyhow::Result<()> {
     eventually(SHORT_DEADLINE, "/readyz 200", async || {
         Ok((router.get("/readyz").await?.status == 200).then_some(()))

@@ -1,6 +1,6 @@
-//! What a stage can be asked: whether everything arrived, in which order, and whether the slot was
-//! honest. Every answer comes from PostgreSQL and Kafka; the router's own word is never taken for
-//! it.
+//! Checks of a fixture: whether everything arrived, in which order, and whether a position was
+//! confirmed too early. Every answer comes from PostgreSQL and Kafka, and none from the router
+//! itself.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -108,8 +108,8 @@ impl Fixture {
     ///
     /// Fails when the command does, or when the router does not go on.
     pub async fn accept(&mut self) -> anyhow::Result<()> {
-        // Until then the router may still hold the slot, and what it has found is known to nobody
-        // else.
+        // Until then the router may still hold the slot, and only the router knows what it has
+        // found.
         let is_recorded =
             |status: &Value| status.pointer("/witness/gaps_recorded") == Some(&Value::Bool(true));
         self.router
@@ -117,19 +117,20 @@ impl Fixture {
             .await?;
         let url = self.postgres.url(SUPERUSER, DATABASE);
         let output = self.router.command(&["accept", "--yes", "--admin-url", &url]).await?;
-        let [said, complained] =
+        let status = output.status;
+        let [stdout, stderr] =
             [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-        let told = format!("accept: {said}{complained}");
-        ensure!(output.status.success(), "{told}");
-        self.wait_streaming().await.context(told)
+        let output = format!("accept: {stdout}{stderr}");
+        ensure!(status.success(), "{output}");
+        self.wait_streaming().await.context(output)
     }
 
-    /// The judge's verdict on everything that is in Kafka now.
+    /// Checks everything that is in Kafka now.
     ///
     /// # Errors
     ///
     /// Fails when the database or Kafka cannot be read.
-    pub async fn verdict(&self) -> anyhow::Result<CheckResult> {
+    pub async fn check(&self) -> anyhow::Result<CheckResult> {
         let truth = self.truth().await?;
         let options = CheckOptions { late_runs: self.late_runs };
         Ok(check(&truth, &self.seen().await?, &options))
@@ -184,11 +185,11 @@ impl Fixture {
     }
 
     /// With the router dead: every event at or before `confirmed_flush_lsn` must be in Kafka,
-    /// because no later session will send it again. Tells how many there are.
+    /// because no later session will send it again. Returns how many there are.
     ///
     /// # Errors
     ///
-    /// Fails when one is missing, naming some, or when the builder was not told `track_commits`.
+    /// Fails when one is missing, naming some, or when commits are not tracked.
     pub async fn check_confirmed_events_are_in_kafka(&mut self) -> anyhow::Result<usize> {
         self.wait_slot_free().await?;
         let confirmed = self.confirmed().await?;
@@ -208,7 +209,7 @@ impl Fixture {
     ///
     /// # Errors
     ///
-    /// Fails when the database cannot be read, or when the builder was not told `track_commits`.
+    /// Fails when the database cannot be read, or when commits are not tracked.
     pub async fn events_until(&mut self, position: PgLsn) -> anyhow::Result<usize> {
         let truth = self.truth().await?;
         Ok(count_until(&truth, &self.commits().await?, position))
@@ -218,7 +219,7 @@ impl Fixture {
     ///
     /// # Errors
     ///
-    /// Fails when the database cannot be read, or when the builder was not told `track_commits`.
+    /// Fails when the database cannot be read, or when commits are not tracked.
     pub async fn commits(&mut self) -> anyhow::Result<BTreeMap<u32, PgLsn>> {
         let session = self.session().await?;
         let witness = self

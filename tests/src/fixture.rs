@@ -1,5 +1,5 @@
-//! A stage: one PostgreSQL with an outbox, a publication and a slot, one Kafka with the topics, and
-//! a router between them.
+//! A fixture: one PostgreSQL with an outbox, a publication and a slot, one Kafka with the topics,
+//! and a router between them.
 
 use anyhow::Context;
 use serde_json::Value;
@@ -35,7 +35,7 @@ enum Database {
     Prepared,
 }
 
-/// What is special about a stage.
+/// What is special about a fixture.
 #[derive(Debug)]
 pub struct FixtureBuilder {
     schema: Schema,
@@ -229,7 +229,7 @@ pub struct Fixture {
     pub schema: Schema,
     /// How its rows become records.
     pub mapping: Mapping,
-    /// The topics that are judged.
+    /// The topics that are checked.
     pub topics: Vec<String>,
     /// Whether two routers were alive at once, which the checker must know.
     pub late_runs: LateRuns,
@@ -287,7 +287,7 @@ impl Fixture {
     ///
     /// # Errors
     ///
-    /// Fails unless the builder was told to put a proxy there.
+    /// Fails if the builder put no proxy there.
     pub fn postgres_proxy(&self) -> anyhow::Result<&Proxy> {
         self.postgres_proxy
             .as_ref()
@@ -298,7 +298,7 @@ impl Fixture {
     ///
     /// # Errors
     ///
-    /// Fails unless the builder was told to put a proxy there.
+    /// Fails if the builder put no proxy there.
     pub fn kafka_proxy(&self) -> anyhow::Result<&Proxy> {
         self.kafka_proxy.as_ref().context("there is no proxy: call `proxied_kafka` on the builder")
     }
@@ -348,7 +348,7 @@ async fn start_kafka(
         (NetworkPath::Direct, None) => Ok((FixtureKafka::shared().await?, None)),
         (NetworkPath::Direct, Some(options)) => Ok((FixtureKafka::own(options).await?, None)),
         (NetworkPath::Proxied, own) => {
-            // The proxy comes first: the broker has to be told what to advertise.
+            // The proxy comes first: the broker has to know what to advertise.
             let proxy = Proxy::start("127.0.0.1:1")?;
             let options = own.unwrap_or_default().advertise(proxy.address());
             let mut broker = FixtureKafka::own(options).await?;
@@ -382,7 +382,7 @@ fn topic_names(schema: &Schema, mapping: &Mapping) -> Vec<String> {
     schema.types.iter().map(|name| format!("{}{name}", mapping.topic_prefix)).collect()
 }
 
-/// What every stage configures; a scenario's own keys are stronger.
+/// The configuration of every fixture; a scenario's own keys replace these.
 fn base(port: u16, bootstrap: &str, schema: &Schema, mapping: &Mapping) -> RouterConfig {
     let mut config = RouterConfig::default();
     config
@@ -390,7 +390,7 @@ fn base(port: u16, bootstrap: &str, schema: &Schema, mapping: &Mapping) -> Route
         .set("postgres.slot", SLOT)
         .set("postgres.publication", PUBLICATION)
         .set("kafka.bootstrap_servers", bootstrap)
-        // Stages share a cluster, and all have the same name, database and slot.
+        // Fixtures share a cluster, and all have the same name, database and slot.
         .set("kafka.state_topic", format!("{}router-state", mapping.topic_prefix))
         .set("log.format", "text")
         .set_outbox("table", schema.table.as_str())

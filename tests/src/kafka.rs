@@ -1,4 +1,5 @@
-//! The Kafka of a stage: one for all scenarios that do not hurt it, or one of its own.
+//! The Kafka of a fixture: one that scenarios share, or one of its own for a scenario that disturbs
+//! it.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,8 +19,8 @@ pub enum FixtureKafka {
 }
 
 impl FixtureKafka {
-    /// The one that scenarios share: started by the first, and stopped when the last lets go of it,
-    /// in a panic too, so that no JVM outlives the tests.
+    /// The cluster that scenarios share: the first one starts it, and it is stopped when the last
+    /// one drops it, also in a panic, so that no JVM outlives the tests.
     ///
     /// # Errors
     ///

@@ -128,7 +128,7 @@ fn verdict(ratios: &[f64]) -> &'static str {
         ratios.iter().all(|ratio| *ratio > 1.0) || ratios.iter().all(|ratio| *ratio < 1.0);
     match (one_sided, ratios.len()) {
         (false, _) => "within the noise",
-        (true, 0..=5) => "too few pairs to tell: --runs 6",
+        (true, 0..=5) => "too few pairs for a result: --runs 6",
         (true, _) => "differs",
     }
 }
@@ -142,6 +142,6 @@ mod tests {
         assert_eq!(verdict(&[1.02, 1.03, 1.01, 1.05, 1.02, 1.01]), "differs");
         assert_eq!(verdict(&[0.9, 0.95, 0.99, 0.98, 0.97, 0.9]), "differs");
         assert_eq!(verdict(&[1.2, 1.3, 0.99, 1.2, 1.2, 1.2]), "within the noise");
-        assert_eq!(verdict(&[1.2, 1.3, 1.2, 1.2, 1.3]), "too few pairs to tell: --runs 6");
+        assert_eq!(verdict(&[1.2, 1.3, 1.2, 1.2, 1.3]), "too few pairs for a result: --runs 6");
     }
 }

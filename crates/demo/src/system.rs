@@ -170,7 +170,7 @@ async fn set_up(router: &RouterProcess, postgres: &PostgresServer) -> anyhow::Re
     let arguments =
         ["setup", "--apply", "--create-table", "--role", SLOT, "--admin-url", admin.as_str()];
     let output = router.command(&arguments).await?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "outbox-router setup failed: {}", said.trim());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "outbox-router setup failed: {}", stderr.trim());
     Ok(())
 }

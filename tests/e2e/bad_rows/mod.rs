@@ -15,8 +15,8 @@ mod rows;
 mod starts;
 mod topics;
 
-/// What is mended elsewhere is looked at again every 30 s.
-const MENDED: Duration = Duration::from_secs(60);
+/// A router that waits for something outside of it checks again every 30 s.
+const RECHECK_DEADLINE: Duration = Duration::from_secs(60);
 
 /// One row of `public.outbox`; what is `None` is NULL.
 #[derive(Clone, Copy)]
@@ -84,14 +84,16 @@ async fn expect_ids(fixture: &Fixture, topic: &str, expected: &[String]) {
 /// Waits until everything before a position is confirmed. Where the session ended before its record
 /// was stored, the next one does it.
 async fn expect_confirmed(fixture: &Fixture, settled: PgLsn) {
-    eventually(MENDED, format!("what came before {settled} to be confirmed"), async || {
-        Ok((fixture.confirmed().await? >= settled).then_some(()))
-    })
+    eventually(
+        RECHECK_DEADLINE,
+        format!("what came before {settled} to be confirmed"),
+        async || Ok((fixture.confirmed().await? >= settled).then_some(())),
+    )
     .await
     .unwrap();
 }
 
-/// Waits for a state with a reason, which `/status.json`, `/readyz` and the log must all tell.
+/// Waits for a state with a reason, which `/status.json`, `/readyz` and the log must all contain.
 async fn expect_reported(
     router: &mut RouterProcess,
     state: &str,

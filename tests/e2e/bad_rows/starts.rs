@@ -7,7 +7,7 @@ use e2e::{Fixture, PUBLICATION, ROLE, RouterConfig, SHORT_DEADLINE, SLOT, text};
 use testbed::postgres::{DATABASE, DatabaseSession, SUPERUSER, ShutdownMode};
 use testbed::router::RouterProcess;
 
-use super::{GOOD, MENDED, expect_ids, expect_reported, insert};
+use super::{GOOD, RECHECK_DEADLINE, expect_ids, expect_reported, insert};
 
 /// Passwords that may appear nowhere.
 const SECRETS: [&str; 2] = ["canary-of-postgresql", "canary-of-kafka"];
@@ -106,7 +106,7 @@ async fn a_missing_precondition_is_reported_and_the_router_starts_by_itself_once
     let late = insert(&session, GOOD).await;
 
     for candidate in [&mut absent, &mut foreign, &mut locked, &mut plain] {
-        candidate.router.wait_state("streaming", MENDED).await.unwrap();
+        candidate.router.wait_state("streaming", RECHECK_DEADLINE).await.unwrap();
         candidate.expect_no_secret().await;
     }
     for candidate in [&absent, &foreign] {
@@ -146,7 +146,7 @@ async fn a_server_without_logical_wal_is_reported_and_used_once_it_has_it() {
     assert!(output.status.success(), "{output:?}");
     let session = fixture.session().await.unwrap();
     let id = insert(&session, GOOD).await;
-    fixture.router.wait_state("streaming", MENDED).await.unwrap();
+    fixture.router.wait_state("streaming", RECHECK_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     expect_ids(&fixture, &fixture.topics[0].clone(), &[id]).await;
     assert!(fixture.slot().await.unwrap().active, "{SLOT} of {PUBLICATION} is not in use");

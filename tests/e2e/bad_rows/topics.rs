@@ -1,11 +1,13 @@
-//! Topics that are missing or take no record of this size. What stands in the way lies in Kafka, so
-//! the router goes on by itself when it is gone.
+//! Topics that are missing, or whose limit is smaller than a record. The cause lies in Kafka, so
+//! the router continues by itself when the cause is gone.
 
 use e2e::{Fixture, SHORT_DEADLINE, text};
 use serde_json::Value;
 use testbed::load::{Preset, Schema};
 
-use super::{GOOD, MENDED, Payload, Row, expect_confirmed, expect_ids, expect_reported, insert};
+use super::{
+    GOOD, Payload, RECHECK_DEADLINE, Row, expect_confirmed, expect_ids, expect_reported, insert,
+};
 
 #[tokio::test]
 async fn a_missing_topic_blocks_the_router_until_it_is_created() {
@@ -25,8 +27,8 @@ async fn a_missing_topic_blocks_the_router_until_it_is_created() {
     assert!(reason.contains(&invoices), "the reason does not name the topic: {reason}");
     assert_eq!(status["blame"], "kafka", "{status}");
     expect_ids(&fixture, &orders, std::slice::from_ref(&before)).await;
-    let looks = |status: &Value| status["totals"]["errors"]["K010"].as_u64();
-    let often = |status: &Value| looks(status).is_some_and(|looks| looks >= 4);
+    let samples = |status: &Value| status["totals"]["errors"]["K010"].as_u64();
+    let often = |status: &Value| samples(status).is_some_and(|samples| samples >= 4);
     fixture.router.wait_status("four looks for the topic", SHORT_DEADLINE, often).await.unwrap();
 
     fixture.kafka.create_topic(&invoices, 1, &[]).await.unwrap();
@@ -35,8 +37,8 @@ async fn a_missing_topic_blocks_the_router_until_it_is_created() {
     expect_ids(&fixture, &invoices, &[stuck]).await;
     expect_ids(&fixture, &orders, &[before, behind]).await;
     let log = fixture.router.log();
-    let said = log.lines().filter(|line| line.contains("K010")).count();
-    assert!(said <= 2, "{said} lines about one topic: {log}");
+    let lines = log.lines().filter(|line| line.contains("K010")).count();
+    assert!(lines <= 2, "{lines} lines about one topic: {log}");
 }
 
 #[tokio::test]
@@ -57,8 +59,8 @@ async fn a_missing_topic_is_created_if_create_topics_is_set() {
     fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
 }
 
-/// Without compression the router knows that a record is too large before it produces it; with it,
-/// the broker alone can tell.
+/// Without compression the router knows that a record is too large before it produces it. With
+/// compression only the broker knows.
 async fn expect_waits_for_a_larger_limit(compression: &str) {
     let mut fixture = Fixture::builder()
         .without_topics()
@@ -88,7 +90,7 @@ async fn expect_waits_for_a_larger_limit(compression: &str) {
     expect_ids(&fixture, &topic, std::slice::from_ref(&before)).await;
 
     fixture.kafka.set_topic(&topic, &[("max.message.bytes", "1000000")]).await.unwrap();
-    fixture.router.wait_state("streaming", MENDED).await.unwrap();
+    fixture.router.wait_state("streaming", RECHECK_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     expect_ids(&fixture, &topic, &[before, large, behind]).await;
 }

@@ -18,7 +18,7 @@ async fn prepared() -> (Fixture, DatabaseSession) {
 async fn expect_all_rows_delivered(fixture: &Fixture) {
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    fixture.verdict().await.unwrap().clean().unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
 }
 
 #[tokio::test]
@@ -52,13 +52,13 @@ async fn an_inheriting_table_created_while_the_router_runs_is_a_gap() {
     expect_all_rows_delivered(&fixture).await;
     session.batch_execute(CHILD).await.unwrap();
     insert_into(&session, "outbox_2026", "aggregate_id").await;
-    let is_told = |status: &serde_json::Value| {
+    let is_reported = |status: &serde_json::Value| {
         text(status, "/state") == Some("failed")
             && text(status, "/reason/interval/from/lsn").is_some()
     };
     let status = fixture
         .router
-        .wait_status("failed with an interval", SHORT_DEADLINE, is_told)
+        .wait_status("failed with an interval", SHORT_DEADLINE, is_reported)
         .await
         .unwrap();
     assert_eq!(text(&status, "/reason/code"), Some("P030"), "{status}");

@@ -64,7 +64,7 @@ async fn columns_added_and_dropped_under_load_leave_every_row_delivered_in_order
     for change in [
         "ADD COLUMN tenant int DEFAULT 7",
         "RENAME COLUMN tenant TO customer",
-        // These two write the whole table anew, which is no INSERT.
+        // These two rewrite the table, which writes no INSERT.
         "ADD COLUMN rank float8 DEFAULT random()",
         "ALTER COLUMN event_type TYPE varchar(300)",
         "DROP COLUMN customer",
@@ -93,7 +93,7 @@ async fn columns_added_and_dropped_under_load_leave_every_row_delivered_in_order
 
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.check().await.unwrap().clean().unwrap();
     assert_eq!(verdict.duplicates, 0, "duplicates without any fault");
 }
 
@@ -119,8 +119,8 @@ async fn a_renamed_mapped_column_stops_the_router_until_the_mapping_names_it() {
 
     let status = fixture.router.wait_state("failed", SHORT_DEADLINE).await.unwrap();
     let reason = &status["reason"];
-    let told = reason["message"].as_str().unwrap();
-    assert!(told.contains("public.outbox") && told.contains("aggregate_id"), "{status}");
+    let message = reason["message"].as_str().unwrap();
+    assert!(message.contains("public.outbox") && message.contains("aggregate_id"), "{status}");
     assert!(reason["hint"].as_str().unwrap().contains("columns."), "{status}");
     assert!(fixture.router.log().contains(reason["code"].as_str().unwrap()));
     let is_confirmed = async || {
@@ -140,6 +140,6 @@ async fn a_renamed_mapped_column_stops_the_router_until_the_mapping_names_it() {
     insert(&session, "agg_id").await;
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.check().await.unwrap().clean().unwrap();
     assert_eq!(verdict.duplicates, 1, "only the first row of the open transaction may come again");
 }

@@ -1,5 +1,5 @@
-//! Rows of a partitioned outbox that move to another partition go out again. Nothing in the stream
-//! tells them from new ones; that somebody may move them is told.
+//! A row of a partitioned outbox that moves to another partition is sent again, because the stream
+//! shows such a row as a new one. The router reports that a role may move rows.
 
 use e2e::{Fixture, PUBLICATION, ROLE, SHORT_DEADLINE, text};
 use serde_json::Value;
@@ -55,9 +55,12 @@ async fn rows_that_may_move_between_partitions_are_reported_and_the_router_conti
     );
 
     session.batch_execute("GRANT UPDATE ON outbox TO app").await.unwrap();
-    let told = |status: &Value| found(status, "P031").is_some();
-    let status =
-        fixture.router.wait_status("who may move rows", SHORT_DEADLINE, told).await.unwrap();
+    let is_reported = |status: &Value| found(status, "P031").is_some();
+    let status = fixture
+        .router
+        .wait_status("the report of who may move rows", SHORT_DEADLINE, is_reported)
+        .await
+        .unwrap();
     assert_eq!(text(&status, "/state"), Some("streaming"), "{status}");
     let finding = found(&status, "P031").unwrap();
     let message = text(finding, "/message").unwrap();

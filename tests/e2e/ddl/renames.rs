@@ -7,7 +7,7 @@ use testbed::postgres::DatabaseSession;
 
 use super::{DEADLINE, found, insert_into, own_aggregate};
 
-/// A stage that streams, and a session to write with.
+/// A fixture whose router streams, and a session to write with.
 async fn streaming_fixture() -> (Fixture, DatabaseSession) {
     let fixture = Fixture::builder().set("monitor.interval", "1s").start().await.unwrap();
     let session = fixture.session().await.unwrap();
@@ -32,7 +32,7 @@ async fn rename(session: &DatabaseSession, from: &str, to: &str) {
 async fn expect_all_rows_delivered(fixture: &Fixture) {
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    fixture.verdict().await.unwrap().clean().unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
 }
 
 fn configure(fixture: &mut Fixture, table: &str) {
@@ -62,8 +62,12 @@ async fn a_table_renamed_while_the_router_was_down_loses_nothing_before_it_is_co
     write(&session, "outbox_v2").await;
     fixture.router.start_again().unwrap();
     // The table is remembered beyond the process.
-    let told = |status: &Value| found(status, "P029").is_some();
-    fixture.router.wait_status("the rename told", SHORT_DEADLINE, told).await.unwrap();
+    let is_reported = |status: &Value| found(status, "P029").is_some();
+    fixture
+        .router
+        .wait_status("the report of the rename", SHORT_DEADLINE, is_reported)
+        .await
+        .unwrap();
     write(&session, "outbox_v2").await;
     fixture.kill_router().await.unwrap();
     configure(&mut fixture, "outbox_v2");
@@ -76,8 +80,12 @@ async fn a_rename_while_the_router_runs_is_reported_and_the_router_continues() {
     let (mut fixture, session) = streaming_fixture().await;
     rename(&session, "outbox", "outbox_v2").await;
     write(&session, "outbox_v2").await;
-    let told = |status: &Value| found(status, "P029").is_some();
-    let status = fixture.router.wait_status("the rename told", SHORT_DEADLINE, told).await.unwrap();
+    let is_reported = |status: &Value| found(status, "P029").is_some();
+    let status = fixture
+        .router
+        .wait_status("the report of the rename", SHORT_DEADLINE, is_reported)
+        .await
+        .unwrap();
     assert_eq!(text(&status, "/state"), Some("streaming"), "{status}");
     let finding = found(&status, "P029").unwrap();
     let message = text(finding, "/message").unwrap();
@@ -113,7 +121,7 @@ async fn a_rename_while_the_router_runs_is_reported_and_the_router_continues() {
     expect_all_rows_delivered(&fixture).await;
 }
 
-/// Rows of one transaction are written under a name that nobody outside of it ever sees.
+/// Writes the rows of one transaction under a name that no other transaction sees.
 async fn rename_write_and_rename_back(session: &DatabaseSession) {
     session.batch_execute("BEGIN; ALTER TABLE outbox RENAME TO tmp").await.unwrap();
     write(session, "tmp").await;
@@ -172,8 +180,12 @@ async fn a_swapped_table_is_a_gap_after_which_the_rows_of_both_tables_are_produc
 async fn a_table_renamed_and_then_replaced_loses_none_of_its_rows() {
     let (mut fixture, session) = streaming_fixture().await;
     rename(&session, "outbox", "outbox_old").await;
-    let told = |status: &Value| found(status, "P029").is_some();
-    fixture.router.wait_status("the rename told", SHORT_DEADLINE, told).await.unwrap();
+    let is_reported = |status: &Value| found(status, "P029").is_some();
+    fixture
+        .router
+        .wait_status("the report of the rename", SHORT_DEADLINE, is_reported)
+        .await
+        .unwrap();
     write(&session, "outbox_old").await;
     fixture.kill_router().await.unwrap();
     write(&session, "outbox_old").await;
@@ -199,8 +211,7 @@ async fn a_table_renamed_and_then_replaced_loses_none_of_its_rows() {
     expect_all_rows_delivered(&fixture).await;
 }
 
-/// A migration that was rolled back: for a while another table, which nobody published, had the
-/// name.
+/// A migration that was rolled back: for a while another, unpublished table had the name.
 #[tokio::test]
 async fn a_table_swapped_and_swapped_back_is_reported() {
     let (mut fixture, session) = streaming_fixture().await;
@@ -214,8 +225,12 @@ async fn a_table_swapped_and_swapped_back_is_reported() {
     write(&session, "outbox").await;
     fixture.restart().await.unwrap();
     let alteration = |status: &Value| status.pointer("/monitor/alterations/0").cloned();
-    let told = |status: &Value| alteration(status).is_some();
-    let status = fixture.router.wait_status("the names told", SHORT_DEADLINE, told).await.unwrap();
+    let is_reported = |status: &Value| alteration(status).is_some();
+    let status = fixture
+        .router
+        .wait_status("the report of the names", SHORT_DEADLINE, is_reported)
+        .await
+        .unwrap();
     let alteration = alteration(&status).unwrap();
     assert_eq!(text(&alteration, "/code"), Some("P029"), "{status}");
     let message = text(&alteration, "/message").unwrap();
@@ -224,7 +239,7 @@ async fn a_table_swapped_and_swapped_back_is_reported() {
     expect_all_rows_delivered(&fixture).await;
 }
 
-/// The first look of its monitor comes before the session, which writes down how everything is now.
+/// The monitor's first check comes before the session, which records the catalog as it is now.
 #[tokio::test]
 async fn an_alteration_is_reported_by_a_session_that_ends_before_the_monitors_first_check() {
     let builder = Fixture::builder().set("monitor.interval", "10s");

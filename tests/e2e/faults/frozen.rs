@@ -38,7 +38,7 @@ async fn a_frozen_router_that_wakes_up_after_a_takeover_becomes_a_standby_and_ke
     let waiting = fixture.router.wait_state("standby", SHORT_DEADLINE).await.unwrap();
     assert_eq!(waiting["positions"]["holder_pid"].as_i64(), holder.map(i64::from), "{waiting}");
 
-    // The one that has the slot goes on, undisturbed.
+    // The holder of the slot continues undisturbed.
     wait_committed(&running, 500).await.unwrap();
     let journal = running.stop().await.unwrap();
     fixture.note(journal);
@@ -46,7 +46,7 @@ async fn a_frozen_router_that_wakes_up_after_a_takeover_becomes_a_standby_and_ke
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     assert_eq!(fixture.slot().await.unwrap().active_pid, holder, "another router holds the slot");
     assert!(acked(&successor.status().await.unwrap()) > before);
-    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.check().await.unwrap().clean().unwrap();
     println!("{verdict}");
     // What the one had under way is sent by the other once more, and nothing else.
     let limit = WINDOW + largest_transaction(&fixture.truth().await.unwrap());
@@ -83,5 +83,5 @@ async fn a_router_cut_off_for_a_moment_becomes_a_standby_of_the_one_that_took_ov
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    println!("{}", fixture.verdict().await.unwrap().clean().unwrap());
+    println!("{}", fixture.check().await.unwrap().clean().unwrap());
 }

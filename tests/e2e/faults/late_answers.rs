@@ -1,4 +1,4 @@
-//! Hold and look: Kafka takes everything and answers nothing, while the WAL goes on.
+//! Kafka stores every record and its responses are held back, while WAL is written.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn held_acks_hold_the_slot_back_and_neither_time_out_the_walsender_nor_gro
     wait_committed(&running, 3 * WINDOW).await.unwrap();
     let full = |status: &Value| status["window"]["events"].as_u64().is_some_and(|n| n >= WINDOW);
     fixture.router.wait_status("a full window", SHORT_DEADLINE, full).await.unwrap();
-    // By now everything that was acknowledged before has been told.
+    // By now everything that was acknowledged before is confirmed.
     let held = fixture.slot().await.unwrap();
     let in_kafka = fixture.seen().await.unwrap().len();
     assert!(in_kafka > 100, "no records reach Kafka, so the proxy holds back more than responses");
@@ -53,9 +53,9 @@ async fn held_acks_hold_the_slot_back_and_neither_time_out_the_walsender_nor_gro
     let relay = || thread_cpu_time(pid, "relay").unwrap();
     let (cpu_before, relay_before) = (cpu(), relay());
     let (started, wal) = (Instant::now(), fixture.postgres.current_wal_lsn().await.unwrap());
-    let mut looks = interval(Duration::from_millis(250));
+    let mut samples = interval(Duration::from_millis(250));
     while started.elapsed() < HELD {
-        looks.tick().await;
+        samples.tick().await;
         let slot = fixture.slot().await.unwrap();
         assert_eq!(
             slot.confirmed_flush_lsn, held.confirmed_flush_lsn,
@@ -82,7 +82,7 @@ async fn held_acks_hold_the_slot_back_and_neither_time_out_the_walsender_nor_gro
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.verdict().await.unwrap().clean().unwrap();
+    let verdict = fixture.check().await.unwrap().clean().unwrap();
     let peak = fixture.router.process().unwrap().peak_resident_bytes().unwrap();
     println!("{verdict}\npeak of memory: {peak} B");
     assert_eq!(verdict.duplicates, 0, "duplicates although nothing was interrupted");

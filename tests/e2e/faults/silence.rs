@@ -69,7 +69,7 @@ async fn disturb_and_heal(mode: ProxyMode) -> anyhow::Result<SilenceTimes> {
     fixture.note(running.stop().await?);
     fixture.wait_delivered(DEADLINE).await?;
     fixture.wait_confirmed(SHORT_DEADLINE).await?;
-    let verdict = fixture.verdict().await?.clean()?;
+    let verdict = fixture.check().await?.clean()?;
     Ok(SilenceTimes { after, status, streaming_again_after, verdict })
 }
 
@@ -109,5 +109,5 @@ async fn a_frozen_router_loses_its_slot_after_the_wal_sender_timeout_that_it_req
     fixture.router.resume().unwrap();
     fixture.wait_streaming().await.unwrap();
     fixture.wait_delivered(DEADLINE).await.unwrap();
-    fixture.verdict().await.unwrap().clean().unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
 }

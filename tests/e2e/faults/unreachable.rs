@@ -23,7 +23,7 @@ async fn a_router_started_before_postgresql_waits_for_it() {
     assert_eq!(fixture.router.get("/readyz").await.unwrap().status, 200);
     write(&mut fixture, 100).await.unwrap();
     fixture.wait_delivered(DEADLINE).await.unwrap();
-    assert_eq!(fixture.verdict().await.unwrap().clean().unwrap().duplicates, 0);
+    assert_eq!(fixture.check().await.unwrap().clean().unwrap().duplicates, 0);
 }
 
 #[tokio::test]
@@ -44,5 +44,5 @@ async fn a_router_started_before_kafka_waits_for_it() {
     fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     assert!(fixture.confirmed().await.unwrap() > confirmed);
-    assert_eq!(fixture.verdict().await.unwrap().clean().unwrap().duplicates, 0);
+    assert_eq!(fixture.check().await.unwrap().clean().unwrap().duplicates, 0);
 }

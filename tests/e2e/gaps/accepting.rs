@@ -1,5 +1,4 @@
-//! A gap is closed by a person, by the commands that the hints name, and the router goes on by
-//! itself.
+//! A person closes a gap with the commands that the hints name, and the router continues by itself.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -12,8 +11,8 @@ use testbed::wait::eventually;
 
 use super::{WITHIN, count, damage, drop_slot, expect_gap, streaming_fixture, write};
 
-/// A router that has halted looks every five seconds.
-const GOES_ON: Duration = Duration::from_secs(30);
+/// A router that has halted reads the state topic every five seconds.
+const RESUME_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Types a command, as the superuser where it takes one; its output.
 async fn run_command(fixture: &Fixture, arguments: &[&str], exit_code: i32) -> String {
@@ -23,15 +22,15 @@ async fn run_command(fixture: &Fixture, arguments: &[&str], exit_code: i32) -> S
         arguments.extend(["--admin-url", admin.as_str()]);
     }
     let output = fixture.router.command(&arguments).await.unwrap();
-    let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
-    assert_eq!(output.status.code(), Some(exit_code), "{arguments:?}: {said}");
-    said
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    assert_eq!(output.status.code(), Some(exit_code), "{arguments:?}: {text}");
+    text
 }
 
 /// Events flow again, and a restart changes nothing.
 async fn expect_events_delivered(fixture: &mut Fixture) {
-    fixture.router.wait_state("streaming", GOES_ON).await.unwrap();
-    // The monitor takes back what it found when it looks next.
+    fixture.router.wait_state("streaming", RESUME_DEADLINE).await.unwrap();
+    // The monitor withdraws its finding with its next check.
     eventually(SHORT_DEADLINE, "a router that is ready", async || {
         Ok((fixture.router.get("/readyz").await?.status == 200).then_some(()))
     })
@@ -41,7 +40,7 @@ async fn expect_events_delivered(fixture: &mut Fixture) {
     for _ in 0..2 {
         write(fixture, 50).await;
         fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-        fixture.verdict().await.unwrap().clean().unwrap();
+        fixture.check().await.unwrap().clean().unwrap();
         fixture.kill_router().await.unwrap();
         fixture.restart().await.unwrap();
     }
@@ -67,8 +66,8 @@ async fn a_dropped_slot_is_recreated_and_the_gap_accepted() {
     fixture.router.start_again().unwrap();
     let status = fixture.router.wait_state("failed", WITHIN).await.unwrap();
     assert_eq!(text(&status, "/witness/gaps/0/name"), Some(name.as_str()), "{status}");
-    let told = run_command(&fixture, &["status"], 1).await;
-    assert!(told.contains(&format!("outbox-router accept --gap {name}\n")), "{told}");
+    let status = run_command(&fixture, &["status"], 1).await;
+    assert!(status.contains(&format!("outbox-router accept --gap {name}\n")), "{status}");
 
     let accepted =
         run_command(&fixture, &["accept", "--gap", &name, "--yes", "--by", "ann"], 0).await;
@@ -79,9 +78,9 @@ async fn a_dropped_slot_is_recreated_and_the_gap_accepted() {
     let log = fixture.router.log();
     assert!(log.contains(&format!("{name} was accepted by ann")), "{log}");
     // That it began without a record is another matter, and still open.
-    let told = run_command(&fixture, &["status"], 1).await;
-    assert!(told.contains(&format!("accepted  {name} by ann, ")), "{told}");
-    assert!(told.contains("open      K022@"), "{told}");
+    let status = run_command(&fixture, &["status"], 1).await;
+    assert!(status.contains(&format!("accepted  {name} by ann, ")), "{status}");
+    assert!(status.contains("open      K022@"), "{status}");
 }
 
 #[tokio::test]
@@ -138,15 +137,15 @@ async fn a_gap_that_is_not_accepted_stays_open() {
     fixture.router.wait_state("failed", WITHIN).await.unwrap();
     let [moved, left] = &open(&fixture).await[..] else { panic!("{:?}", open(&fixture).await) };
     assert!(moved.starts_with("P014@") && left.starts_with("P021@"), "{moved} {left}");
-    let said = run_command(&fixture, &["accept", "--gap", moved, "--yes"], 0).await;
-    assert!(said.contains(&format!("still open: {left}\n")), "{said}");
+    let text = run_command(&fixture, &["accept", "--gap", moved, "--yes"], 0).await;
+    assert!(text.contains(&format!("still open: {left}\n")), "{text}");
     let stays = async || Ok((open(&fixture).await == [left.as_str()]).then_some(()));
-    eventually(GOES_ON, "one gap to stay open", stays).await.unwrap();
+    eventually(RESUME_DEADLINE, "one gap to stay open", stays).await.unwrap();
     run_command(&fixture, &["accept", "--gap", left, "--yes"], 0).await;
     expect_events_delivered(&mut fixture).await;
 }
 
-/// The stage makes its slot by SQL, as somebody without `setup` would.
+/// The fixture creates its slot by SQL, without `setup`.
 #[tokio::test]
 async fn a_start_without_a_witness_is_accepted_while_events_flow() {
     let mut fixture = streaming_fixture(Fixture::builder()).await;
@@ -154,9 +153,9 @@ async fn a_start_without_a_witness_is_accepted_while_events_flow() {
     let began = text(&status, "/witness/began_without/lsn").unwrap().to_owned();
     assert_eq!(fixture.router.metric("outbox_witness_missing", "").await.unwrap(), Some(1.0));
     assert!(fixture.router.log().contains("without a record in the state topic"));
-    let told = run_command(&fixture, &["status"], 1).await;
-    assert!(told.contains(&format!("outbox-router accept --gap K022@{began}\n")), "{told}");
-    // The record moves on between any two looks.
+    let status = run_command(&fixture, &["status"], 1).await;
+    assert!(status.contains(&format!("outbox-router accept --gap K022@{began}\n")), "{status}");
+    // The witness advances between any two reads.
     let load = fixture.load(Load { events: Some(20_000), ..Load::default() });
     let accepted = run_command(&fixture, &["accept", "--yes"], 0).await;
     assert!(accepted.contains(&format!("accepted K022@{began} by ")), "{accepted}");
@@ -245,9 +244,9 @@ fn numbers(seen: &[ConsumedRecord]) -> Vec<u64> {
     .collect()
 }
 
-/// By the README: what is told is mended and published from the table, for the interval that
-/// `accept` shows, begun earlier by the longest transaction. One of these was open when all was
-/// well for the last time.
+/// Follows the README: after the gap is mended, the missing rows are published from the table, for
+/// the interval that `accept` shows, with its beginning moved back by the longest transaction. One
+/// such transaction was open at the last check without a finding.
 #[tokio::test]
 async fn rows_left_out_until_the_table_was_mended_are_published_by_the_readmes_recipe() {
     let mut fixture = streaming_fixture(Fixture::builder().track_commits()).await;
@@ -286,7 +285,7 @@ async fn rows_left_out_until_the_table_was_mended_are_published_by_the_readmes_r
     let (from, to) = (time("from "), time("to "));
     session.batch_execute(&recipe(&from, &to)).await.unwrap();
     run_command(&fixture, &["accept", "--yes"], 0).await;
-    fixture.router.wait_state("streaming", GOES_ON).await.unwrap();
+    fixture.router.wait_state("streaming", RESUME_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     let truth = fixture.truth().await.unwrap().events;
     let seen = fixture.seen().await.unwrap();

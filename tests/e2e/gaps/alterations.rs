@@ -1,6 +1,6 @@
-//! What befell publication, schemas and partitions while no router ran, when all looks well again:
-//! rows that were written meanwhile are missing, and identities are all that tells it. What leaves
-//! no row out stops nothing.
+//! Alterations of publication, schemas and partitions while no router ran, after which the catalog
+//! is as before. Rows that were written meanwhile are missing, and only OIDs and `xmin` show it. An
+//! alteration that leaves no row out must not stop the router.
 
 use e2e::{Fixture, PUBLICATION, SHORT_DEADLINE, text};
 use serde_json::Value;
@@ -8,15 +8,15 @@ use testbed::wait::eventually;
 
 use super::{expect_reported, has_interval, wait_for_monitor, write};
 
-/// A stage whose publication and table were altered before the first router; its events are
-/// confirmed, and the router is gone.
+/// A fixture whose publication and table were altered before the first router. Its events are
+/// confirmed, and no router runs.
 async fn fixture_without_router(before: &[&str]) -> Fixture {
     let mut fixture = Fixture::builder().set("monitor.interval", "1s").prepare().await.unwrap();
     run(&fixture, before).await;
     fixture.restart().await.unwrap();
     write(&mut fixture, 100).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    fixture.verdict().await.unwrap().clean().unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
     fixture.kill_router().await.unwrap();
     fixture
 }
@@ -29,14 +29,14 @@ async fn run(fixture: &Fixture, statements: &[&str]) {
     }
 }
 
-/// The next router stops with the interval, and goes on when a person has accepted it.
-async fn expect_gap(fixture: &mut Fixture, said: &str) {
+/// The next router stops with the interval, and continues when a person has accepted it.
+async fn expect_gap(fixture: &mut Fixture, expected: &str) {
     fixture.router.start_again().unwrap();
-    let is_told = |status: &Value| text(status, "/state") == Some("failed");
-    let status = fixture.router.wait_status("P021", SHORT_DEADLINE, is_told).await.unwrap();
+    let has_failed = |status: &Value| text(status, "/state") == Some("failed");
+    let status = fixture.router.wait_status("P021", SHORT_DEADLINE, has_failed).await.unwrap();
     assert_eq!(text(&status, "/reason/code"), Some("P021"), "{status}");
     let message = text(&status, "/reason/message").unwrap();
-    assert!(message.contains(said) && has_interval(&status), "{status}");
+    assert!(message.contains(expected) && has_interval(&status), "{status}");
     assert!(text(&status, "/reason/hint").unwrap().contains("outbox-router accept"), "{status}");
     expect_reported(fixture, &["P021"]).await;
     fixture.accept().await.unwrap();
@@ -46,13 +46,13 @@ async fn expect_gap(fixture: &mut Fixture, said: &str) {
     assert_eq!(now.pointer("/monitor/findings/0"), None, "{now}");
 }
 
-/// Nothing is missing, nobody is called, and nobody is told anything.
+/// No event is missing, the router streams, and it reports nothing.
 async fn expect_no_gap(fixture: &mut Fixture) {
     write(fixture, 20).await;
     fixture.restart().await.unwrap();
     write(fixture, 20).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    fixture.verdict().await.unwrap().clean().unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
     // Rows that are gone are nothing to compare with any more.
     fixture.kill_router().await.unwrap();
     run(fixture, &["TRUNCATE outbox"]).await;
@@ -61,8 +61,8 @@ async fn expect_no_gap(fixture: &mut Fixture) {
     let status = fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
     assert_eq!(status.pointer("/monitor/findings/0"), None, "{status}");
     let log = fixture.router.log();
-    let told = log.lines().find(|line| line.contains(" ERROR ") || line.contains("P02"));
-    assert_eq!(told, None);
+    let reported = log.lines().find(|line| line.contains(" ERROR ") || line.contains("P02"));
+    assert_eq!(reported, None);
 }
 
 const INSERT: &str = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type) \
@@ -189,8 +189,8 @@ async fn a_partition_detached_and_attached_again_is_a_gap() {
         "ALTER TABLE part_1 ATTACH PARTITION part_1_other DEFAULT",
     ];
     run(&fixture, &out_and_back).await;
-    let said = "partition public.part_1_other of table public.outbox was detached";
-    expect_gap(&mut fixture, said).await;
+    let expected = "partition public.part_1_other of table public.outbox was detached";
+    expect_gap(&mut fixture, expected).await;
 }
 
 #[tokio::test]
@@ -199,15 +199,15 @@ async fn a_partition_set_unlogged_for_a_while_or_still_unlogged_is_a_gap() {
     let unlogged =
         ["ALTER TABLE part_1_other SET UNLOGGED", INSERT, "ALTER TABLE part_1_other SET LOGGED"];
     run(&fixture, &unlogged).await;
-    let said = "partition public.part_1_other of table public.outbox was unlogged";
-    expect_gap(&mut fixture, said).await;
+    let expected = "partition public.part_1_other of table public.outbox was unlogged";
+    expect_gap(&mut fixture, expected).await;
 
     fixture.kill_router().await.unwrap();
     run(&fixture, &["ALTER TABLE part_0 SET UNLOGGED"]).await;
     fixture.router.start_again().unwrap();
     let status = fixture.router.wait_state("failed", SHORT_DEADLINE).await.unwrap();
-    let said = "partition public.part_0 of table public.outbox is unlogged";
-    assert!(text(&status, "/reason/message").unwrap().contains(said), "{status}");
+    let expected = "partition public.part_0 of table public.outbox is unlogged";
+    assert!(text(&status, "/reason/message").unwrap().contains(expected), "{status}");
 }
 
 #[tokio::test]
@@ -227,11 +227,11 @@ async fn adding_and_dropping_partitions_and_their_maintenance_are_no_gap() {
     expect_no_gap(&mut fixture).await;
 }
 
-/// The router goes on, and says once what it found.
-async fn expect_reported_once(fixture: &mut Fixture, code: &str, said: &str) {
+/// The router streams, and reports once what it found.
+async fn expect_reported_once(fixture: &mut Fixture, code: &str, expected: &str) {
     fixture.restart().await.unwrap();
     let announced = |log: &str| {
-        let lines = log.lines().filter(|line| line.contains(said) && line.contains("WARN"));
+        let lines = log.lines().filter(|line| line.contains(expected) && line.contains("WARN"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
     let line = eventually(SHORT_DEADLINE, "a warning in the log", async || {
@@ -242,7 +242,7 @@ async fn expect_reported_once(fixture: &mut Fixture, code: &str, said: &str) {
     wait_for_monitor(fixture, 2.0).await;
     let status = fixture.router.wait_state("streaming", SHORT_DEADLINE).await.unwrap();
     let shown = text(&status, "/monitor/alterations/0/message").unwrap();
-    assert!(shown.contains(said), "{status}");
+    assert!(shown.contains(expected), "{status}");
     assert_eq!(announced(&fixture.router.log()).len(), 1, "{}", fixture.router.log());
     write(fixture, 20).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();

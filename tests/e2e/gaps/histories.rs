@@ -84,7 +84,7 @@ async fn expect_another_history(how: RestoredServer, away: Duration) {
     assert_eq!(text(&status, "/reason/code"), Some("P015"), "{status}");
     let message = text(&status, "/reason/message").unwrap();
     assert!(message.contains("may be in kafka without being in this database"), "{message}");
-    // From the end of the one history to that of the other, and told once.
+    // From the end of one history to the end of the other, and reported once.
     let [from, to]: [PgLsn; 2] = ["from", "to"].map(|end| {
         let lsn = text(&status, &format!("/reason/interval/{end}/lsn")).unwrap();
         assert!(message.contains(lsn), "no {lsn} in {message}");
@@ -108,6 +108,7 @@ async fn a_server_whose_wal_ends_before_the_confirmed_position_is_a_gap() {
 
 #[tokio::test]
 async fn a_server_restored_after_a_long_outage_is_a_gap() {
-    // Meanwhile another router may have had the slot; but nobody makes WAL shorter.
+    // Meanwhile another router may have had the slot, but the WAL of one history never becomes
+    // shorter.
     expect_another_history(RestoredServer::Restored, Duration::from_secs(12)).await;
 }

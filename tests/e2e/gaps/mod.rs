@@ -1,7 +1,7 @@
-//! Rows may be missing for ever: the router stops, says which interval, and never goes on by
-//! itself. Servers that come back as others are in [`histories`], what happened while no router ran
-//! in [`away`], publications that were wrong unseen in [`moments`], what is told before a slot is
-//! lost in [`warnings`].
+//! Rows may be missing for ever: the router stops, reports the interval, and never continues by
+//! itself. Replaced servers are in [`histories`], damage while no router ran is in [`away`], damage
+//! between two checks of the monitor is in [`moments`], and the warnings before a slot is lost are
+//! in [`warnings`].
 
 use std::path::Path;
 use std::process::Command;
@@ -25,12 +25,12 @@ mod warnings;
 /// From the damage to `failed`.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// A stage whose first hundred events have arrived and are confirmed.
+/// A fixture whose first hundred events have arrived and are confirmed.
 async fn streaming_fixture(builder: FixtureBuilder) -> Fixture {
     let mut fixture = builder.set("monitor.interval", "1s").start().await.unwrap();
     write(&mut fixture, 100).await;
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    fixture.verdict().await.unwrap().clean().unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
     fixture
 }
 
@@ -46,7 +46,7 @@ fn copy_files(from: &Path, to: &Path) {
     assert!(status.success(), "cp: {status}");
 }
 
-/// What somebody did to the server.
+/// What was done to the server.
 struct Damage {
     at: Instant,
     /// The interval begins here at the latest. The router may go on after the damage, up to the
@@ -75,7 +75,7 @@ async fn expect_gap(fixture: &mut Fixture, codes: &[&str], damage: &Damage) -> V
     let status = fixture
         .router
         .wait_status(&format!("failed with {codes:?}"), left, |status| {
-            // What the stream tells first has its interval from the monitor's next look.
+            // A gap that the stream shows first gets its interval from the monitor's next check.
             text(status, "/state") == Some("failed")
                 && is_one_of(status, codes)
                 && has_interval(status)
@@ -132,7 +132,7 @@ async fn expect_reported(fixture: &Fixture, codes: &[&str]) {
     logged.await.unwrap();
 }
 
-/// Rows that are written now are neither produced nor confirmed, and nothing is made anew.
+/// Rows that are written now are neither produced nor confirmed, and nothing is re-created.
 async fn expect_nothing_produced(fixture: &mut Fixture, codes: &[&str]) {
     let session = fixture.session().await.unwrap();
     let let_go = eventually(SHORT_DEADLINE, "the walsender to be gone", async || {
@@ -176,7 +176,7 @@ async fn produced(fixture: &Fixture) -> Vec<i64> {
     fixture.kafka.end_offsets(topic).await.unwrap()
 }
 
-/// Waits until the monitor has looked at the server this much later.
+/// Waits until the monitor has checked the server this much later.
 async fn wait_for_monitor(fixture: &mut Fixture, seconds: f64) {
     let polled = |status: &Value| status.pointer("/monitor/polled_at").and_then(Value::as_f64);
     let now = polled(&fixture.status().await.unwrap()).unwrap();

@@ -34,16 +34,16 @@ async fn an_unpublished_generated_payload_stops_the_router_before_the_first_row(
         .unwrap();
     fixture.router.start_again().unwrap();
     let status = fixture.router.wait_state("failed", SHORT_DEADLINE).await.unwrap();
-    let told = status["reason"]["message"].as_str().unwrap();
-    assert!(told.contains("payload") && told.contains("outbox"), "{status}");
+    let message = status["reason"]["message"].as_str().unwrap();
+    assert!(message.contains("payload") && message.contains("outbox"), "{status}");
     assert!(status["reason"]["hint"].is_string(), "{status}");
     assert_eq!(produced(&fixture).await.iter().sum::<i64>(), 0, "a record without its payload");
 }
 
-/// A row is written while the publication is wrong, and is missing, although all is right again
-/// when somebody looks.
+/// Writes a row while the publication leaves it out, between two checks of the monitor. Afterwards
+/// the publication is as before, and the row is missing.
 async fn leave_one_row_out(wrong: &str, right: &str) -> Fixture {
-    // The monitor looks once a second; right behind a look there is time enough for a moment.
+    // The monitor checks once a second, so directly after a check there is enough time.
     let mut fixture = streaming_fixture(Fixture::builder()).await;
     let session = fixture.session().await.unwrap();
     let polled = |status: &Value| status.pointer("/monitor/polled_at").and_then(Value::as_f64);
@@ -98,7 +98,7 @@ async fn a_publication_that_left_inserts_out_for_a_moment_is_a_gap() {
 async fn a_publication_that_left_inserts_out_while_the_router_was_disconnected_is_a_gap() {
     let mut fixture = streaming_fixture(Fixture::builder()).await;
     let session = fixture.session().await.unwrap();
-    // Its memory is all that can tell: it comes back to a publication that looks as it did.
+    // Only its own memory shows the change: the publication is as before when it reconnects.
     session.batch_execute("ALTER ROLE outbox_router NOLOGIN").await.unwrap();
     let away =
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'outbox_router'";
@@ -113,9 +113,12 @@ async fn a_publication_that_left_inserts_out_while_the_router_was_disconnected_i
         .await
         .unwrap();
     session.batch_execute("ALTER ROLE outbox_router LOGIN").await.unwrap();
-    let told = |status: &Value| text(status, "/reason/code") == Some("P032");
-    let status =
-        fixture.router.wait_status("failed with P032", 3 * SHORT_DEADLINE, told).await.unwrap();
+    let is_reported = |status: &Value| text(status, "/reason/code") == Some("P032");
+    let status = fixture
+        .router
+        .wait_status("failed with P032", 3 * SHORT_DEADLINE, is_reported)
+        .await
+        .unwrap();
     assert!(text(&status, "/reason/message").unwrap().contains("may be missing"), "{status}");
 }
 
@@ -157,7 +160,7 @@ async fn unpublished_generated_headers_stop_the_router_before_the_first_row() {
         .unwrap();
     fixture.router.start_again().unwrap();
     let status = fixture.router.wait_state("failed", SHORT_DEADLINE).await.unwrap();
-    let told = text(&status, "/reason/message").unwrap();
-    assert!(told.contains("headers") && told.contains("outbox"), "{status}");
+    let message = text(&status, "/reason/message").unwrap();
+    assert!(message.contains("headers") && message.contains("outbox"), "{status}");
     assert_eq!(produced(&fixture).await.iter().sum::<i64>(), 0, "a record without its headers");
 }

@@ -1,4 +1,4 @@
-//! Nobody learns of a lost slot by losing it: far behind is told before, twice, with what to blame
+//! Before a slot is lost, the router warns twice: how far behind the slot is, what it waits for,
 //! and how much is left.
 
 use e2e::{Fixture, SHORT_DEADLINE};

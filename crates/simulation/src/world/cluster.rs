@@ -182,8 +182,9 @@ impl World {
         }
         let knew = met.replace(number_of_process) == Some(number_of_process);
         let connection = process.connection.and_then(|id| self.server.connection(id));
-        let is_told = connection.is_some_and(|one| one.has_walsender && !one.is_black_holed);
-        if !knew || !is_told {
+        let receives_updates =
+            connection.is_some_and(|one| one.has_walsender && !one.is_black_holed);
+        if !knew || !receives_updates {
             return;
         }
         let history = &self.server.history;

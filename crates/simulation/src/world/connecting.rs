@@ -145,8 +145,10 @@ impl World {
         let known = match covered {
             Some(_) if !self.is_state_topic_lost => self.late_witness_position,
             Some(_) | None => {
-                let told = self.server.highest_confirmed.max(self.lost_status_update);
-                told.max(self.late_witness_position).max(self.checker.witness_position())
+                let confirmed_before = self.server.highest_confirmed.max(self.lost_status_update);
+                confirmed_before
+                    .max(self.late_witness_position)
+                    .max(self.checker.witness_position())
             }
         };
         let history = self.history();

@@ -270,11 +270,11 @@ impl World {
         self.count_errors(router);
         self.checker.end_session(self.routers[router].session);
         // A host that crashes sends no FIN.
-        let is_told = !self.random.one_in(4);
+        let sends_fin = !self.random.one_in(4);
         let connections = self.server.connections.iter();
         let ours: Vec<u64> = connections.filter(|c| c.router == router).map(|c| c.id).collect();
         for id in ours {
-            if is_told {
+            if sends_fin {
                 self.server.close(id);
             } else {
                 self.server.abandon(id);

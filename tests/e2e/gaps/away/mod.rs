@@ -1,11 +1,11 @@
-//! What happened while no router ran. Nothing is left of it in memory: what the state topic holds,
-//! the slot and the server's history have to tell it, also when everything looks well again.
+//! Damage that was done while no router ran, so no process remembers the state before it. The state
+//! topic, the slot and the server's history must show it, even if everything is as before.
 //!
 //! Each scenario knows from the ledger, from Kafka and from a slot of its own which events are at
 //! risk and where they were committed; the interval that the router names has to cover them.
-//! `OUTBOX_ROUNDS=20` plays each of them twenty times ([`rounds`]). Servers that come back as
-//! others are in [`restored`] and [`promoted`], Kafka's part is in [`exchanged`], and what is no
-//! gap in [`restarts`].
+//! `OUTBOX_ROUNDS=20` runs each of them twenty times ([`rounds`]). Replaced servers are in
+//! [`restored`] and [`promoted`], a replaced Kafka cluster is in [`exchanged`], and what is no gap
+//! is in [`restarts`].
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -22,7 +22,7 @@ mod restarts;
 mod restored;
 mod rounds;
 
-/// Rows that nobody sends any more.
+/// Rows that no server sends any more.
 const LOST: u64 = 20;
 
 /// Events at risk by their ids, each with the position after its commit.
@@ -59,13 +59,14 @@ fn without(mut committed: AtRisk, there: &HashSet<String>) -> AtRisk {
 /// The router starts, stops for this gap, and stops again when it is started again.
 async fn expect_stop(fixture: &mut Fixture, code: &str) -> Value {
     fixture.router.start_again().unwrap();
-    // It is told before it is written: what is killed or accepted sooner is another story.
-    let is_told = |status: &Value| {
+    // The gap is reported before it is recorded. A router that is killed before that, or an
+    // acceptance before that, is another scenario.
+    let is_reported = |status: &Value| {
         text(status, "/state") == Some("failed")
             && text(status, "/reason/code") == Some(code)
             && status.pointer("/witness/gaps_recorded") == Some(&Value::Bool(true))
     };
-    let status = fixture.router.wait_status(code, SHORT_DEADLINE, is_told).await.unwrap();
+    let status = fixture.router.wait_status(code, SHORT_DEADLINE, is_reported).await.unwrap();
     assert!(has_interval(&status), "{status}");
     let hint = text(&status, "/reason/hint").unwrap();
     assert!(hint.contains("outbox-router accept"), "{hint}");
@@ -74,7 +75,7 @@ async fn expect_stop(fixture: &mut Fixture, code: &str) -> Value {
     // It survives the process: the record is there before anybody restarts.
     fixture.router.kill9().await.unwrap();
     fixture.router.start_again().unwrap();
-    fixture.router.wait_status(code, SHORT_DEADLINE, is_told).await.unwrap();
+    fixture.router.wait_status(code, SHORT_DEADLINE, is_reported).await.unwrap();
     status
 }
 
@@ -110,7 +111,8 @@ async fn expect_missing(fixture: &mut Fixture, code: &str) -> (Value, AtRisk) {
     (status, missing)
 }
 
-/// A person accepts the gap; the router goes on, and Kafka lacks nothing that was not at risk.
+/// A person accepts the gap; the router continues, and every event that was not at risk is in
+/// Kafka.
 async fn expect_continues_after_acceptance(fixture: &mut Fixture, at_risk: &AtRisk) {
     fixture.accept().await.unwrap();
     write(fixture, 10).await;
@@ -120,7 +122,7 @@ async fn expect_continues_after_acceptance(fixture: &mut Fixture, at_risk: &AtRi
     assert_eq!(missing, None, "an event that was not at risk is not in Kafka");
 }
 
-/// A stage without a router, everything confirmed, and where.
+/// A fixture without a router, and the position up to which everything is confirmed.
 async fn fixture_without_router() -> (Fixture, PgLsn) {
     let mut fixture = streaming_fixture(Fixture::builder().track_commits()).await;
     fixture.kill_router().await.unwrap();

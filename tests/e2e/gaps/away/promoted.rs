@@ -14,8 +14,8 @@ use super::{
     fixture_without_router, interval, rounds::rounds, run,
 };
 
-/// A stage whose router streams, and a standby that has the slot by PostgreSQL's own
-/// synchronisation (from version 17).
+/// A fixture whose router streams, and a standby that has the slot by PostgreSQL's own
+/// synchronization (from version 17).
 async fn fixture_with_standby() -> (Fixture, PostgresServer) {
     let mut fixture =
         Fixture::builder().track_commits().set("monitor.interval", "1s").prepare().await.unwrap();
@@ -71,7 +71,7 @@ async fn wait_synced(fixture: &Fixture, standby: &PostgresServer) {
     .unwrap();
 }
 
-/// The primary is gone, and the router is told of the standby.
+/// Stops the primary, and configures the router for the standby.
 async fn switch_to_standby(fixture: &mut Fixture, standby: PostgresServer) {
     drop(std::mem::replace(&mut fixture.postgres, standby));
     let url = fixture.postgres.url(e2e::ROLE, DATABASE);
@@ -178,7 +178,7 @@ async fn a_promotion_that_lost_nothing_is_no_gap_and_no_event_is_lost() {
         write(&mut fixture, LOST).await;
         fixture.restart().await.unwrap();
         fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-        fixture.verdict().await.unwrap().clean().unwrap();
+        fixture.check().await.unwrap().clean().unwrap();
     })
     .await;
 }

@@ -53,5 +53,5 @@ async fn restarts_and_takeovers_are_no_gaps() {
     stops.extend(errors(&fixture.router));
     eprintln!("restarts: {times} restarts and takeovers · {} false stops", stops.len());
     assert!(stops.is_empty(), "{stops:#?}");
-    fixture.verdict().await.unwrap().clean().unwrap();
+    fixture.check().await.unwrap().clean().unwrap();
 }

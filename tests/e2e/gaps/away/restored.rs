@@ -89,8 +89,8 @@ impl OlderCopy {
     }
 }
 
-/// The router stops, says where the events are that this server does not know, and goes on after an
-/// acceptance.
+/// The router stops, names the interval of the events that this server does not have, and continues
+/// after an acceptance.
 pub(super) async fn expect_gap_of_lost_events(fixture: &mut Fixture, committed: AtRisk) {
     let there = ids_in_kafka(fixture).await;
     assert!(committed.keys().all(|id| there.contains(id)), "a confirmed event is not in Kafka");
@@ -104,15 +104,15 @@ pub(super) async fn expect_gap_of_lost_events(fixture: &mut Fixture, committed: 
 /// Where the record in Kafka says that everything is acknowledged.
 async fn position_of_the_record(fixture: &Fixture) -> PgLsn {
     let output = fixture.router.command(&["status"]).await.unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let known = told.lines().find_map(|line| {
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
+    let known = output.lines().find_map(|line| {
         line.strip_prefix("record")?.trim().strip_prefix("everything before ")?.split(' ').next()
     });
-    known.unwrap_or_else(|| panic!("there is no witness: {told}")).parse().unwrap()
+    known.unwrap_or_else(|| panic!("there is no witness: {output}")).parse().unwrap()
 }
 
-/// Until the server's WAL is longer than it ever was: by its length alone it cannot be told any
-/// more.
+/// Writes until the server's WAL is longer than it was before the restore: its length alone no
+/// longer shows the restore.
 pub(super) async fn write_past_what_kafka_has(fixture: &mut Fixture) {
     let known = position_of_the_record(fixture).await;
     while fixture.postgres.current_wal_lsn().await.unwrap() <= known {
