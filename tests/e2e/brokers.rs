@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
 use testbed::checker::{CheckOptions, check};
-use testbed::kafka;
+use testbed::kafka::KafkaOptions;
 use testbed::load::{LEDGER, Load, Pace};
 use testbed::reader::ConsumedRecord;
 use testbed::wait::eventually;
@@ -21,7 +21,7 @@ fn load() -> Load {
 #[tokio::test]
 async fn too_few_in_sync_replicas_and_a_rolling_restart_lose_nothing_and_keep_the_order() {
     let mut fixture = Fixture::builder()
-        .own_kafka(kafka::KafkaOptions::default().brokers(3).set("min.insync.replicas", "2"))
+        .own_kafka(KafkaOptions::default().brokers(3).set("min.insync.replicas", "2"))
         .without_topics()
         .set("kafka.create_topics.partitions", 3)
         .set("kafka.create_topics.replication_factor", 3)
@@ -149,7 +149,7 @@ async fn exists(fixture: &Fixture, topic: &str) -> bool {
 #[tokio::test]
 async fn the_router_does_not_make_the_broker_auto_create_a_topic() {
     let mut fixture = Fixture::builder()
-        .own_kafka(kafka::KafkaOptions::default().set("auto.create.topics.enable", "true"))
+        .own_kafka(KafkaOptions::default().set("auto.create.topics.enable", "true"))
         .without_topics()
         .prepare()
         .await

@@ -6,7 +6,7 @@ use std::time::Duration;
 use e2e::{Fixture, SHORT_DEADLINE, memory_limit, wait_committed};
 use serde_json::Value;
 use testbed::checker::Anomalies;
-use testbed::kafka;
+use testbed::kafka::KafkaOptions;
 use testbed::load::{Load, Pace, Partitioning, PayloadBytes, Preset, Schema, big_transaction};
 use testbed::truth::Format;
 use testbed::wait::eventually;
@@ -85,7 +85,7 @@ async fn one_leader_without_responses_holds_back_everything_past_the_window() {
     // A transaction of the load, or what commits while a sample is taken.
     const SLACK: u64 = 200;
     let mut fixture = Fixture::builder()
-        .own_kafka(kafka::KafkaOptions::default().brokers(3))
+        .own_kafka(KafkaOptions::default().brokers(3))
         .without_topics()
         .set("limits.window_events", WINDOW)
         .prepare()

@@ -12,7 +12,7 @@ use e2e::{
     Fixture, Interruptions, SHORT_DEADLINE, largest_transaction, memory_limit, wait_committed,
 };
 use serde_json::Value;
-use testbed::kafka;
+use testbed::kafka::KafkaOptions;
 use testbed::load::{Load, Pace, PayloadBytes};
 use tokio::time::{Instant, interval, sleep};
 use tokio_postgres::types::PgLsn;
@@ -145,7 +145,7 @@ async fn a_broker_down_for_thirty_seconds_blocks_the_router_and_loses_nothing() 
     /// Noise in memory that is not growth.
     const FLAT: u64 = 8 * 1024 * 1024;
     let mut fixture = Fixture::builder()
-        .own_kafka(kafka::KafkaOptions::default())
+        .own_kafka(KafkaOptions::default())
         .set("limits.window_events", WINDOW)
         .set("limits.window_bytes", "16MiB")
         .start()

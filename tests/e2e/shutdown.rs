@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use e2e::{Fixture, SHORT_DEADLINE, wait_committed};
 use serde_json::Value;
-use testbed::kafka;
+use testbed::kafka::KafkaOptions;
 use testbed::load::{Load, Pace};
 use testbed::postgres::ShutdownMode;
 use testbed::router::RouterProcess;
@@ -61,7 +61,7 @@ async fn sigterm_under_load_drains_and_the_next_start_repeats_nothing() {
 #[tokio::test]
 async fn sigterm_while_kafka_does_not_respond_exits_at_the_deadline_with_code_75() {
     let mut fixture = Fixture::builder()
-        .own_kafka(kafka::KafkaOptions::default())
+        .own_kafka(KafkaOptions::default())
         .set("limits.shutdown", "2s")
         .start()
         .await
@@ -113,8 +113,7 @@ async fn postgresql_stops_within_two_seconds_while_the_router_is_idle() {
 
 #[tokio::test]
 async fn postgresql_stops_within_ten_seconds_while_the_router_waits_for_kafka() {
-    let mut fixture =
-        Fixture::builder().own_kafka(kafka::KafkaOptions::default()).start().await.unwrap();
+    let mut fixture = Fixture::builder().own_kafka(KafkaOptions::default()).start().await.unwrap();
     write(&mut fixture, 50).await.unwrap();
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.kafka.owned().unwrap().pause().unwrap();

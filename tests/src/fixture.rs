@@ -5,9 +5,9 @@ use anyhow::Context;
 use serde_json::Value;
 use testbed::checker::LateRuns;
 use testbed::commit_tracker::CommitTracker;
-use testbed::kafka;
+use testbed::kafka::KafkaOptions;
 use testbed::load::{Journal, Load, Preset, RunningLoad, Schema};
-use testbed::postgres::{self, DATABASE, DatabaseSession, PostgresServer, SUPERUSER};
+use testbed::postgres::{DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER};
 use testbed::proxy::Proxy;
 use testbed::router::{RouterConfig, RouterProcess};
 use testbed::truth::{Format, Mapping};
@@ -42,9 +42,9 @@ pub struct FixtureBuilder {
     database: Database,
     format: Format,
     partitions: Option<i32>,
-    postgres: postgres::PostgresOptions,
+    postgres: PostgresOptions,
     postgres_link: NetworkPath,
-    own_kafka: Option<kafka::KafkaOptions>,
+    own_kafka: Option<KafkaOptions>,
     kafka_link: NetworkPath,
     config: RouterConfig,
     commit_tracking: CommitTracking,
@@ -116,7 +116,7 @@ impl FixtureBuilder {
 
     /// A Kafka that no other scenario uses.
     #[must_use]
-    pub fn own_kafka(mut self, options: kafka::KafkaOptions) -> Self {
+    pub fn own_kafka(mut self, options: KafkaOptions) -> Self {
         self.own_kafka = Some(options);
         self
     }
@@ -253,9 +253,7 @@ impl Fixture {
             database: Database::Prepared,
             format: Format::Plain,
             partitions: Some(3),
-            postgres: postgres::PostgresOptions::version(
-                postgres_version().expect("a major version"),
-            ),
+            postgres: PostgresOptions::version(postgres_version().expect("a major version")),
             postgres_link: NetworkPath::Direct,
             own_kafka: None,
             kafka_link: NetworkPath::Direct,
@@ -341,7 +339,7 @@ fn tail(log: &str) -> String {
 }
 
 async fn start_kafka(
-    own: Option<kafka::KafkaOptions>,
+    own: Option<KafkaOptions>,
     link: NetworkPath,
 ) -> anyhow::Result<(FixtureKafka, Option<Proxy>)> {
     match (link, own) {

@@ -26,7 +26,7 @@ impl BacklogSpec {
         format!("PostgreSQL {}, {}", self.version, self.shape.describe())
     }
 
-    /// Writes the backlog on a server of its own.
+    /// Writes the backlog on a separate server.
     pub(crate) async fn write(
         self,
         report: &Report,

@@ -2,7 +2,7 @@
 //! hundred thousand, from one partition to twelve, from one row per transaction to a million.
 //!
 //! All backlogs of a series have the same length and are written before the first run, each on a
-//! server of its own. Their runs take turns, in one order and back, so that a drift of the machine
+//! separate server. Their runs alternate, in one order and back, so that a drift of the machine
 //! affects all of them alike.
 
 use serde_json::json;

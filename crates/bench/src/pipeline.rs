@@ -21,7 +21,7 @@ pub(crate) struct BenchPipeline {
 }
 
 impl BenchPipeline {
-    /// Sets up a server of its own: on a shared one, a reader would be sent the rows that were
+    /// Sets up a separate server: on a shared one, a reader would be sent the rows that were
     /// written for earlier readers.
     pub(crate) async fn create(
         args: &Args,

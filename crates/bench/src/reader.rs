@@ -1,4 +1,4 @@
-//! The readers that are compared, and a reader at work: the router, or a peer that delivers into
+//! The readers that are compared, and a running reader: the router, or a peer that delivers into
 //! Kafka.
 
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ impl Reader {
     }
 }
 
-/// A reader at work that delivers into Kafka. Dropping it ends it.
+/// A running reader that delivers into Kafka. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) enum RunningReader {
     Router(RouterProcess),

@@ -1,4 +1,4 @@
-//! A PostgreSQL of its own for each load, and one Kafka for all of them.
+//! A separate PostgreSQL for each load, and one Kafka for all of them.
 //!
 //! Every run reads the same WAL: one slot, `origin`, is created before the load, and each run gets
 //! a copy of it.

@@ -71,7 +71,7 @@ struct Walsenders {
 }
 
 impl Walsenders {
-    /// Reads the present walsender's CPU time, and looks for the next one when it has ended.
+    /// Reads the CPU time of the present walsender, and finds the next walsender when it has ended.
     fn cpu_seconds(
         &mut self,
         holder: impl FnOnce() -> anyhow::Result<Option<u32>>,
@@ -118,8 +118,8 @@ impl CpuMeter {
     }
 }
 
-/// Samples a reader that was started at `started` until it is done. If the reader ends too early or
-/// makes no progress, that is a fault of this run, and the other runs go on.
+/// Samples a reader that was started at `started` until it is done. A reader that ends too early or
+/// makes no progress is an anomaly of this run; the other runs continue.
 pub(crate) fn watch(
     source: &ProgressSource,
     processes: MeasuredProcesses,

@@ -28,7 +28,7 @@ struct KillCost {
 }
 
 impl Costs {
-    /// After the next life: the last kill cost so many duplicates.
+    /// After the next process: the last kill cost so many duplicates.
     pub(crate) fn repeated(&mut self, duplicates: usize) {
         if let Some(LastKill { row, past_witness }) = self.last.take() {
             self.rows.entry(row).or_default().push(KillCost { duplicates, past_witness });

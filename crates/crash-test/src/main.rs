@@ -1,10 +1,10 @@
-//! `crash-test`: kills the router, and compares the slot with the topics before the router may
-//! continue.
+//! `crash-test`: kills the router, and compares the slot with the topics before the router is
+//! started again.
 //!
-//! What the slot confirmed is never sent again, so at that moment it must be in Kafka. As
-//! everything stands still, this check is exact and allows nothing for time. The witness stands
-//! between the two: never behind the slot and never ahead of what is in Kafka, and what it covers
-//! never comes again. Kills hit random instants and, in a router built for it, each failpoint. At
+//! What the slot confirmed is never sent again, so it must be in Kafka at that moment. No process
+//! moves anything then, so the check is exact and needs no tolerance. The witness is between the
+//! two: never behind the slot and never ahead of what is in Kafka, and an event that it covers is
+//! never sent again. Kills hit random instants and, in a router built for it, each failpoint. At
 //! the end everything committed must have arrived, in order. A failpoint that is never reached
 //! makes the run invalid.
 

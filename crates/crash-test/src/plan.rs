@@ -17,13 +17,13 @@ const LEAD: Duration = Duration::from_millis(250);
 /// How long responses are held.
 const HOLD: std::ops::Range<Duration> = Duration::from_millis(400)..Duration::from_millis(2500);
 
-/// How a life of the router ends.
+/// How a process of the router ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KillPlan {
     /// SIGKILL, this long after its start.
     Instant(Duration),
-    /// The router kills itself when it reaches the failpoint for the n-th time. Its trigger
-    /// follows after `lead`.
+    /// The router kills itself when it reaches the failpoint for the n-th time. The trigger follows
+    /// `lead` after the start.
     Failpoint { failpoint: &'static FailpointCase, times: u32, lead: Duration },
     /// The broker's responses are held for this long.
     Hold { length: Duration, end: HoldEnd },

@@ -34,7 +34,8 @@ pub(crate) fn setup(trigger: Trigger) -> Setup {
     if trigger == Trigger::FillQueue { Setup::Narrow } else { Setup::Direct }
 }
 
-/// Pulls the trigger of a failpoint. The router was just started, and works for `lead` before that.
+/// Does what makes the router reach a failpoint. The router was just started, and works for `lead`
+/// before that.
 pub(crate) async fn provoke(
     system: &mut TestSystem,
     trigger: Trigger,
@@ -76,7 +77,7 @@ pub(crate) async fn provoke(
             }
         }
         Trigger::CrashServer => {
-            // The first session passes something covered if the life before left the slot behind
+            // The first session passes something covered if the process before left the slot behind
             // the witness; every later session does.
             for _ in 0..CRASHES {
                 if system.wait_flowing_or_ended().await? == Flow::Ended {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use testbed::checker::{self, check};
+use testbed::checker::{self, CheckOptions, check};
 use testbed::truth::Truth;
 
 use crate::costs::Costs;
@@ -85,7 +85,7 @@ pub(crate) async fn finish(
         in_ledger == observed,
         "the ledger has {in_ledger} events, the observer saw {observed}"
     );
-    let history = check(&truth, system.tail.seen(), &checker::CheckOptions::default());
+    let history = check(&truth, system.tail.seen(), &CheckOptions::default());
     let (one, other) = (history.duplicates, tally.duplicates());
     ensure!(one == other, "duplicates were counted in two ways: {one} and {other}");
     let kills = costs.kills();

@@ -1,5 +1,5 @@
-//! One life of the router: it is started and ends, and what it left is checked before anything else
-//! may happen.
+//! One process of the router: it is started and ends, and what it left is checked before the next
+//! one is started.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;

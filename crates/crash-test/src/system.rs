@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
-use testbed::kafka::{self, KafkaCluster};
+use testbed::kafka::{KafkaCluster, KafkaOptions};
 use testbed::load::{Load, Pace, Preset, RunningLoad, Schema};
-use testbed::postgres::{self, DATABASE, DatabaseSession, PostgresServer, SUPERUSER, create_slot};
+use testbed::postgres::{
+    DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER, create_slot,
+};
 use testbed::proxy::Proxy;
 use testbed::router::{RouterConfig, RouterProcess};
 use testbed::tail::{EndOffsets, Tail};
@@ -83,13 +85,13 @@ impl TestSystem {
     pub(crate) async fn build(version: u16, seed: u64) -> anyhow::Result<Self> {
         // The proxies come first, because the brokers have to know what to advertise.
         let (proxy, state_proxy) = (Proxy::start("127.0.0.1:1")?, Proxy::start("127.0.0.1:1")?);
-        let brokers = kafka::KafkaOptions::default()
+        let brokers = KafkaOptions::default()
             .brokers(2)
             .advertise(proxy.address())
             .advertise(state_proxy.address());
         let (mut kafka, postgres) = tokio::try_join!(
             KafkaCluster::start(brokers),
-            PostgresServer::start(postgres::PostgresOptions::version(version))
+            PostgresServer::start(PostgresOptions::version(version))
         )?;
         let tap = Tap::start(postgres.address()).await?;
         proxy.set_target(kafka.broker(1)?.proxied_address()?);

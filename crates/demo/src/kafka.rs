@@ -6,12 +6,12 @@ use std::time::Duration;
 use anyhow::Context;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
-use testbed::kafka::{self, KafkaCluster};
+use testbed::kafka::{self, KafkaCluster, KafkaOptions};
 use testbed::proxy::{Proxy, ProxyMode};
 
 use crate::args::{Args, OwnBroker};
 
-/// Enough for keys to be spread, few enough to look at.
+/// Enough to distribute keys, and few enough to read.
 pub(crate) const PARTITIONS: i32 = 6;
 
 /// The only broker of a mock cluster.
@@ -46,7 +46,7 @@ impl DemoKafka {
             OwnBroker::Apache => {
                 // The proxy comes first, because the broker has to know what to advertise.
                 let proxy = Proxy::start("127.0.0.1:1")?;
-                let options = kafka::KafkaOptions::default().advertise(proxy.address());
+                let options = KafkaOptions::default().advertise(proxy.address());
                 let mut kafka = Box::new(KafkaCluster::start(options).await?);
                 proxy.set_target(kafka.broker(1)?.proxied_address()?);
                 Ok(Self::Apache { kafka, proxy })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use testbed::kafka;
 use testbed::load::{Load, Pace, PayloadBytes, Preset, RunningLoad, Schema};
-use testbed::postgres::{self, DATABASE, DatabaseSession, PostgresServer, SUPERUSER};
+use testbed::postgres::{DATABASE, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER};
 use testbed::reader::{ConsumedRecord, Follower};
 use testbed::router::{RouterConfig, RouterProcess};
 use testbed::truth::{Mapping, Truth};
@@ -66,7 +66,7 @@ impl DemoSystem {
         args: &Args,
         created_topics: &mut CreatedTopics,
     ) -> anyhow::Result<Self> {
-        let version = postgres::PostgresOptions::version(args.postgres_version);
+        let version = PostgresOptions::version(args.postgres_version);
         let (broker, postgres) =
             tokio::try_join!(DemoKafka::open(args), PostgresServer::start(version))?;
         let topic_prefix = match &broker {

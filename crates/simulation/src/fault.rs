@@ -1,11 +1,10 @@
-//! What can go wrong, by name. A plan says which of these happen and when; `world/faults/` does
-//! them.
+//! The faults, by name. A plan says which of them happen and when; `world/faults/` injects them.
 
 use relay::Code;
 
 macro_rules! faults {
     ($($(#[$doc:meta])* $name:ident = $word:literal;)*) => {
-        /// Something that goes wrong, or is done to the system by somebody.
+        /// A fault: of a process, the network, the server or the cluster, or made by a person.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Fault { $($(#[$doc])* $name,)* }
 
@@ -26,11 +25,11 @@ faults! {
     KillRouter = "kill-router";
     /// `kill -9` of a router at a failpoint.
     KillAtFailpoint = "kill-at-failpoint";
-    /// A router is stopped (SIGSTOP) for longer than the walsender waits, and goes on later.
+    /// A router is stopped (SIGSTOP) for longer than `wal_sender_timeout`, and continues later.
     FreezeRouter = "freeze-router";
     /// SIGTERM, and a new process.
     Shutdown = "shutdown";
-    /// `kill -9` of every router, and nobody starts one for a while.
+    /// `kill -9` of every router, and none is started for a while.
     AllDown = "all-down";
     /// The replication connection breaks.
     CutConnection = "cut-connection";
@@ -63,10 +62,9 @@ faults! {
     DuplicateBatch = "duplicate-batch";
     /// A batch fails, and its records with it.
     RejectBatch = "reject-batch";
-    /// One record is refused until somebody repairs it.
+    /// One record is refused for a while.
     RejectRecord = "reject-record";
-    /// The producer meets an error after which it may not go on; or for a while every one does that
-    /// is made.
+    /// The producer fails with a fatal error, or every producer does for a while.
     FatalProducer = "fatal-producer";
     /// A topic that is there is reported missing.
     MetadataFlap = "metadata-flap";
@@ -154,8 +152,8 @@ impl Fault {
             Self::TableOut => &[Code::PublicationLacksTable],
             Self::PromoteLagging => &[Code::HistoryChanged],
             // A router that still reads WAL which the restored server no longer has may have seen
-            // more of it than the present holder of the slot: the record of the former counts, and
-            // the slot stands past it.
+            // more of it than the present holder of the slot. Then the record of the former counts,
+            // and the slot is past it.
             Self::RestoreSnapshot => &[Code::HistoryChanged, Code::SlotMoved],
             // The monitor has its own connection: it may see the other server first.
             Self::ExchangeServer => &[Code::HistoryChanged, Code::PublicationReplaced],

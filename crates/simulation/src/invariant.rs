@@ -5,7 +5,7 @@ use std::fmt;
 /// An invariant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Invariant {
-    /// Every committed event is in Kafka, or the router has stopped and says why.
+    /// Every committed event is in Kafka, or the router has stopped and reports why.
     S1Complete,
     /// Nothing is confirmed that is not in Kafka.
     S2NeverAhead,

@@ -16,12 +16,12 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use testbed::checker::{CheckOptions, check, confirmed_ahead};
 use testbed::commit_tracker::CommitTracker;
-use testbed::kafka::{self, KafkaCluster};
+use testbed::kafka::{KafkaCluster, KafkaOptions};
 use testbed::load::{
     Backlog, Bookkeeping, Load, Mix, Pace, Partitioning, PayloadBytes, Preset, Schema, backlog,
     big_transaction,
 };
-use testbed::postgres::{self, DatabaseSession, PostgresServer, SUPERUSER};
+use testbed::postgres::{self, DatabaseSession, PostgresOptions, PostgresServer, SUPERUSER};
 use testbed::proxy::{Proxy, ProxyMode};
 use testbed::reader::{Follower, read_all};
 use testbed::truth::{Format, Mapping, Truth};
@@ -120,8 +120,8 @@ async fn slot(session: &DatabaseSession, name: &str) {
 
 #[tokio::test]
 async fn a_correct_relay_has_no_anomaly_although_the_server_is_killed_under_load() {
-    let mut postgres = PostgresServer::start(postgres::PostgresOptions::version(15)).await.unwrap();
-    let kafka = KafkaCluster::start(kafka::KafkaOptions::default()).await.unwrap();
+    let mut postgres = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
+    let kafka = KafkaCluster::start(KafkaOptions::default()).await.unwrap();
     for topic in ["outbox.event.order", "outbox.event.invoice"] {
         kafka.create_topic(topic, 3, &[]).await.unwrap();
     }
@@ -176,11 +176,11 @@ async fn a_correct_relay_has_no_anomaly_although_the_server_is_killed_under_load
 #[tokio::test]
 async fn a_follower_reads_the_records_that_the_proxy_forwards() {
     let proxy = Proxy::start("127.0.0.1:1").unwrap();
-    let options = kafka::KafkaOptions::default().advertise(proxy.address());
+    let options = KafkaOptions::default().advertise(proxy.address());
     let mut kafka = KafkaCluster::start(options).await.unwrap();
     proxy.set_target(kafka.broker(1).unwrap().proxied_address().unwrap());
     kafka.create_topic("outbox.event.order", 2, &[]).await.unwrap();
-    let postgres = PostgresServer::start(postgres::PostgresOptions::version(15)).await.unwrap();
+    let postgres = PostgresServer::start(PostgresOptions::version(15)).await.unwrap();
     let session = postgres.connect().await.unwrap();
     let schema = Schema::new(Preset::Debezium).aggregates(7);
     schema.create(&session).await.unwrap();

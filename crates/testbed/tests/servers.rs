@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use testbed::kafka::{self, KafkaCluster};
+use testbed::kafka::{KafkaCluster, KafkaOptions};
 use testbed::postgres::{PostgresOptions, PostgresServer, ShutdownMode};
 use testbed::wait::until_ok;
 
@@ -57,7 +57,7 @@ async fn a_dropped_postgresql_server_leaves_no_shared_memory() {
     assert!(!segments.iter().any(|segment| exists(segment).unwrap()), "{segments:?}");
 }
 
-/// The identifier of a server's shared memory segment, as its lock file tells it.
+/// The identifier of a server's shared memory segment, from its lock file.
 fn segment_of(data_dir: &Path) -> anyhow::Result<String> {
     let lock = std::fs::read_to_string(data_dir.join("postmaster.pid"))?;
     let segment = lock.lines().nth(6).and_then(|line| line.split_whitespace().nth(1));
@@ -71,7 +71,7 @@ fn exists(segment: &str) -> anyhow::Result<bool> {
 
 #[tokio::test]
 async fn kafka_keeps_its_topics_through_kill9() {
-    let mut kafka = KafkaCluster::start(kafka::KafkaOptions::default()).await.unwrap();
+    let mut kafka = KafkaCluster::start(KafkaOptions::default()).await.unwrap();
     kafka.create_topic("kept", 3, &[]).await.unwrap();
     kafka.kill9().await.unwrap();
     kafka.start_again().await.unwrap();
@@ -87,7 +87,7 @@ async fn kafka_keeps_its_topics_through_kill9() {
 
 #[tokio::test]
 async fn partitions_get_the_chosen_leaders_and_the_cluster_survives_a_frozen_one() {
-    let mut kafka = KafkaCluster::start(kafka::KafkaOptions::default().brokers(3)).await.unwrap();
+    let mut kafka = KafkaCluster::start(KafkaOptions::default().brokers(3)).await.unwrap();
     kafka.create_topic_on("placed", &[1, 2, 3]).await.unwrap();
     kafka.broker(3).unwrap().pause().unwrap();
     kafka.create_topic_on("meanwhile", &[1, 2]).await.unwrap();

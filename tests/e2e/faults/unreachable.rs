@@ -1,7 +1,7 @@
 //! Nothing listens when the router starts: it keeps trying, is not ready, and streams when it can.
 
 use e2e::{Fixture, SHORT_DEADLINE};
-use testbed::kafka;
+use testbed::kafka::KafkaOptions;
 use testbed::postgres::ShutdownMode;
 
 use super::{DEADLINE, write};
@@ -29,7 +29,7 @@ async fn a_router_started_before_postgresql_waits_for_it() {
 #[tokio::test]
 async fn a_router_started_before_kafka_waits_for_it() {
     let mut fixture =
-        Fixture::builder().own_kafka(kafka::KafkaOptions::default()).prepare().await.unwrap();
+        Fixture::builder().own_kafka(KafkaOptions::default()).prepare().await.unwrap();
     fixture.kafka.owned().unwrap().stop().await.unwrap();
     write(&mut fixture, 100).await.unwrap();
     fixture.router.start_again().unwrap();

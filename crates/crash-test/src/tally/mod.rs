@@ -24,12 +24,12 @@ pub(crate) enum SlotPersistence {
     Lost,
 }
 
-/// How the router's life ended.
+/// How the router's process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// What was not confirmed will come again.
+    /// What was not confirmed will be sent again.
     Killed,
-    /// It drained and reported so: no record may come again.
+    /// It drained and exited with success: no event may be sent again.
     Drained,
 }
 
@@ -38,12 +38,12 @@ pub(crate) enum Ending {
 pub(crate) struct Observation<'a> {
     /// The slot's `confirmed_flush_lsn`.
     pub(crate) confirmed: PgLsn,
-    /// The highest position in a status update of this life, read off the wire: the server may not
-    /// have processed all of them.
+    /// The highest position in a status update of this process, read off the wire: the server may
+    /// not have processed all of them.
     pub(crate) status_flush: PgLsn,
     /// The witness's position just after the router had died, if there was a witness.
     pub(crate) witness: Option<PgLsn>,
-    /// The witness's position before the next life: a write that was on its way may have been
+    /// The witness's position before the next process: a write that was in flight may have been
     /// stored since.
     pub(crate) witness_later: Option<PgLsn>,
     /// What was committed since the last check, and at least up to the four positions.
@@ -65,7 +65,7 @@ pub(crate) struct Observation<'a> {
 pub(crate) struct RoundResult {
     /// Records that repeat an earlier one.
     pub(crate) duplicates: usize,
-    /// Events in Kafka past the witness: the next life may send these again, and no others.
+    /// Events in Kafka past the witness: the next process may send these again, and no others.
     pub(crate) past_witness: usize,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct Tally {
     /// Events of the newest transaction that was in Kafka at the last check: it may have been open,
     /// and may exceed the window by itself.
     newest: usize,
-    /// How the life before this one ended.
+    /// How the process before this one ended.
     before: Ending,
     counts: ViolationCounts,
     duplicates: usize,
@@ -121,8 +121,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// An empty tally. `window` is the router's `limits.window_events`, and `made` the position of
-    /// its slot before its first life.
+    /// An empty tally. `window` is the router's `limits.window_events`, and `slot_created_at` the
+    /// position of its slot before its first process.
     pub(crate) fn new(window: usize, slot_created_at: PgLsn) -> Self {
         Self {
             window,
@@ -155,7 +155,7 @@ impl Tally {
         }
     }
 
-    /// Checks what one life of the router left behind.
+    /// Checks what one process of the router left behind.
     pub(crate) fn check(&mut self, observed: &Observation<'_>) -> RoundResult {
         self.commit(observed.commits);
         if observed.confirmed < self.confirmed && observed.slot_persistence == SlotPersistence::Kept

@@ -103,7 +103,7 @@ impl InvariantChecker {
         self.violation.as_ref()
     }
 
-    /// Takes note of an event after which records may come again.
+    /// Records an event after which records may be sent again.
     pub fn note_interruption(&mut self) {
         self.interruptions += 1;
     }

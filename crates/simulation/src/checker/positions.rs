@@ -1,5 +1,5 @@
-//! S1, S2, S4 and S8, as far as they are about positions: what is confirmed, and what the witness
-//! says.
+//! S1, S2, S4 and S8, as far as they are about positions: the confirmed one and that of the
+//! witness.
 
 use super::InvariantChecker;
 use crate::{

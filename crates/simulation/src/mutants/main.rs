@@ -133,7 +133,8 @@ fn plant_all(arguments: &Arguments) -> Result<ExitCode, String> {
     Ok(if caught == patches.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Plants one bug and runs seeds against it. The inner error says why it counts as not caught.
+/// Plants one bug and runs seeds against it. The inner error is the reason why the bug counts as
+/// not caught.
 fn plant(
     scratch: &Scratch,
     patch: &Patch,

@@ -16,7 +16,7 @@ pub enum RestoredSlot {
     Missing,
 }
 
-/// Which timeline the server goes on with.
+/// Which timeline the server continues with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestoredTimeline {
     /// The same timeline: nothing shows that the server was taken back.
@@ -64,8 +64,8 @@ impl SimulatedPostgres {
         self.take_down(until);
         self.slot = match (slot, timeline) {
             (RestoredSlot::Missing, _) => None,
-            // A standby's copy stands where the primary's slot was saved, and not past the
-            // standby's WAL.
+            // A standby's copy has the position at which the primary's slot was saved, and none
+            // past the standby's WAL.
             (RestoredSlot::Kept, RestoredTimeline::Next) => self.slot.map(|slot| SimulatedSlot {
                 confirmed: slot.saved.min(to),
                 saved: slot.saved.min(to),

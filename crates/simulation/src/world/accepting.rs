@@ -65,7 +65,7 @@ impl World {
         self.trace(|| format!("a person accepts: generation {number}, from {position}"));
         self.kafka.state.store(&Write { number, key, value });
         self.checker.note_witness_ack(position);
-        // What the slot has not confirmed comes again, whether or not it was acknowledged.
+        // What the slot has not confirmed is sent again, whether or not it was acknowledged.
         self.late_witness_position = self.server.history.end_of_wal;
         self.mark_accepted_events(&gaps);
         self.expected_failure.resolve();

@@ -140,8 +140,8 @@ impl World {
         // If the state topic was deleted, a router that held the slot later than the writer of the
         // remaining record may have acknowledged more.
         let from = confirmed.max(covered.filter(|_| !self.is_state_topic_lost).unwrap_or(0));
-        // Without a witness that was there all the time, what was confirmed before a crash, or on a
-        // connection that lost the status update, may come again.
+        // Without a witness that was kept all the time, what was confirmed before a crash, or in a
+        // status update that was lost, may be sent again.
         let known = match covered {
             Some(_) if !self.is_state_topic_lost => self.late_witness_position,
             Some(_) | None => {

@@ -174,7 +174,7 @@ impl World {
     }
 
     /// Every event that is missing after a gap and not sent again by the slot was committed after
-    /// the position at which the gap is said to begin.
+    /// the reported beginning of the gap.
     fn check_reported_interval(&mut self) {
         let reports = self.routers.iter().map(|one| one.relay.snapshot(self.at).witness);
         let begins = reports.flat_map(|report| report.gaps).map(|gap| gap.interval.from);

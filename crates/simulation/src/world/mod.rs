@@ -1,5 +1,5 @@
-//! Routers, a server and a cluster, and the order in which things happen between them. At every
-//! step one of the things that can happen next does; the seed says which.
+//! Routers, a server and a cluster, and the order of their steps. At every step the seed chooses
+//! one of the steps that are possible next.
 
 use std::{collections::BTreeSet, time::Duration};
 

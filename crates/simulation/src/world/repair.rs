@@ -7,7 +7,7 @@ pub(super) enum Repair {
     Cluster,
     /// Every partition has a leader.
     Leaders,
-    /// Producers may go on.
+    /// Producers no longer fail.
     Producers,
     /// Acknowledgements pass.
     Acks,

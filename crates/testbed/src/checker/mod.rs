@@ -1,14 +1,14 @@
 //! The checker: compares what was committed with what is in Kafka. It uses no code of the product.
 //!
-//! [`check`] is a function of two recorded lists, so the same files give the same verdict again. It
+//! [`check`] is a function of two recorded lists, so the same lists give the same result again. It
 //! looks for these anomalies, and counts each kind separately:
 //!
 //! * **lost**: committed, and in no topic;
 //! * **phantom**: in a topic, but never committed, rolled back, or without an id;
 //! * **order**: within a key, first occurrences must strictly increase in commit order;
-//! * **affinity**: a key lives in one partition;
-//! * **runs**: a re-emission is a run of consecutive events of its key, as a replay from an earlier
-//!   position makes it: going back is legal, leaving one out is not;
+//! * **affinity**: all records of a key are in one partition;
+//! * **replays**: a replay repeats consecutive events of a key, as the slot sends them again from
+//!   an earlier position. It may begin anywhere, and must leave none out;
 //! * **altered**: topic, key, value or headers are not what the row says, or a repeated record is
 //!   not byte for byte its first occurrence.
 //!

@@ -164,7 +164,7 @@ impl KafkaCluster {
         admin::create_topic(&self.bootstrap(), name, partitions, configs).await
     }
 
-    /// Makes a topic whose partition *n* lives on the *n*-th broker named, and nowhere else.
+    /// Creates a topic whose partition *n* has its only replica on the *n*-th of the named brokers.
     ///
     /// # Errors
     ///

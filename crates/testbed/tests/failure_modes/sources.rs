@@ -17,7 +17,7 @@ impl Sources {
         Self { root: root.into() }
     }
 
-    /// The text of a file; `Err` tells that there is none.
+    /// The text of a file; `Err` if there is none.
     pub(crate) fn read(&self, file: &str) -> Result<String, String> {
         std::fs::read_to_string(self.root.join(file)).map_err(|_| format!("there is no {file}"))
     }
@@ -92,7 +92,7 @@ fn code_lines(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether the last attribute goes on in the next line.
+/// Whether the last attribute continues in the next line.
 fn is_open(attributes: &str) -> bool {
     !attributes.is_empty() && !attributes.ends_with(']')
 }

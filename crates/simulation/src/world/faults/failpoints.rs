@@ -7,7 +7,7 @@ use crate::{
     world::{World, injection::Injection},
 };
 
-/// How many rounds the world goes on so that the router reaches the failpoint.
+/// How many rounds are run so that the router reaches the failpoint.
 const ROUNDS: u32 = 40;
 
 impl World {
@@ -65,7 +65,7 @@ impl World {
             | Failpoint::AfterStatus => {
                 let nth = u32::try_from(1 + self.random.below(4)).expect("small");
                 coverage::arm(point, nth);
-                // In the other half of the cases the plan goes on as it is.
+                // In the other half of the cases the plan continues as it is.
                 if self.random.one_in(2) {
                     self.run_until_killed();
                 }

@@ -81,8 +81,8 @@ impl World {
     }
 
     /// The slot is dropped and re-created, or advanced by hand: a router sees the same in both
-    /// cases. On a server that was taken back, a slot that stands before the witness cannot be told
-    /// from the former one, a limit that docs/guarantees.md names.
+    /// cases. On a restored server, a slot behind the witness cannot be distinguished from the
+    /// former slot, a limit that docs/guarantees.md names.
     pub(super) fn move_the_slot(&mut self) {
         self.write_more();
         while self.server.history.end_of_wal <= self.discarded_wal_end {
@@ -147,7 +147,7 @@ impl World {
         self.server.slot = slot;
     }
 
-    /// Lets the world go on, without faults, until its one router streams.
+    /// Runs rounds, without faults, until the only router streams.
     fn wait_until_streaming(&mut self) -> bool {
         self.run_all_repairs();
         self.kafka.heal();

@@ -44,7 +44,7 @@ pub(crate) struct FailureMode {
 pub(crate) enum Reference {
     /// A test function.
     Test { layer: Layer, file: String, name: String },
-    /// A variant of an enum, each of which is exercised by a programme of its own.
+    /// A variant of an enum, each of which a program of its own exercises.
     Variant { of: Variants, name: String },
     /// A bug made on purpose, and caught.
     Mutant { name: String },
@@ -87,7 +87,7 @@ impl FromStr for Catalogue {
 }
 
 impl Catalogue {
-    /// What is wrong with it, without a look at the sources.
+    /// The defects of the catalogue itself, without the sources.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let ids: Vec<&str> = self.modes.iter().map(|mode| mode.id.as_str()).collect();
         let count = |id: &str| ids.iter().filter(|found| **found == id).count();
