@@ -7,7 +7,7 @@
 #                    [--pg VERSION,…] [--socket tcp,tls,unix] [--outage 10m] [--idle 60s]
 #                    [--series topics,keys,partitions,rows] [--peers] [--binary PATH]…
 #                    [--json FILE] [--plots DIR]
-#   scripts/bench.sh --from FILE --plots DIR   draws the figures of an earlier run, without measuring
+#   scripts/bench.sh --from FILE --plots DIR   draws an earlier run, without measuring
 #
 # WHAT is any of: drain latency memory start (these four when nothing is named), outage takeover
 # idle flat; --all measures all of it, in every shape: over TCP, TLS and the unix socket on

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building and testing need and this machine lacks, through Debian's packages.
 #
-#   scripts/install.sh build          C and C++ compilers, make, OpenSSL's headers: to build librdkafka
+#   scripts/install.sh build          C and C++ compilers, make, OpenSSL's headers, for librdkafka
 #   scripts/install.sh build test     also promtool, and what the temporary servers are started with
 #
 # Does nothing if everything is installed. Where it may not install, it prints what is missing and

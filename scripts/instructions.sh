@@ -3,8 +3,8 @@
 # them with what they cost before. Time on a shared machine cannot be compared to a few per cent;
 # instructions under callgrind can.
 #
-#   scripts/instructions.sh                      compares with crates/relay/instructions.toml; exit 1 if a shape
-#                                                event costs over 5 % more than there
+#   scripts/instructions.sh                      compares with crates/relay/instructions.toml; exit 1
+#                                                if a shape of event costs over 5 % more than there
 #   scripts/instructions.sh --update             writes what it counted there
 #   scripts/instructions.sh --functions SHAPE    also lists the costliest functions of one shape
 #

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Everything that a change must pass, the fastest checks first.
 #
-#   scripts/test.sh               all of it: format, lints, unit and property tests, docs, simulation,
-#                                 some planted bugs, kills, end to end on PostgreSQL 15 and 18
+#   scripts/test.sh               all of it: format, lints, unit and property tests, docs,
+#                                 simulation, some planted bugs, kills, end to end on 15 and 18
 #   scripts/test.sh --fast        format, lints, unit and property tests, docs
 #   scripts/test.sh --prove       simulation, some planted bugs, and kills of the real router
 #   scripts/test.sh --e2e 18      only the end-to-end scenarios, on one version of PostgreSQL

@@ -8,7 +8,7 @@
 //! A client that must go through a proxy needs a broker that *advertises* the proxy. So each broker
 //! has a second listener when [`KafkaOptions::advertise`] names one: start the proxy first,
 //! advertise its address, then let it forward to [`Broker::proxied_address`]. Readers keep using
-//! [`Kafka::bootstrap`].
+//! [`KafkaCluster::bootstrap`].
 
 mod admin;
 mod broker;
