@@ -22,7 +22,7 @@ use crate::report::{Column, Limit, Report, Table, alternate_order};
 use crate::run::measured_processes;
 use crate::server::TuningGoal;
 use crate::shape::Distribution;
-use crate::topic::{Topics, blocking};
+use crate::topic::{RunTopics, blocking};
 use crate::watch::Anomaly;
 use crate::writers::{Timetable, WriteResult};
 
@@ -95,7 +95,7 @@ async fn measure_producer_alone(
     kafka: &KafkaCluster,
 ) -> anyhow::Result<Result<LatencyFigures, Anomaly>> {
     let name = format!("floor-{rate}-{turn}");
-    let topics = Topics::create(&kafka.bootstrap(), &name, Distribution::default()).await?;
+    let topics = RunTopics::create(&kafka.bootstrap(), &name, Distribution::default()).await?;
     let timetable = Timetable::lasting(rate, WARM_UP + TIME);
     let consuming = consume(&topics, &timetable, None).await?;
     let producing = {
@@ -129,7 +129,7 @@ async fn measure_reader(
 
 /// Figures count only if every event arrived once and in order.
 async fn check_delivery(
-    topics: &Topics,
+    topics: &RunTopics,
     timetable: &Timetable,
     LatencySamples { latency, audit, cost }: LatencySamples,
     (took, late_p99_ms): (Duration, Option<f64>),

@@ -15,7 +15,7 @@ use crate::audit::{Audit, member};
 use crate::figures::{float, megabytes};
 use crate::shape::Distribution;
 use crate::throughput::Cpu;
-use crate::topic::{TopicReader, Topics};
+use crate::topic::{RunTopics, TopicReader};
 use crate::watch::{CpuMeter, MeasuredProcesses};
 use crate::writers::Timetable;
 
@@ -44,7 +44,7 @@ pub(crate) struct DeliveryCost {
 
 /// Begins to consume, and returns when whatever is written next will be received at once.
 pub(crate) async fn consume(
-    topics: &Topics,
+    topics: &RunTopics,
     timetable: &Timetable,
     processes: Option<MeasuredProcesses>,
 ) -> anyhow::Result<JoinHandle<anyhow::Result<LatencySamples>>> {

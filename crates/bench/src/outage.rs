@@ -22,7 +22,7 @@ use crate::reader::Reader;
 use crate::report::{Limit, Table};
 use crate::server::TuningGoal;
 use crate::shape::Distribution;
-use crate::topic::{ReadNext, Topics, blocking};
+use crate::topic::{ReadNext, RunTopics, blocking};
 use crate::writers::Timetable;
 
 const RATE: u64 = 5000;
@@ -125,7 +125,7 @@ async fn measure_router(
 }
 
 /// Reads the topic to its end. Duplicates lie in between, so no count tells when to stop.
-async fn check_delivery(topics: &Topics, events: u64) -> anyhow::Result<AnomalyCounts> {
+async fn check_delivery(topics: &RunTopics, events: u64) -> anyhow::Result<AnomalyCounts> {
     let topics = topics.clone();
     blocking(move || {
         let mut audit = Audit::new(events, Distribution::default())?;

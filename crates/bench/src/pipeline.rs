@@ -10,12 +10,12 @@ use crate::choices::Socket;
 use crate::reader::{Reader, RunningReader};
 use crate::server::{BenchServer, ReaderSettings, TuningGoal};
 use crate::shape::Distribution;
-use crate::topic::Topics;
+use crate::topic::RunTopics;
 use crate::writers::{Timetable, WriteResult, write};
 
 pub(crate) struct BenchPipeline {
     pub(crate) server: BenchServer,
-    pub(crate) topics: Topics,
+    pub(crate) topics: RunTopics,
     pub(crate) slot: &'static str,
     socket: Socket,
 }
@@ -39,7 +39,7 @@ impl BenchPipeline {
         slot: &'static str,
         topic: &str,
     ) -> anyhow::Result<Self> {
-        let topics = Topics::create(&kafka.bootstrap(), topic, Distribution::default()).await?;
+        let topics = RunTopics::create(&kafka.bootstrap(), topic, Distribution::default()).await?;
         let server = BenchServer::start(args.version(), Distribution::default()).await?;
         server.copy_slot(slot).await?;
         Ok(Self { server, topics, slot, socket: args.first_socket() })

@@ -15,7 +15,7 @@ use crate::server::{
     BenchServer, PUBLICATION, ReaderSettings, TuningGoal, WrittenBacklog, pg_recvlogical,
 };
 use crate::throughput::{Measured, Sample, measure};
-use crate::topic::{Topics, blocking};
+use crate::topic::{RunTopics, blocking};
 use crate::watch::{Anomaly, Holder, MeasuredProcesses, ProgressSource, watch};
 
 /// The figures of a run without anomaly.
@@ -93,7 +93,7 @@ async fn deliver(
     written: WrittenBacklog,
     (slot, name): (&str, &str),
 ) -> anyhow::Result<Result<Run, Anomaly>> {
-    let topics = Topics::create(&kafka.bootstrap(), name, written.distribution).await?;
+    let topics = RunTopics::create(&kafka.bootstrap(), name, written.distribution).await?;
     let ends = topics.ends().await?;
     let (ends, positions, before) = blocking(move || {
         let (positions, before) = (ends.positions()?, ends.records()?);
@@ -142,7 +142,7 @@ pub(crate) async fn measured_processes(
 /// Reads what a run has written since topics ended at `start`, of which `before` records were
 /// there, and checks it.
 async fn check_delivery(
-    topics: &Topics,
+    topics: &RunTopics,
     start: TopicPartitionList,
     before: u64,
     written: WrittenBacklog,

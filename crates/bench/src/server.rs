@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::choices::Socket;
 use crate::figures::float;
 use crate::shape::{Distribution, Shape};
-use crate::topic::Topics;
+use crate::topic::RunTopics;
 
 pub(crate) const PUBLICATION: &str = "bench";
 
@@ -56,7 +56,7 @@ pub(crate) enum TuningGoal {
 pub(crate) struct ReaderSettings<'a> {
     pub(crate) socket: Socket,
     pub(crate) slot: &'a str,
-    pub(crate) topics: &'a Topics,
+    pub(crate) topics: &'a RunTopics,
     pub(crate) goal: TuningGoal,
 }
 

@@ -37,14 +37,14 @@ pub(crate) async fn blocking<T: Send + 'static>(
 
 /// One topic, or one for each aggregate type, and the broker where they are.
 #[derive(Debug, Clone)]
-pub(crate) struct Topics {
+pub(crate) struct RunTopics {
     bootstrap: String,
     names: Vec<String>,
     route: String,
     partitions: i32,
 }
 
-impl Topics {
+impl RunTopics {
     /// Creates the topics that events of `reach` are routed to: a topic called `name` for one run,
     /// or the many topics that all runs of this reach share, because a broker keeps the files of
     /// deleted topics open for a minute.

@@ -9,7 +9,7 @@ use crate::args::Counting;
 
 /// How the demo ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum DemoOutcome {
     /// Every promise was kept.
     ForwardedBytes,
     /// At least one was broken.
@@ -37,8 +37,8 @@ impl Count {
 
     /// What the exit code reports: every anomaly, and not only those which the last line shows,
     /// lost and order.
-    pub(crate) fn outcome(&self) -> Outcome {
-        if self.verdict.is_clean() { Outcome::ForwardedBytes } else { Outcome::Failed }
+    pub(crate) fn outcome(&self) -> DemoOutcome {
+        if self.verdict.is_clean() { DemoOutcome::ForwardedBytes } else { DemoOutcome::Failed }
     }
 }
 
@@ -55,16 +55,16 @@ mod tests {
     use std::sync::Arc;
     use std::time::SystemTime;
 
-    use testbed::truth::{Digest, Event};
+    use testbed::truth::{Digest, ExpectedEvent};
     use uuid::Uuid;
 
     use super::*;
 
     const TOPIC: &str = "outbox.event.order";
 
-    fn event(number: u32) -> Event {
+    fn event(number: u32) -> ExpectedEvent {
         let id = Uuid::from_u128(u128::from(number));
-        Event {
+        ExpectedEvent {
             id,
             seq: i64::from(number),
             topic: TOPIC.to_owned(),
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn events_that_arrive_in_order_with_duplicates_keep_every_promise() {
         let count = count(&[1, 2, 3, 2, 3, 4, 5], Counting::Honest);
-        assert_eq!(count.outcome(), Outcome::ForwardedBytes);
+        assert_eq!(count.outcome(), DemoOutcome::ForwardedBytes);
         assert_eq!(
             count.verdict.to_string(),
             "sent 5 · in Kafka 5 · lost 0 · duplicates 2 · order violations 0"
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn the_sabotaged_record_counts_as_lost_and_fails_the_demo() {
         let count = count(&[1, 2, 3, 4, 5], Counting::Sabotaged);
-        assert_eq!(count.outcome(), Outcome::Failed);
+        assert_eq!(count.outcome(), DemoOutcome::Failed);
         assert_eq!(count.dropped, Some(event(3).id.to_string()));
         assert_eq!(
             count.verdict.to_string(),
@@ -120,14 +120,14 @@ mod tests {
     fn a_duplicate_of_the_sabotaged_record_does_not_hide_the_loss() {
         let count = count(&[1, 2, 3, 2, 3, 4, 5], Counting::Sabotaged);
         assert_eq!(count.verdict.lost.count(), 1);
-        assert_eq!(count.outcome(), Outcome::Failed);
+        assert_eq!(count.outcome(), DemoOutcome::Failed);
     }
 
     #[test]
     fn an_order_violation_alone_fails_the_demo() {
         let count = count(&[1, 3, 2, 4, 5], Counting::Honest);
         assert_eq!(count.verdict.lost.count(), 0);
-        assert_eq!(count.outcome(), Outcome::Failed);
+        assert_eq!(count.outcome(), DemoOutcome::Failed);
     }
 
     #[test]

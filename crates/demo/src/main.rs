@@ -21,7 +21,7 @@ use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Args;
-use crate::count::Outcome;
+use crate::count::DemoOutcome;
 use crate::screen::Screen;
 use crate::system::CreatedTopics;
 
@@ -33,8 +33,8 @@ async fn main() -> ExitCode {
     let args = Args::parse();
     let mut screen = Screen::of_this_process();
     match run(&args, &mut screen).await {
-        Ok(Some(Outcome::ForwardedBytes)) => ExitCode::SUCCESS,
-        Ok(Some(Outcome::Failed)) => ExitCode::FAILURE,
+        Ok(Some(DemoOutcome::ForwardedBytes)) => ExitCode::SUCCESS,
+        Ok(Some(DemoOutcome::Failed)) => ExitCode::FAILURE,
         Ok(None) => ExitCode::from(INTERRUPTED),
         Err(error) => {
             // The failure may be that of standard output, so an error here is ignored.
@@ -45,7 +45,7 @@ async fn main() -> ExitCode {
 }
 
 /// Runs the demo; `None` when it was interrupted before the count.
-async fn run(args: &Args, screen: &mut Screen) -> anyhow::Result<Option<Outcome>> {
+async fn run(args: &Args, screen: &mut Screen) -> anyhow::Result<Option<DemoOutcome>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let interrupted = async {

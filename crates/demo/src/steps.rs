@@ -8,7 +8,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_postgres::types::PgLsn;
 
 use crate::args::{Afterwards, Args};
-use crate::count::{Count, Outcome};
+use crate::count::{Count, DemoOutcome};
 use crate::live::StatusReader;
 use crate::screen::Screen;
 use crate::system::{CreatedTopics, DemoSystem, RunningDemo, SLOT, WRITERS};
@@ -32,7 +32,7 @@ pub(crate) async fn run(
     args: &Args,
     screen: &mut Screen,
     created_topics: &mut CreatedTopics,
-    outcome: &mut Option<Outcome>,
+    outcome: &mut Option<DemoOutcome>,
 ) -> anyhow::Result<()> {
     screen.title("outbox-router: rows of an outbox table become Kafka records, none lost")?;
     let mut system = DemoSystem::build(args, created_topics).await?;
@@ -173,7 +173,7 @@ fn show_count(count: &Count, screen: &mut Screen) -> anyhow::Result<()> {
     for example in count.verdict.examples() {
         screen.note(&example)?;
     }
-    if count.dropped.is_some() || count.outcome() == Outcome::Failed {
+    if count.dropped.is_some() || count.outcome() == DemoOutcome::Failed {
         screen.gap()?;
     }
     Ok(screen.verdict(&count.verdict.to_string())?)

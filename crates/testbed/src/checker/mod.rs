@@ -25,7 +25,7 @@ use uuid::Uuid;
 pub use result::{Anomalies, CheckResult};
 
 use crate::reader::ConsumedRecord;
-use crate::truth::{Digest, Event, Truth};
+use crate::truth::{Digest, ExpectedEvent, Truth};
 
 /// Whether records of an older emission may follow those of a newer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,7 +52,7 @@ pub fn check(truth: &Truth, seen: &[ConsumedRecord], options: &CheckOptions) -> 
     let mut log: Vec<&ConsumedRecord> = seen.iter().collect();
     log.sort_by(|a, b| (&a.topic, a.partition, a.offset).cmp(&(&b.topic, b.partition, b.offset)));
     let mut first: HashMap<Uuid, &ConsumedRecord> = HashMap::with_capacity(index.len());
-    let mut partitions: BTreeMap<Key<'_>, Partitions<'_>> = BTreeMap::new();
+    let mut partitions: BTreeMap<Key<'_>, RecordsByPartition<'_>> = BTreeMap::new();
     for record in log {
         verdict.records += 1;
         let Some(event) = identify(record, &index, truth, &mut verdict) else { continue };
@@ -123,7 +123,7 @@ pub fn confirmed_ahead(
 type Key<'a> = (&'a str, &'a str);
 
 /// What was read of one key, by the topic and partition it was read from.
-type Partitions<'a> = BTreeMap<(&'a str, i32), Vec<Occurrence>>;
+type RecordsByPartition<'a> = BTreeMap<(&'a str, i32), Vec<Occurrence>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum First {
@@ -137,7 +137,7 @@ struct Occurrence {
     first: First,
 }
 
-fn index<'a>(truth: &'a Truth, verdict: &mut CheckResult) -> HashMap<Uuid, &'a Event> {
+fn index<'a>(truth: &'a Truth, verdict: &mut CheckResult) -> HashMap<Uuid, &'a ExpectedEvent> {
     let mut index = HashMap::with_capacity(truth.events.len());
     let mut numbers = HashSet::with_capacity(truth.events.len());
     for event in &truth.events {
@@ -162,10 +162,10 @@ fn id_of(record: &ConsumedRecord) -> Option<Uuid> {
 
 fn identify<'a>(
     record: &ConsumedRecord,
-    index: &HashMap<Uuid, &'a Event>,
+    index: &HashMap<Uuid, &'a ExpectedEvent>,
     truth: &Truth,
     verdict: &mut CheckResult,
-) -> Option<&'a Event> {
+) -> Option<&'a ExpectedEvent> {
     let id = id_of(record);
     let event = id.and_then(|id| index.get(&id).copied());
     if event.is_none() {
@@ -180,7 +180,7 @@ fn identify<'a>(
     event
 }
 
-fn compare(record: &ConsumedRecord, event: &Event, verdict: &mut CheckResult) {
+fn compare(record: &ConsumedRecord, event: &ExpectedEvent, verdict: &mut CheckResult) {
     let mut wrong = |what: &str, should: &dyn std::fmt::Debug, is: &dyn std::fmt::Debug| {
         verdict.altered.add(|| {
             format!(
@@ -223,7 +223,7 @@ fn same_bytes(a: &ConsumedRecord, b: &ConsumedRecord) -> bool {
 
 fn check_key(
     key: Key<'_>,
-    partitions: &Partitions<'_>,
+    partitions: &RecordsByPartition<'_>,
     options: &CheckOptions,
     verdict: &mut CheckResult,
 ) {
@@ -290,7 +290,7 @@ fn place(record: &ConsumedRecord) -> String {
     format!("record {}/{}@{}", record.topic, record.partition, record.offset)
 }
 
-fn describe(event: &Event) -> String {
+fn describe(event: &ExpectedEvent) -> String {
     format!("event {} (number {} of key {}, topic {})", event.id, event.seq, event.key, event.topic)
 }
 

@@ -11,9 +11,9 @@ use super::*;
 
 const PARTITIONS: usize = 3;
 
-fn event(key: usize, seq: i64, n: usize) -> Event {
+fn event(key: usize, seq: i64, n: usize) -> ExpectedEvent {
     let id = Uuid::from_u128(u128::try_from(n).unwrap() + 1);
-    Event {
+    ExpectedEvent {
         id,
         seq,
         topic: "outbox.event.order".to_owned(),
@@ -24,7 +24,7 @@ fn event(key: usize, seq: i64, n: usize) -> Event {
     }
 }
 
-fn record(event: &Event, n: usize, key: usize) -> ConsumedRecord {
+fn record(event: &ExpectedEvent, n: usize, key: usize) -> ConsumedRecord {
     let headers = event.headers.iter();
     ConsumedRecord {
         topic: Arc::from(event.topic.as_str()),
