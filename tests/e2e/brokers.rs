@@ -63,8 +63,8 @@ async fn too_few_in_sync_replicas_and_a_rolling_restart_lose_nothing_and_keep_th
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.check().await.unwrap().clean().unwrap();
-    println!("{verdict}");
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    println!("{result}");
     assert_eq!(
         fixture.slot().await.unwrap().active_pid,
         walsender,
@@ -134,10 +134,10 @@ async fn rows_written_while_a_topic_is_deleted_arrive_when_it_is_recreated() {
         fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
         let (truth, seen) = (fixture.truth().await.unwrap(), fixture.seen().await.unwrap());
         let copies = seen.len();
-        let verdict = check(&truth, &last_record_of_each_event(seen), &CheckOptions::default())
+        let result = check(&truth, &last_record_of_each_event(seen), &CheckOptions::default())
             .clean()
             .unwrap();
-        println!("{verdict} · {} earlier copies", copies - verdict.records);
+        println!("{result} · {} earlier copies", copies - result.records);
     }
 }
 

@@ -21,8 +21,8 @@ const DEFAULT_WINDOW_BYTES: u64 = 32 * 1024 * 1024;
 async fn expect_exactly_once(fixture: &Fixture) {
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.check().await.unwrap().clean().unwrap();
-    assert_eq!(verdict.duplicates, 0, "duplicates without any fault");
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    assert_eq!(result.duplicates, 0, "duplicates without any fault");
 }
 
 #[tokio::test]
@@ -132,8 +132,8 @@ async fn one_leader_without_responses_holds_back_everything_past_the_window() {
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.check().await.unwrap().clean().unwrap();
-    let duplicates = u64::try_from(verdict.duplicates).unwrap();
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    let duplicates = u64::try_from(result.duplicates).unwrap();
     assert!(duplicates <= WINDOW + SLACK, "{duplicates} duplicates");
     let peak = fixture.router.process().unwrap().peak_resident_bytes().unwrap();
     let limit = memory_limit(DEFAULT_WINDOW_BYTES);
@@ -168,10 +168,10 @@ async fn a_topic_that_grows_under_load_keeps_the_order_of_every_key() {
     // only after every record produced before had arrived.
     let moved = count_moved_keys(&fixture).await;
     assert!(moved > 10, "only {moved} keys moved");
-    let mut verdict = fixture.check().await.unwrap();
-    assert_eq!((verdict.affinity.count(), verdict.duplicates), (moved, 0));
-    verdict.affinity = Anomalies::default();
-    verdict.clean().unwrap();
+    let mut result = fixture.check().await.unwrap();
+    assert_eq!((result.affinity.count(), result.duplicates), (moved, 0));
+    result.affinity = Anomalies::default();
+    result.clean().unwrap();
 }
 
 /// Of one key: number and time of arrival of its records, by partition.

@@ -62,15 +62,15 @@ async fn a_router_killed_thirty_times_loses_nothing_and_repeats_at_most_its_wind
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
 
-    let verdict = fixture.check().await.unwrap().clean().unwrap();
+    let result = fixture.check().await.unwrap().clean().unwrap();
     let duplicates = kills.duplicates(&fixture.seen().await.unwrap());
     println!(
-        "{verdict}\nconfirmed at each kill: {confirmed:?}\nduplicates after each kill: {duplicates:?}"
+        "{result}\nconfirmed at each kill: {confirmed:?}\nduplicates after each kill: {duplicates:?}"
     );
     assert!(confirmed.is_sorted(), "confirmed_flush_lsn went back");
     assert_eq!(duplicates[0], 0, "duplicates before the first kill");
     assert!(
-        verdict.duplicates > 0,
+        result.duplicates > 0,
         "no kill caused a duplicate, so every kill hit an idle router: the run is invalid"
     );
     let limit = WINDOW + largest_transaction(&fixture.truth().await.unwrap());
@@ -115,9 +115,9 @@ async fn a_server_killed_five_times_loses_nothing_and_repeats_at_most_the_window
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
 
-    let verdict = fixture.check().await.unwrap().clean().unwrap();
+    let result = fixture.check().await.unwrap().clean().unwrap();
     let duplicates = kills.duplicates(&fixture.seen().await.unwrap());
-    println!("{verdict}\nforgotten by the slot: {forgotten:?}\nduplicates: {duplicates:?}");
+    println!("{result}\nevents that the slot sent again: {forgotten:?}\nduplicates: {duplicates:?}");
     assert_eq!(duplicates[0], 0, "duplicates before the first kill");
     assert!(
         forgotten.iter().any(|events| *events > 0),
@@ -186,15 +186,15 @@ async fn a_broker_down_for_thirty_seconds_blocks_the_router_and_loses_nothing() 
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.check().await.unwrap().clean().unwrap();
+    let result = fixture.check().await.unwrap().clean().unwrap();
     let peak = fixture.router.process().unwrap().peak_resident_bytes().unwrap();
-    println!("{verdict}\npeak of memory: {peak} B");
+    println!("{result}\npeak of memory: {peak} B");
     assert_eq!(
         fixture.slot().await.unwrap().active_pid,
         held.active_pid,
         "the router reconnected to PostgreSQL"
     );
     let limit = WINDOW + largest_transaction(&fixture.truth().await.unwrap());
-    assert!(verdict.duplicates <= limit, "more than {limit} duplicates");
+    assert!(result.duplicates <= limit, "more than {limit} duplicates");
     assert!(peak <= memory_limit(WINDOW_BYTES), "the peak of resident memory is above its limit");
 }

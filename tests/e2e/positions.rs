@@ -61,8 +61,8 @@ async fn a_transaction_whose_commit_record_starts_at_the_confirmed_position_is_s
     fixture.restart().await.unwrap();
     fixture.wait_delivered(SHORT_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.check().await.unwrap().clean().unwrap();
-    assert_eq!((verdict.sent, verdict.duplicates), (2, 0));
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    assert_eq!((result.sent, result.duplicates), (2, 0));
 }
 
 /// The last status update that the walsender received: the write position and the flush position.
@@ -177,10 +177,10 @@ async fn a_router_killed_during_a_copy_sends_the_whole_transaction_again() {
     fixture.restart().await.unwrap();
     fixture.wait_delivered(2 * SHORT_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.check().await.unwrap().clean().unwrap();
+    let result = fixture.check().await.unwrap().clean().unwrap();
     let duplicates = kills.duplicates(&fixture.seen().await.unwrap());
-    println!("{verdict}\nduplicates after each kill: {duplicates:?}");
-    assert_eq!((verdict.sent, duplicates[0]), (ROWS, 0));
+    println!("{result}\nduplicates after each kill: {duplicates:?}");
+    assert_eq!((result.sent, duplicates[0]), (ROWS, 0));
     assert!(duplicates[1..].iter().all(|count| (1..=ROWS).contains(count)), "{duplicates:?}");
 }
 
@@ -221,8 +221,8 @@ async fn a_large_transaction_is_sent_after_its_commit_without_the_rows_of_rolled
 
     fixture.wait_delivered(SHORT_DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.check().await.unwrap().clean().unwrap();
-    assert_eq!((verdict.sent, verdict.duplicates), (2 * SURVIVE, 0));
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    assert_eq!((result.sent, result.duplicates), (2 * SURVIVE, 0));
     // The server wrote it to disk when it exceeded the memory limit, because no client requested
     // streaming.
     let sql = "SELECT spill_txns, stream_txns FROM pg_stat_replication_slots \

@@ -53,9 +53,9 @@ async fn sigterm_under_load_drains_and_the_next_start_repeats_nothing() {
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.check().await.unwrap().clean().unwrap();
-    println!("{verdict}");
-    assert_eq!(verdict.duplicates, 0);
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    println!("{result}");
+    assert_eq!(result.duplicates, 0);
 }
 
 #[tokio::test]
@@ -104,11 +104,11 @@ async fn postgresql_stops_within_two_seconds_while_the_router_is_idle() {
     fixture.wait_streaming().await.unwrap();
     write(&mut fixture, 100).await.unwrap();
     fixture.wait_delivered(DEADLINE).await.unwrap();
-    let verdict = fixture.check().await.unwrap().clean().unwrap();
-    println!("{verdict}");
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    println!("{result}");
     // Before 17 PostgreSQL does not save a slot for the sake of its confirmed position, not even
     // when it is stopped in order.
-    assert!(fixture.postgres.version() < 17 || verdict.duplicates == 0);
+    assert!(fixture.postgres.version() < 17 || result.duplicates == 0);
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ pub(crate) enum DemoOutcome {
 #[derive(Debug)]
 pub(crate) struct Count {
     /// The checker's result.
-    pub(crate) verdict: CheckResult,
+    pub(crate) result: CheckResult,
     /// The id of the event that the sabotage dropped.
     pub(crate) dropped: Option<String>,
 }
@@ -32,13 +32,13 @@ impl Count {
             Counting::Honest => None,
             Counting::Sabotaged => drop_one(&mut seen),
         };
-        Self { verdict: check(truth, &seen, &CheckOptions::default()), dropped }
+        Self { result: check(truth, &seen, &CheckOptions::default()), dropped }
     }
 
     /// What the exit code reports: every anomaly, and not only those which the last line shows,
     /// lost and order.
     pub(crate) fn outcome(&self) -> DemoOutcome {
-        if self.verdict.is_clean() { DemoOutcome::ForwardedBytes } else { DemoOutcome::Failed }
+        if self.result.is_clean() { DemoOutcome::ForwardedBytes } else { DemoOutcome::Failed }
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
         let count = count(&[1, 2, 3, 2, 3, 4, 5], Counting::Honest);
         assert_eq!(count.outcome(), DemoOutcome::ForwardedBytes);
         assert_eq!(
-            count.verdict.to_string(),
+            count.result.to_string(),
             "sent 5 · in Kafka 5 · lost 0 · duplicates 2 · order violations 0"
         );
     }
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(count.outcome(), DemoOutcome::Failed);
         assert_eq!(count.dropped, Some(event(3).id.to_string()));
         assert_eq!(
-            count.verdict.to_string(),
+            count.result.to_string(),
             "sent 5 · in Kafka 4 · lost 1 · duplicates 0 · order violations 0"
         );
     }
@@ -119,20 +119,20 @@ mod tests {
     #[test]
     fn a_duplicate_of_the_sabotaged_record_does_not_hide_the_loss() {
         let count = count(&[1, 2, 3, 2, 3, 4, 5], Counting::Sabotaged);
-        assert_eq!(count.verdict.lost.count(), 1);
+        assert_eq!(count.result.lost.count(), 1);
         assert_eq!(count.outcome(), DemoOutcome::Failed);
     }
 
     #[test]
     fn an_order_violation_alone_fails_the_demo() {
         let count = count(&[1, 3, 2, 4, 5], Counting::Honest);
-        assert_eq!(count.verdict.lost.count(), 0);
+        assert_eq!(count.result.lost.count(), 0);
         assert_eq!(count.outcome(), DemoOutcome::Failed);
     }
 
     #[test]
     fn with_nothing_in_kafka_every_event_counts_as_lost() {
         let count = count(&[], Counting::Sabotaged);
-        assert_eq!((count.verdict.lost.count(), count.dropped), (5, None));
+        assert_eq!((count.result.lost.count(), count.dropped), (5, None));
     }
 }

@@ -93,7 +93,7 @@ impl Screen {
     }
 
     /// The last line, with the result of the count.
-    pub(crate) fn verdict(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn result(&mut self, text: &str) -> io::Result<()> {
         let text = self.bold(text);
         self.line(&text)
     }
@@ -188,7 +188,7 @@ mod tests {
         }
         tokio::time::advance(PLAIN_INTERVAL).await;
         screen.live(&live_status("blocked")).unwrap();
-        screen.verdict("sent 1").unwrap();
+        screen.result("sent 1").unwrap();
         let text = written(&buffer);
         let states: Vec<_> = text.lines().filter_map(|l| l.split_whitespace().next()).collect();
         assert_eq!(states, ["streaming", "blocked", "blocked", "sent"]);

@@ -170,13 +170,13 @@ fn show_count(count: &Count, screen: &mut Screen) -> anyhow::Result<()> {
         screen
             .note(&format!("--sabotage: the record of event {id} is dropped before the count"))?;
     }
-    for example in count.verdict.examples() {
+    for example in count.result.examples() {
         screen.note(&example)?;
     }
     if count.dropped.is_some() || count.outcome() == DemoOutcome::Failed {
         screen.gap()?;
     }
-    Ok(screen.verdict(&count.verdict.to_string())?)
+    Ok(screen.result(&count.result.to_string())?)
 }
 
 fn show_commands(demo: &RunningDemo, screen: &mut Screen) -> anyhow::Result<()> {

@@ -162,9 +162,9 @@ async fn a_correct_relay_has_no_anomaly_although_the_server_is_killed_under_load
     let mut seen = read_all(&kafka.bootstrap(), &["outbox.event.order", "outbox.event.invoice"])
         .await
         .unwrap();
-    let verdict = check(&truth, &seen, &CheckOptions::default()).clean().unwrap();
-    assert_eq!((verdict.in_kafka, verdict.duplicates), (rows.len(), 0));
-    assert!(verdict.sent >= usize::try_from(journal.committed + big).unwrap());
+    let result = check(&truth, &seen, &CheckOptions::default()).clean().unwrap();
+    assert_eq!((result.in_kafka, result.duplicates), (rows.len(), 0));
+    assert!(result.sent >= usize::try_from(journal.committed + big).unwrap());
 
     let now = postgres.current_wal_lsn().await.unwrap();
     assert_eq!(confirmed_ahead(&truth, witness.commits(), now, &seen).unwrap().len(), 0);
@@ -226,6 +226,6 @@ async fn a_follower_reads_the_records_that_the_proxy_forwards() {
     let mapping = Mapping { format: Format::Plain, ..Mapping::default() };
     let truth =
         Truth::from_outbox(&session, "public.outbox", &schema.columns(), &mapping).await.unwrap();
-    let verdict = check(&truth, &seen, &CheckOptions::default()).clean().unwrap();
-    assert_eq!(verdict.sent, 50 + usize::try_from(journal.committed).unwrap());
+    let result = check(&truth, &seen, &CheckOptions::default()).clean().unwrap();
+    assert_eq!(result.sent, 50 + usize::try_from(journal.committed).unwrap());
 }

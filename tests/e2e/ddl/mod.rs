@@ -93,8 +93,8 @@ async fn columns_added_and_dropped_under_load_leave_every_row_delivered_in_order
 
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.check().await.unwrap().clean().unwrap();
-    assert_eq!(verdict.duplicates, 0, "duplicates without any fault");
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    assert_eq!(result.duplicates, 0, "duplicates without any fault");
 }
 
 #[tokio::test]
@@ -140,6 +140,6 @@ async fn a_renamed_mapped_column_stops_the_router_until_the_mapping_names_it() {
     insert(&session, "agg_id").await;
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.check().await.unwrap().clean().unwrap();
-    assert_eq!(verdict.duplicates, 1, "only the first row of the open transaction may come again");
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    assert_eq!(result.duplicates, 1, "only the first row of the open transaction may come again");
 }

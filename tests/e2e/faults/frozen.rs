@@ -46,11 +46,11 @@ async fn a_frozen_router_that_wakes_up_after_a_takeover_becomes_a_standby_and_ke
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
     assert_eq!(fixture.slot().await.unwrap().active_pid, holder, "another router holds the slot");
     assert!(acked(&successor.status().await.unwrap()) > before);
-    let verdict = fixture.check().await.unwrap().clean().unwrap();
-    println!("{verdict}");
+    let result = fixture.check().await.unwrap().clean().unwrap();
+    println!("{result}");
     // What the one had under way is sent by the other once more, and nothing else.
     let limit = WINDOW + largest_transaction(&fixture.truth().await.unwrap());
-    assert!(verdict.duplicates <= limit, "more than {limit} duplicates");
+    assert!(result.duplicates <= limit, "more than {limit} duplicates");
 
     // Neither is left in a state from which it could not take over.
     successor.sigterm().unwrap();

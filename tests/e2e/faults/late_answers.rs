@@ -82,10 +82,10 @@ async fn held_acks_hold_the_slot_back_and_neither_time_out_the_walsender_nor_gro
     fixture.note(running.stop().await.unwrap());
     fixture.wait_delivered(DEADLINE).await.unwrap();
     fixture.wait_confirmed(SHORT_DEADLINE).await.unwrap();
-    let verdict = fixture.check().await.unwrap().clean().unwrap();
+    let result = fixture.check().await.unwrap().clean().unwrap();
     let peak = fixture.router.process().unwrap().peak_resident_bytes().unwrap();
-    println!("{verdict}\npeak of memory: {peak} B");
-    assert_eq!(verdict.duplicates, 0, "duplicates although nothing was interrupted");
+    println!("{result}\npeak of memory: {peak} B");
+    assert_eq!(result.duplicates, 0, "duplicates although nothing was interrupted");
     assert_eq!(fixture.slot().await.unwrap().active_pid, held.active_pid);
     assert!(peak <= memory_limit(WINDOW_BYTES), "{peak} B");
 }

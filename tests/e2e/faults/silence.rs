@@ -36,15 +36,15 @@ struct SilenceTimes {
     after: Duration,
     status: Value,
     streaming_again_after: Duration,
-    verdict: CheckResult,
+    result: CheckResult,
 }
 
 impl fmt::Display for SilenceTimes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { after, status, streaming_again_after, verdict } = self;
+        let Self { after, status, streaming_again_after, result } = self;
         let reason = status.pointer("/reason/message");
         write!(f, "noticed after {after:?}: {reason:?}; ")?;
-        write!(f, "streaming {streaming_again_after:?} after the network came back; {verdict}")
+        write!(f, "streaming {streaming_again_after:?} after the network came back; {result}")
     }
 }
 
@@ -69,8 +69,8 @@ async fn disturb_and_heal(mode: ProxyMode) -> anyhow::Result<SilenceTimes> {
     fixture.note(running.stop().await?);
     fixture.wait_delivered(DEADLINE).await?;
     fixture.wait_confirmed(SHORT_DEADLINE).await?;
-    let verdict = fixture.check().await?.clean()?;
-    Ok(SilenceTimes { after, status, streaming_again_after, verdict })
+    let result = fixture.check().await?.clean()?;
+    Ok(SilenceTimes { after, status, streaming_again_after, result })
 }
 
 #[tokio::test]

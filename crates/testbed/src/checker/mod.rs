@@ -47,25 +47,25 @@ pub struct CheckOptions {
 
 /// Compares `seen` with `truth`. The order of `seen` does not matter; offsets do.
 pub fn check(truth: &Truth, seen: &[ConsumedRecord], options: &CheckOptions) -> CheckResult {
-    let mut verdict = CheckResult::default();
-    let index = index(truth, &mut verdict);
+    let mut result = CheckResult::default();
+    let index = index(truth, &mut result);
     let mut log: Vec<&ConsumedRecord> = seen.iter().collect();
     log.sort_by(|a, b| (&a.topic, a.partition, a.offset).cmp(&(&b.topic, b.partition, b.offset)));
     let mut first: HashMap<Uuid, &ConsumedRecord> = HashMap::with_capacity(index.len());
     let mut partitions: BTreeMap<Key<'_>, RecordsByPartition<'_>> = BTreeMap::new();
     for record in log {
-        verdict.records += 1;
-        let Some(event) = identify(record, &index, truth, &mut verdict) else { continue };
+        result.records += 1;
+        let Some(event) = identify(record, &index, truth, &mut result) else { continue };
         let occurrence = match first.get(&event.id) {
             None => {
                 first.insert(event.id, record);
-                compare(record, event, &mut verdict);
+                compare(record, event, &mut result);
                 Occurrence { seq: event.seq, id: event.id, first: First::Yes }
             }
             Some(earlier) => {
-                verdict.duplicates += 1;
+                result.duplicates += 1;
                 if !same_bytes(earlier, record) {
-                    verdict.altered.add(|| {
+                    result.altered.add(|| {
                         format!(
                             "{} differs from its first copy at {}",
                             place(record),
@@ -84,13 +84,13 @@ pub fn check(truth: &Truth, seen: &[ConsumedRecord], options: &CheckOptions) -> 
             .push(occurrence);
     }
     for (key, partitions) in &partitions {
-        check_key(*key, partitions, options, &mut verdict);
+        check_key(*key, partitions, options, &mut result);
     }
     for event in index.values().filter(|event| !first.contains_key(&event.id)) {
-        verdict.lost.add(|| describe(event));
+        result.lost.add(|| describe(event));
     }
-    verdict.in_kafka = first.len();
-    verdict
+    result.in_kafka = first.len();
+    result
 }
 
 /// The events that are not in Kafka although their commit lies at or before `confirmed`, the slot's
@@ -137,14 +137,14 @@ struct Occurrence {
     first: First,
 }
 
-fn index<'a>(truth: &'a Truth, verdict: &mut CheckResult) -> HashMap<Uuid, &'a ExpectedEvent> {
+fn index<'a>(truth: &'a Truth, result: &mut CheckResult) -> HashMap<Uuid, &'a ExpectedEvent> {
     let mut index = HashMap::with_capacity(truth.events.len());
     let mut numbers = HashSet::with_capacity(truth.events.len());
     for event in &truth.events {
         let known = index.insert(event.id, event).is_some();
         let counted = !numbers.insert((&event.topic, &event.key, event.seq));
         if known || counted || truth.never.contains(&event.id) {
-            verdict.contradictions.add(|| {
+            result.contradictions.add(|| {
                 format!(
                     "{} is in the ledger twice, or as committed and as rolled back",
                     describe(event)
@@ -152,7 +152,7 @@ fn index<'a>(truth: &'a Truth, verdict: &mut CheckResult) -> HashMap<Uuid, &'a E
             });
         }
     }
-    verdict.sent = index.len();
+    result.sent = index.len();
     index
 }
 
@@ -164,12 +164,12 @@ fn identify<'a>(
     record: &ConsumedRecord,
     index: &HashMap<Uuid, &'a ExpectedEvent>,
     truth: &Truth,
-    verdict: &mut CheckResult,
+    result: &mut CheckResult,
 ) -> Option<&'a ExpectedEvent> {
     let id = id_of(record);
     let event = id.and_then(|id| index.get(&id).copied());
     if event.is_none() {
-        verdict.phantom.add(|| match id {
+        result.phantom.add(|| match id {
             None => format!("{} has no header id that is a UUID", place(record)),
             Some(id) if truth.never.contains(&id) => {
                 format!("{} is event {id}, which was rolled back", place(record))
@@ -180,9 +180,9 @@ fn identify<'a>(
     event
 }
 
-fn compare(record: &ConsumedRecord, event: &ExpectedEvent, verdict: &mut CheckResult) {
+fn compare(record: &ConsumedRecord, event: &ExpectedEvent, result: &mut CheckResult) {
     let mut wrong = |what: &str, should: &dyn std::fmt::Debug, is: &dyn std::fmt::Debug| {
-        verdict.altered.add(|| {
+        result.altered.add(|| {
             format!(
                 "{} of event {} has {what} {is:?} instead of {should:?}",
                 place(record),
@@ -225,27 +225,27 @@ fn check_key(
     key: Key<'_>,
     partitions: &RecordsByPartition<'_>,
     options: &CheckOptions,
-    verdict: &mut CheckResult,
+    result: &mut CheckResult,
 ) {
     let (topic, name) = key;
     if partitions.len() > 1 {
         let places: Vec<String> =
             partitions.keys().map(|(topic, partition)| format!("{topic}/{partition}")).collect();
-        verdict
+        result
             .affinity
             .add(|| format!("key {name} of topic {topic} is in {}", places.join(" and ")));
     }
     for occurrences in partitions.values() {
-        check_order(key, occurrences, verdict);
-        check_replays(key, occurrences, options, verdict);
+        check_order(key, occurrences, result);
+        check_replays(key, occurrences, options, result);
     }
 }
 
-fn check_order((topic, name): Key<'_>, occurrences: &[Occurrence], verdict: &mut CheckResult) {
+fn check_order((topic, name): Key<'_>, occurrences: &[Occurrence], result: &mut CheckResult) {
     let mut highest: Option<i64> = None;
     for one in occurrences.iter().filter(|one| one.first == First::Yes) {
         match highest {
-            Some(before) if one.seq <= before => verdict.order.add(|| {
+            Some(before) if one.seq <= before => result.order.add(|| {
                 format!(
                     "key {name} of topic {topic}: number {} ({}) comes after {before}",
                     one.seq, one.id
@@ -262,7 +262,7 @@ fn check_replays(
     (topic, name): Key<'_>,
     occurrences: &[Occurrence],
     options: &CheckOptions,
-    verdict: &mut CheckResult,
+    result: &mut CheckResult,
 ) {
     let numbers: BTreeSet<i64> = occurrences.iter().map(|one| one.seq).collect();
     let ranks: HashMap<i64, usize> = numbers.into_iter().zip(1..).collect();
@@ -274,7 +274,7 @@ fn check_replays(
             LateRuns::Allowed => highest + 1,
         };
         if rank > limit {
-            verdict.runs.add(|| {
+            result.runs.add(|| {
                 format!(
                     "key {name} of topic {topic}: {} is repeated without the event before it",
                     one.id

@@ -77,11 +77,11 @@ impl CheckResult {
         self.kinds().iter().all(|(_, anomalies)| anomalies.count() == 0)
     }
 
-    /// Returns the verdict if it is clean.
+    /// Returns the result if it is clean.
     ///
     /// # Errors
     ///
-    /// Fails on any anomaly, with the verdict and the examples as the message.
+    /// Fails on any anomaly, with the result and the examples as the message.
     pub fn clean(self) -> anyhow::Result<Self> {
         if self.is_clean() {
             return Ok(self);

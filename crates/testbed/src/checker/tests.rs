@@ -84,7 +84,7 @@ fn emissions(records: &[ConsumedRecord], interruptions: &[(Index, Index)]) -> Ve
     append(log)
 }
 
-fn verdict(truth: &Truth, seen: &[ConsumedRecord]) -> CheckResult {
+fn result(truth: &Truth, seen: &[ConsumedRecord]) -> CheckResult {
     check(truth, seen, &CheckOptions::default())
 }
 
@@ -109,10 +109,10 @@ proptest! {
     fn a_correct_log_with_replays_has_no_anomaly(keys in keys(), interruptions in interruptions()) {
         let (truth, records) = source(&keys);
         let log = emissions(&records, &interruptions);
-        let verdict = verdict(&truth, &log);
-        prop_assert!(verdict.is_clean(), "{:?}", verdict);
-        prop_assert_eq!(verdict.in_kafka, keys.len());
-        prop_assert_eq!(verdict.duplicates, log.len() - keys.len());
+        let result = result(&truth, &log);
+        prop_assert!(result.is_clean(), "{:?}", result);
+        prop_assert_eq!(result.in_kafka, keys.len());
+        prop_assert_eq!(result.duplicates, log.len() - keys.len());
     }
 
     #[test]
@@ -121,9 +121,9 @@ proptest! {
     ) {
         let (truth, records) = source(&keys);
         let mut log = emissions(&records, &interruptions);
-        let straight = verdict(&truth, &log);
+        let straight = result(&truth, &log);
         log.reverse();
-        prop_assert_eq!(verdict(&truth, &log), straight);
+        prop_assert_eq!(result(&truth, &log), straight);
     }
 
     #[test]
@@ -134,10 +134,10 @@ proptest! {
         let gone = records[pick.index(records.len())].headers.clone();
         let log = emissions(&records, &interruptions);
         let log = append(log.into_iter().filter(|record| record.headers != gone));
-        let verdict = verdict(&truth, &log);
-        prop_assert_eq!(verdict.lost.count(), 1);
-        prop_assert_eq!(verdict.runs.count(), 0);
-        prop_assert!(!verdict.is_clean());
+        let result = result(&truth, &log);
+        prop_assert_eq!(result.lost.count(), 1);
+        prop_assert_eq!(result.runs.count(), 0);
+        prop_assert!(!result.is_clean());
     }
 
     #[test]
@@ -145,9 +145,9 @@ proptest! {
         let (truth, mut records) = source(&keys);
         let Some((a, b)) = neighbours(&keys, pick) else { return Ok(()) };
         records.swap(a, b);
-        let verdict = verdict(&truth, &append(records));
-        prop_assert!(verdict.order.count() >= 1);
-        prop_assert_eq!(verdict.lost.count(), 0);
+        let result = result(&truth, &append(records));
+        prop_assert!(result.order.count() >= 1);
+        prop_assert_eq!(result.lost.count(), 0);
     }
 
     #[test]
@@ -155,9 +155,9 @@ proptest! {
         let (truth, mut records) = source(&keys);
         let at = pick.index(records.len());
         records.insert(at, records[at].clone());
-        let verdict = verdict(&truth, &append(records));
-        prop_assert_eq!(verdict.duplicates, 1);
-        prop_assert!(verdict.is_clean());
+        let result = result(&truth, &append(records));
+        prop_assert_eq!(result.duplicates, 1);
+        prop_assert!(result.is_clean());
     }
 
     #[test]
@@ -169,8 +169,8 @@ proptest! {
         let mut copy = records[at].clone();
         alter(&mut copy, part);
         records.insert(at + 1, copy);
-        let verdict = verdict(&truth, &append(records));
-        prop_assert_eq!((verdict.duplicates, verdict.altered.count()), (1, 1));
+        let result = result(&truth, &append(records));
+        prop_assert_eq!((result.duplicates, result.altered.count()), (1, 1));
     }
 
     #[test]
@@ -180,8 +180,8 @@ proptest! {
         let (truth, mut records) = source(&keys);
         let at = pick.index(records.len());
         alter(&mut records[at], part);
-        let verdict = verdict(&truth, &append(records));
-        prop_assert_eq!(verdict.altered.count(), 1);
+        let result = result(&truth, &append(records));
+        prop_assert_eq!(result.altered.count(), 1);
     }
 
     #[test]
@@ -189,9 +189,9 @@ proptest! {
         let (truth, mut records) = source(&keys);
         let Some((_, moved)) = neighbours(&keys, pick) else { return Ok(()) };
         records[moved].partition += 1;
-        let verdict = verdict(&truth, &append(records));
-        prop_assert_eq!(verdict.affinity.count(), 1);
-        prop_assert_eq!(verdict.lost.count(), 0);
+        let result = result(&truth, &append(records));
+        prop_assert_eq!(result.affinity.count(), 1);
+        prop_assert_eq!(result.lost.count(), 0);
     }
 
     #[test]
@@ -203,9 +203,9 @@ proptest! {
         if rolled_back == Rollback::Told {
             truth.never.insert(event.id);
         }
-        let verdict = verdict(&truth, &append(records));
-        prop_assert_eq!(verdict.phantom.count(), 1);
-        prop_assert_eq!(verdict.lost.count(), 0);
+        let result = result(&truth, &append(records));
+        prop_assert_eq!(result.phantom.count(), 1);
+        prop_assert_eq!(result.lost.count(), 0);
     }
 
     #[test]
@@ -260,15 +260,15 @@ fn log_of(order: &[usize]) -> Vec<ConsumedRecord> {
 #[test]
 fn a_replay_that_leaves_an_event_out_counts_as_incomplete() {
     let (truth, _) = source(&[0; 6]);
-    let verdict = verdict(&truth, &log_of(&[0, 1, 2, 3, 1, 3, 4, 5]));
-    assert_eq!((verdict.runs.count(), verdict.duplicates), (1, 2));
+    let result = result(&truth, &log_of(&[0, 1, 2, 3, 1, 3, 4, 5]));
+    assert_eq!((result.runs.count(), result.duplicates), (1, 2));
 }
 
 #[test]
 fn records_of_an_older_session_may_arrive_late_only_with_two_routers() {
     let (truth, _) = source(&[0; 6]);
     let log = log_of(&[0, 1, 2, 3, 4, 1, 2, 5]);
-    assert_eq!(verdict(&truth, &log).runs.count(), 1);
+    assert_eq!(result(&truth, &log).runs.count(), 1);
     let options = CheckOptions { late_runs: LateRuns::Allowed };
     assert!(check(&truth, &log, &options).is_clean());
 }
@@ -277,15 +277,15 @@ fn records_of_an_older_session_may_arrive_late_only_with_two_routers() {
 fn a_record_without_an_id_counts_as_a_phantom() {
     let (truth, mut records) = source(&[0, 0]);
     records[1].headers.clear();
-    let verdict = verdict(&truth, &append(records));
-    assert_eq!((verdict.phantom.count(), verdict.lost.count()), (1, 1));
+    let result = result(&truth, &append(records));
+    assert_eq!((result.phantom.count(), result.lost.count()), (1, 1));
 }
 
 #[test]
 fn a_contradiction_in_the_ledger_is_reported() {
     let (mut truth, records) = source(&[0, 0]);
     truth.never.insert(truth.events[0].id);
-    assert!(!verdict(&truth, &append(records)).is_clean());
+    assert!(!result(&truth, &append(records)).is_clean());
 }
 
 #[test]
@@ -298,11 +298,11 @@ fn a_commit_that_the_tracker_missed_is_an_error() {
 fn the_summary_is_one_line() {
     let (truth, mut records) = source(&[0, 0, 0]);
     records.pop();
-    let verdict = verdict(&truth, &append(records));
+    let result = result(&truth, &append(records));
     assert_eq!(
-        verdict.to_string(),
+        result.to_string(),
         "sent 3 · in Kafka 2 · lost 1 · duplicates 0 · order violations 0"
     );
-    let message = verdict.clean().unwrap_err().to_string();
+    let message = result.clean().unwrap_err().to_string();
     assert!(message.contains("lost: event 00000000-0000-0000-0000-000000000003"), "{message}");
 }
