@@ -117,7 +117,9 @@ async fn a_server_killed_five_times_loses_nothing_and_repeats_at_most_the_window
 
     let result = fixture.check().await.unwrap().clean().unwrap();
     let duplicates = kills.duplicates(&fixture.seen().await.unwrap());
-    println!("{result}\nevents that the slot sent again: {forgotten:?}\nduplicates: {duplicates:?}");
+    println!(
+        "{result}\nevents that the slot sent again: {forgotten:?}\nduplicates: {duplicates:?}"
+    );
     assert_eq!(duplicates[0], 0, "duplicates before the first kill");
     assert!(
         forgotten.iter().any(|events| *events > 0),

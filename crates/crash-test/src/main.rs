@@ -52,7 +52,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     // However this ends, dropping the system ends every process.
     tokio::select! {
         outcome = run(&args, seed) => Ok(match outcome {
-            Ok(RunOutcome::ForwardedBytes) => ExitCode::SUCCESS,
+            Ok(RunOutcome::Passed) => ExitCode::SUCCESS,
             Ok(RunOutcome::Failed) => ExitCode::FAILURE,
             Err(error) => {
                 eprintln!("INVALID: {error:#}\nrepeat this plan with --seed {seed}");

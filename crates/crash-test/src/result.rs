@@ -21,7 +21,7 @@ const DELIVERY: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunOutcome {
     /// Every promise held.
-    ForwardedBytes,
+    Passed,
     /// At least one did not.
     Failed,
 }
@@ -40,7 +40,7 @@ impl RunResult {
     pub(crate) fn outcome(&self) -> RunOutcome {
         let is_right = self.counts == ViolationCounts::default();
         if self.history.is_clean() && self.violations.is_empty() && is_right {
-            RunOutcome::ForwardedBytes
+            RunOutcome::Passed
         } else {
             RunOutcome::Failed
         }
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_run_without_a_violation_succeeds_and_its_last_line_counts_every_kind() {
         let verdict = verdict(ViolationCounts::default());
-        assert_eq!(verdict.outcome(), RunOutcome::ForwardedBytes);
+        assert_eq!(verdict.outcome(), RunOutcome::Passed);
         assert_eq!(
             verdict.to_string().lines().last().unwrap(),
             "kills 3 · lost 0 · order violations 0 · confirmed ahead 0 · slot ahead of witness 0 \

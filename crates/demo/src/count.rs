@@ -11,7 +11,7 @@ use crate::args::Counting;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DemoOutcome {
     /// Every promise was kept.
-    ForwardedBytes,
+    Passed,
     /// At least one was broken.
     Failed,
 }
@@ -38,7 +38,7 @@ impl Count {
     /// What the exit code reports: every anomaly, and not only those which the last line shows,
     /// lost and order.
     pub(crate) fn outcome(&self) -> DemoOutcome {
-        if self.result.is_clean() { DemoOutcome::ForwardedBytes } else { DemoOutcome::Failed }
+        if self.result.is_clean() { DemoOutcome::Passed } else { DemoOutcome::Failed }
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn events_that_arrive_in_order_with_duplicates_keep_every_promise() {
         let count = count(&[1, 2, 3, 2, 3, 4, 5], Counting::Honest);
-        assert_eq!(count.outcome(), DemoOutcome::ForwardedBytes);
+        assert_eq!(count.outcome(), DemoOutcome::Passed);
         assert_eq!(
             count.result.to_string(),
             "sent 5 · in Kafka 5 · lost 0 · duplicates 2 · order violations 0"

@@ -33,7 +33,7 @@ async fn main() -> ExitCode {
     let args = Args::parse();
     let mut screen = Screen::of_this_process();
     match run(&args, &mut screen).await {
-        Ok(Some(DemoOutcome::ForwardedBytes)) => ExitCode::SUCCESS,
+        Ok(Some(DemoOutcome::Passed)) => ExitCode::SUCCESS,
         Ok(Some(DemoOutcome::Failed)) => ExitCode::FAILURE,
         Ok(None) => ExitCode::from(INTERRUPTED),
         Err(error) => {
