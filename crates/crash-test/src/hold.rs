@@ -43,7 +43,7 @@ pub(crate) async fn hold(
     ensure!(passed <= HANDED_OVER, "{passed} bytes of responses passed while they were held");
     tally.check_while_held(from, confirmed, witness);
     match end {
-        HoldEnd::KillCost => {
+        HoldEnd::Kill => {
             system.router.kill9().await?;
             system.proxy.cut();
             system.proxy.set(ProxyMode::Forward).await

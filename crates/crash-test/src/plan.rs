@@ -47,7 +47,7 @@ pub(crate) enum HoldEnd {
     /// The responses are released, and the router is stopped by SIGTERM.
     Release,
     /// SIGKILL.
-    KillCost,
+    Kill,
 }
 
 /// The rounds of a run.
@@ -68,7 +68,7 @@ pub(crate) fn plan(args: &Args, seed: u64) -> Vec<KillPlan> {
         plans.extend(FAILPOINTS.iter().map(|failpoint| at(failpoint, &mut random)));
     }
     for round in 0..args.hold {
-        let end = if round % 2 == 0 { HoldEnd::KillCost } else { HoldEnd::Release };
+        let end = if round % 2 == 0 { HoldEnd::Kill } else { HoldEnd::Release };
         plans.push(KillPlan::Hold { length: random.random_range(HOLD), end });
     }
     plans.shuffle(&mut random);

@@ -53,7 +53,7 @@ pub(crate) async fn run_round(
         KillPlan::Hold { length, end } => {
             hold::hold(system, tally, length, end).await?;
             let ending = match end {
-                HoldEnd::KillCost => Ending::Killed,
+                HoldEnd::Kill => Ending::Killed,
                 HoldEnd::Release => Ending::Drained,
             };
             check_after_death(system, tally, Trigger::None, ending).await
